@@ -1,10 +1,18 @@
 /** `--group-by`: runs that differ in their seed alone, or share a parameter or tags, as one row and one curve. */
 import { Option } from "commander";
 import { MosaicError } from "../base/errors.ts";
-import { natural } from "../base/natural_order.ts";
 import { didYouMean } from "../base/nearest.ts";
 import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { type Band, BANDS, type Groupable, type GroupBy, groupsOf, spreadOf, together } from "../telemetry/groups.ts";
+import {
+  type Band,
+  BANDS,
+  type Groupable,
+  type GroupBy,
+  groupOrder,
+  groupsOf,
+  spreadOf,
+  together,
+} from "../telemetry/groups.ts";
 import type { Series } from "./chart.ts";
 import { oneOf } from "./verb_parser.ts";
 import { number } from "./format.ts";
@@ -58,7 +66,7 @@ export function inGroups<Member>(
   const names = groupsOf(members.map(of), by);
   const groups = Map.groupBy(members.keys(), (i) => names[i]!);
   return [...groups].map(([name, places]) => ({ name, members: places.map((i) => members[i]!) }))
-    .sort((a, b) => natural(a.name, b.name));
+    .sort((a, b) => groupOrder(a.name, b.name));
 }
 
 /** Of the values of a group's members; null where none has one. */

@@ -39,3 +39,54 @@ function flatten(value: unknown, path: string, put: (path: string, value: string
     put(path, typeof value === "string" ? value : JSON.stringify(value ?? null));
   }
 }
+
+/** The same for people: of lists of words (a command's arguments), each option that differs is a row of its own. */
+export function optionsApart(rows: readonly ComparisonRow[]): ComparisonRow[] {
+  return rows.flatMap((row) => {
+    const lists = row.values.map(wordsIn);
+    if (lists.includes(undefined)) return [row];
+    const apart = (lists as string[][]).map(optionsOf);
+    const found = [...new Set(apart.flatMap((options) => [...options.keys()]))]
+      .map((name) => ({
+        name: `${row.name} ${name}`.trim(),
+        values: apart.map((options) => options.get(name) ?? ""),
+      }))
+      .filter(({ values }) => values.some((v) => v !== values[0]));
+    // They differ in their order only.
+    return found.length > 0 ? found : [row];
+  });
+}
+
+/** @returns undefined: it is no list of words */
+function wordsIn(value: string): string[] | undefined {
+  if (value === "") return [];
+  if (!value.startsWith("[")) return undefined;
+  try {
+    const list: unknown = JSON.parse(value);
+    return Array.isArray(list) && list.every((word) => typeof word === "string") ? list : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const OPTION = /^--?[a-z]/i;
+
+/** Values by option, `given` for one without; all other words under "". */
+function optionsOf(words: readonly string[]): Map<string, string> {
+  const found = new Map<string, string>();
+  const put = (name: string, value: string) =>
+    found.set(name, found.has(name) ? `${found.get(name)}${name === "" ? " " : ", "}${value}` : value);
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i]!;
+    const next = words[i + 1];
+    const equals = word.indexOf("=");
+    if (!OPTION.test(word)) put("", word);
+    else if (equals > 0) put(word.slice(0, equals), word.slice(equals + 1));
+    else if (next === undefined || OPTION.test(next)) put(word, "given");
+    else {
+      put(word, next);
+      i++;
+    }
+  }
+  return found;
+}

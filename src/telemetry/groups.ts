@@ -35,6 +35,23 @@ export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
   return values.map((v) => told.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");
 }
 
+/** Order of groups by their labels: values of parameters by their size, `lr=0.001` before `lr=0.01` and `lr=3e-2`; all else as names. */
+export function groupOrder(a: string, b: string): number {
+  const [x, y] = [a, b].map((label) => label.split(", ").map((part) => part.slice(part.indexOf("=") + 1)));
+  for (let i = 0; i < Math.min(x!.length, y!.length); i++) {
+    const [u, v] = [x![i]!, y![i]!];
+    const [m, n] = [u, v].map((text) => text.trim() === "" ? NaN : Number(text)) as [number, number];
+    // Numbers are before what is none.
+    const order = Number.isNaN(m) !== Number.isNaN(n)
+      ? Number(Number.isNaN(m)) - Number(Number.isNaN(n))
+      : m === n || Number.isNaN(m)
+      ? natural(u, v)
+      : m - n;
+    if (order !== 0) return order;
+  }
+  return natural(a, b);
+}
+
 export const BANDS = {
   sd: "± standard deviation",
   minmax: "minimum to maximum",

@@ -26,7 +26,9 @@ import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
 import {
+  beginWanted,
   comparedRuns,
+  comparisonBegins,
   namesOfMany,
   type ReportWanted,
   reportWanted,
@@ -114,6 +116,10 @@ function daemonApi(core: Core, { token, body, streams, tickMs, report }: ApiOpti
     .post("/series", takes<{ json: { runs: string[]; names: string[] } }>(), async (c) => {
       const wanted = seriesWanted(await textOf(c.req.raw, body));
       return streams.respondBytes((signal) => seriesOfMany(core, wanted, signal));
+    })
+    .post("/compared/first", takes<{ json: { runs: string[] } }>(), async (c) => {
+      const wanted = beginWanted(await textOf(c.req.raw, body));
+      return streams.respondBytes((signal) => comparisonBegins(core, wanted, signal));
     })
     .post(
       "/series/names",

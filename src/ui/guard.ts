@@ -115,7 +115,7 @@ export interface GuardOptions {
 }
 
 /** What is sent by POST and changes nothing: whoever may read may send it. */
-const READS = ["/api/series", "/api/series/names", "/api/compared", "/api/report"];
+const READS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
 /** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
 const OPEN_PATHS = ["/healthz", "/readyz"];
 

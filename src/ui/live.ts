@@ -43,7 +43,7 @@ export class Ticker {
 /** Events after which the line of a run may look otherwise, though no figure moved. */
 const LINE_EVENTS = ["queued", "state", "deleted"];
 
-/** All runs: `runs` (id = event seq) whenever some changed state, came or went; `tick` once per tick. */
+/** All runs: `runs` (id = event seq) whenever some changed state, came or went; `alerts`; `tick` once per tick. */
 export async function* allRunsLive(
   core: Core,
   ticker: Ticker,
@@ -61,6 +61,8 @@ export async function* allRunsLive(
       const rows = ids.map((id) => core.runs.get(id));
       const runs = rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r)));
       const deleted = ids.filter((_, i) => rows[i] === undefined);
+      const alerts = events.filter((e) => e.kind === "alert").map(eventLine);
+      if (alerts.length > 0) yield { event: "alerts", data: { alerts } };
       if (ids.length > 0) yield { event: "runs", id: cursor, data: { runs, deleted } };
       continue;
     }

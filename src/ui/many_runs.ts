@@ -8,6 +8,7 @@ import { BANDS } from "../telemetry/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
 import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
 import { encodeSeries } from "./series_frame.ts";
+import { sized } from "./sized_messages.ts";
 
 const MOST_RUNS = 1000;
 const MOST_NAMES = 24;
@@ -63,19 +64,34 @@ function wholeOf(body: Record<string, unknown>, field: string, fallback: number,
   );
 }
 
-/** @throws MosaicError `invalid_argument` that names the field */
-export function seriesWanted(text: string): SeriesWanted {
-  const body = fieldsOf(text);
+/** Of how many runs, and how closely. */
+function sampleWanted(body: Record<string, unknown>): Pick<SeriesWanted, "runs" | "buckets" | "rough"> {
   const runs = textsOf(body, "runs", MOST_RUNS);
   const most = Math.min(4000, Math.floor(MOST_BUCKETS / runs.length));
   return {
     runs,
-    names: textsOf(body, "names", MOST_NAMES),
-    from: wholeOf(body, "from", 0, 0, Number.MAX_SAFE_INTEGER),
-    to: wholeOf(body, "to", 0, 0, Number.MAX_SAFE_INTEGER),
     buckets: wholeOf(body, "buckets", Math.min(500, most), 1, most),
     rough: body["rough"] === true,
   };
+}
+
+/** @throws MosaicError `invalid_argument` that names the field */
+export function seriesWanted(text: string): SeriesWanted {
+  const body = fieldsOf(text);
+  return {
+    ...sampleWanted(body),
+    names: textsOf(body, "names", MOST_NAMES),
+    from: wholeOf(body, "from", 0, 0, Number.MAX_SAFE_INTEGER),
+    to: wholeOf(body, "to", 0, 0, Number.MAX_SAFE_INTEGER),
+  };
+}
+
+type BeginWanted = Omit<SeriesWanted, "names" | "from" | "to"> & { charts: number };
+
+/** @throws MosaicError `invalid_argument` that names the field */
+export function beginWanted(text: string): BeginWanted {
+  const body = fieldsOf(text);
+  return { ...sampleWanted(body), charts: wholeOf(body, "charts", 6, 1, MOST_NAMES) };
 }
 
 /** More take minutes; `mosaic report` makes one of any number. */
@@ -137,11 +153,29 @@ export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: Ab
   }
 }
 
+/**
+ * What a comparison begins with, in the order in which the page needs it: the runs and the names of their series as JSON,
+ * then the series of the first charts, as `seriesOfMany` gives them. Each is a message of its own.
+ */
+export async function* comparisonBegins(
+  core: Core,
+  { charts, ...wanted }: BeginWanted,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const json = (value: unknown) => sized(new TextEncoder().encode(JSON.stringify(value)));
+  yield json({ runs: await comparedRuns(core, wanted.runs) });
+  const found = await namesOfMany(core, wanted.runs);
+  yield json(found);
+  const series = seriesOfMany(core, { ...wanted, names: found.names.slice(0, charts), from: 0, to: 0 }, signal);
+  for await (const one of series) yield sized(one);
+}
+
 const FIRST_NAMES = ["episode_reward", "episode_length", "reward"];
 
-/** The usual ones first, then by name, numbers by their size. */
+/** The usual ones first, then those without a section, then by name, numbers by their size. */
 function byImportance(a: string, b: string): number {
-  const rank = (name: string) => FIRST_NAMES.includes(name) ? FIRST_NAMES.indexOf(name) : FIRST_NAMES.length;
+  const rank = (name: string) =>
+    FIRST_NAMES.includes(name) ? FIRST_NAMES.indexOf(name) : FIRST_NAMES.length + Number(name.includes("/"));
   return rank(a) - rank(b) || natural(a, b);
 }
 

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
-import { configDifferences } from "../../src/config/differences.ts";
+import { configDifferences, optionsApart } from "../../src/config/differences.ts";
 import { runDetailJson } from "../../src/cli/message_json.ts";
 import type { Api } from "../../src/cli/api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -263,6 +263,30 @@ Deno.test("compare: a command's arguments differ once, though its config has the
     config: { arguments: ["a.py", lr], metadata: { worker: { arguments: ["a.py", lr] } } },
   });
   assert.deepEqual(configDifferences([run("a", "1"), run("b", "2")]).map(({ name }) => name), ["arguments"]);
+});
+
+Deno.test("compare: for people, each option that differs is a row of its own", () => {
+  const row = (...lists: unknown[]) => ({
+    name: "arguments",
+    values: lists.map((l) => l === "" ? "" : JSON.stringify(l)),
+  });
+  assert.deepEqual(
+    optionsApart([
+      row(["a.py", "--lr", "1", "--seed=3", "-v", "--x", "1", "--x", "2"], ["b.py", "--lr", "-2", "--seed=3"], ""),
+      { name: "priority", values: ["1", "2"] },
+    ]),
+    [
+      { name: "arguments", values: ["a.py", "b.py", ""] },
+      { name: "arguments --lr", values: ["1", "-2", ""] },
+      { name: "arguments --seed", values: ["3", "3", ""] },
+      { name: "arguments -v", values: ["given", "", ""] },
+      { name: "arguments --x", values: ["1, 2", "", ""] },
+      { name: "priority", values: ["1", "2"] },
+    ],
+  );
+  for (const same of [row(["--a", "--b"], ["--b", "--a"]), row([1], [2]), { name: "x", values: ["[no", "list"] }]) {
+    assert.deepEqual(optionsApart([same]), [same]);
+  }
 });
 
 Deno.test("compare: that secrets differ is shown, and not how", () => {

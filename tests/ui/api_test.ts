@@ -4,6 +4,7 @@ import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
 import { EMPTY_WORKER_EVENT } from "../../src/gen/records/record_types.ts";
 import { decodeSeries } from "../../src/ui/series_frame.ts";
+import { sizedMessages } from "../../src/ui/sized_messages.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";
@@ -455,6 +456,21 @@ Deno.test(
     assert.deepEqual(rough[0]!.map((c) => c.last_x), [[32, 64, 90], [32, 64, 91], [32, 64, 92]]);
     const { runs: lines } = await (await post("compared", { runs: wanted })).json();
     assert.deepEqual(lines.map((r: { run_id: string }) => r.run_id), runs);
+
+    // What a comparison begins with: the same answers one behind the other.
+    const begin = await post("compared/first", { runs: wanted, charts: 2, buckets: 4, rough: true });
+    const messages: Uint8Array<ArrayBuffer>[] = [];
+    for await (const message of sizedMessages(begin.body!)) messages.push(message.slice());
+    const [comparedFirst, namesFirst, ...series] = messages;
+    const read = (bytes?: Uint8Array) => JSON.parse(new TextDecoder().decode(bytes));
+    assert.deepEqual(read(comparedFirst), { runs: lines });
+    assert.deepEqual(read(namesFirst), listed);
+    assert.deepEqual(
+      series.map((bytes, n) => decodeSeries(bytes.buffer, [listed.names[n]!], wanted.length)[0]!.map((c) => c.last_x)),
+      [[[32, 64, 90], [32, 64, 91], [32, 64, 92], []], [[32, 64, 90], [32, 64, 91], [32, 64, 92], []]],
+    );
+    const badBegin = await post("compared/first", { runs, charts: 25 });
+    assert.match((await badBegin.json()).error.message, /^charts is 25; must be an integer from 1 to 24$/);
 
     const refused = async (body: unknown) => (await (await post("series", body)).json()).error.message;
     assert.match(await refused({ runs: [], names }), /^runs must be a list of texts/);

@@ -1,6 +1,6 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
-import { groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
+import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
 import type { SeriesColumns } from "../../src/ui/page_json.ts";
 import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
@@ -77,6 +77,17 @@ Deno.test("groups: names lose their seed, parameters their sameness; a version s
   assert.deepEqual(groupsOf(runs, "parameters"), ["lr=0.1", "lr=0.1", "lr=0.2"]);
   assert.deepEqual(groupsOf(runs, "parameter:env"), ["env=x", "env=x", "env=x"]);
   assert.deepEqual(groupsOf([run(1, 1), run(1, 2)], "parameters"), ["all runs", "all runs"]);
+});
+
+Deno.test("groups: values of parameters are in the order of their size, names as a person counts", () => {
+  const order = (...labels: string[]) => labels.sort(groupOrder);
+  assert.deepEqual(order("lr=0.01", "lr=3e-2", "lr=0.001", "lr=–", "lr=-1"), [
+    ...["lr=-1", "lr=0.001", "lr=0.01", "lr=3e-2", "lr=–"],
+  ]);
+  assert.deepEqual(order("env=b, lr=0.1", "env=a, lr=0.02", "env=b, lr=0.03"), [
+    ...["env=a, lr=0.02", "env=b, lr=0.03", "env=b, lr=0.1"],
+  ]);
+  assert.deepEqual(order("ppo-10", "ppo-9", "a2c"), ["a2c", "ppo-9", "ppo-10"]);
 });
 
 Deno.test("groups: curves over other x are one, with the number of runs that have a value at each place", () => {

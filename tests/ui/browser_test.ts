@@ -277,15 +277,32 @@ inBrowser(
     // However many runs there are.
     assert.ok(asked.length < 12, asked.join("\n"));
     const of = (path: string) => asked.filter((url) => url.endsWith(path)).length;
-    // The first script asks; the program takes the answers, and asks for names again only because a run is gone.
-    assert.deepEqual([of("/api/compared"), of("/api/series/names")], [1, 2]);
+    // The first script asks; the program takes the answers, and asks for names itself only because a run is gone.
+    assert.deepEqual([of("/api/compared/first"), of("/api/compared"), of("/api/series/names")], [1, 0, 1]);
     asked.length = 0;
     await page.goto(`${address.slice(0, address.lastIndexOf(","))}&smoothing=0`);
     for (const name of ["episode_reward", "episode_length", "reward"]) {
       await page.locator(`[data-series=${name}] canvas`).first().waitFor();
     }
     // Of all runs there, the points of the first charts as well: once, before the program runs.
-    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [1, 1, 3]);
+    assert.deepEqual([of("/api/compared/first"), asked.length], [1, 2], asked.join("\n"));
+    // An answer that is cut short costs nothing but time: the program asks for what has not come.
+    await page.route("**/api/compared/first", async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, body: (await answer.body()).subarray(0, -100) });
+    });
+    asked.length = 0;
+    await page.reload();
+    for (const name of ["episode_reward", "episode_length", "reward"]) {
+      await page.locator(`[data-series=${name}] canvas`).first().waitFor();
+    }
+    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [0, 0, 1], asked.join("\n"));
+    await page.route("**/api/compared/first", (route) => route.abort());
+    asked.length = 0;
+    await page.reload();
+    await page.locator("[data-series=reward] canvas").first().waitFor();
+    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [1, 1, 3], asked.join("\n"));
+    await page.unroute("**/api/compared/first");
     await page.unroute("**/api/live?*");
     await page.goto(`${address}&smoothing=0`);
     await chart.getByText("60 runs, 70 places each at most").waitFor();
@@ -492,7 +509,12 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   const group = page.getByRole("button", { name: "a", exact: true });
   await group.waitFor();
   assert.equal(await page.locator("td.name a:visible").count(), 0);
-  const cells = page.locator("tr.group", { hasText: "2 runs, mean ± sd" });
+  const cells = page.locator("tr.group", { hasText: "2 runs" });
+  await cells.locator(".chip[data-state=EXECUTING]:visible", { hasText: "EXECUTING" }).waitFor();
+  core.registry.apply(runs[0]!.runId, { type: "exited_ok" });
+  // A group tells of each of its runs.
+  await cells.locator(".chip:visible", { hasText: /^1 TERMINATED$/ }).waitFor();
+  assert.equal(await cells.locator(".states").getAttribute("title"), "1 EXECUTING, 1 TERMINATED");
   assert.match(await cells.textContent() ?? "", /15 ± 7/);
   assert.deepEqual(await violations(page), []);
   await group.click();
@@ -513,6 +535,28 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   await until(async () => await plot.locator("polyline").count() === 3, { what: "a line of each run" });
   await plot.getByText("Table", { exact: true }).click();
   assert.match(await plot.locator("tbody tr").last().textContent() ?? "", /b-seed1.*30$/);
+  assert.deepEqual(await violations(page), []);
+});
+
+inBrowser("an alert is told where one looks, and stays on its run and in the list", async ({ core, page, base }) => {
+  const [before, now] = ["alerted", "alerts-now"].map((name) => core.addExecuting(name));
+  const alert = (run: { runId: string }, then: string) =>
+    core.registry.appendEvent(run.runId, "alert", { alert: "loss nan", what: "loss is NaN", then });
+  alert(before!, "tell");
+  await page.goto(base);
+  const marked = (name: string) => page.locator("tr", { hasText: name }).locator(".tag.alert");
+  await marked("alerted").waitFor();
+  assert.equal(await marked("alerted").getAttribute("title"), "loss is NaN (rule loss nan)");
+  assert.equal(await marked("alerts-now").count(), 0);
+  alert(now!, "pause");
+  await page.locator("#notices", { hasText: "alerts-now: loss is NaN; the run was paused" }).waitFor();
+  await marked("alerts-now").waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.goto(`${base}/runs/${now!.runId}`);
+  const told = page.getByRole("region", { name: "Alerts" });
+  await told.getByText("loss is NaN; the run was paused (rule loss nan)").waitFor();
+  alert(now!, "cancel");
+  await told.getByText("loss is NaN; the run was cancelled (rule loss nan)").waitFor();
   assert.deepEqual(await violations(page), []);
 });
 

@@ -133,7 +133,10 @@ Deno.test({
         });
       }
       const told = page.locator(`[data-of="${prints.runId}"] .sub`);
-      assert.match(await told.textContent() ?? "", /episode \d+, step 0 · agent_1 · action 0 · reward 1 · \d+ ms ago/);
+      assert.match(
+        await told.textContent() ?? "",
+        /episode \d+, step 0 · agent_1 · action 0 · reward 1 · \d+\sms\sago/,
+      );
 
       // Only a row changes: the others stay as they were.
       const rows = (of: string) =>
@@ -154,7 +157,7 @@ Deno.test({
       paint();
       await tile.locator("input").fill("0");
       await until(async () => await tile.getAttribute("data-frame") !== newest, { what: "an earlier frame" });
-      assert.match(await tile.locator(".sub").textContent() ?? "", /s back$/);
+      assert.match(await tile.locator(".sub").textContent() ?? "", /s\sback$/);
       await page.locator("nav a", { hasText: "Runs" }).click();
       await until(() => watchers() === 0, { what: "nobody to watch" });
       assert.deepEqual(errors, []);

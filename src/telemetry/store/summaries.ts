@@ -74,6 +74,12 @@ const MAX_NAMES = 10_000;
 const SAVED = [
   ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
 ];
+/**
+ * Points of a series `s`, less those that further attempts repeated: what a worker says once is said again in each. (Of
+ * series with more points it makes no difference.)
+ */
+const POINTS_SAID = `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
+  WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
 /** Whether a row is that of episodes whose lengths nobody has told: zeros. (NULL: not summarised yet.) */
 const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
@@ -117,13 +123,13 @@ export class Summaries {
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series WHERE name > ?
         UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL
         LIMIT ${NAMES_AT_ONCE})
-      SELECT n.name, s.run_key, s.points, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
+      SELECT n.name, s.run_key, ${POINTS_SAID}, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
           AND s.run_key = (SELECT min(run_key) FROM series f WHERE f.name = n.name AND f.run_key >= ?)
         WHERE n.name IS NOT NULL`,
     );
     this.#next = prepareArrays(
       db,
-      `SELECT run_key, points, series, ${NO_LENGTHS} FROM series INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
+      `SELECT run_key, ${POINTS_SAID}, series, ${NO_LENGTHS} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
         ORDER BY run_key LIMIT 1`,
     );
     // One step in the index a name, however many runs have it.
@@ -169,7 +175,7 @@ export class Summaries {
   }
 
   /**
-   * Names of series of these runs, and whether each run has one point at most of it. For each name the index is read at
+   * Names of series of these runs, and whether each run has one point at most of it, or one of each attempt. For each name the index is read at
    * the next of these runs that may have it, so neither other runs nor most of these are read.
    * @param runKeys ascending
    * @returns undefined for a name that none of them has, so that whoever reads may let others go on

@@ -7,7 +7,8 @@ import { saveFile } from "./dom.ts";
 import { figure, plural } from "./format.ts";
 import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "./early.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
-import { Island, Terms, useRedraw } from "./parts.tsx";
+import { COLORS, placesOf } from "./colors.ts";
+import { Island, ScrollTable, Terms, useRedraw } from "./parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../page_json.ts";
 import { overOther } from "./smoothing.ts";
 import { useEffect, useRef, useState } from "./preact.ts";
@@ -20,7 +21,6 @@ export interface ChartRun {
   group?: string;
 }
 
-const COLORS = 8;
 const TITLES: Record<string, string> = {
   episode_reward: "Episode reward",
   episode_length: "Episode length",
@@ -334,16 +334,18 @@ class ChartReader {
     if (signal.aborted) return;
     const style = getComputedStyle(document.documentElement);
     const colors = Array.from({ length: COLORS }, (_, i) => style.getPropertyValue(`--series-${i + 1}`).trim());
-    const groups = new Map([...new Set(runs.map((r) => r.group))].map((group, i) => [group, i]));
+    const groups = placesOf(runs.flatMap((r) => r.group ?? []));
+    const place = (run: ChartRun, r: number) => run.group === undefined ? r : groups.get(run.group)!;
     for (const [n, name] of names.entries()) {
       const sets = runs.map((run, r): DataSet => ({
         runId: run.run_id,
         label: run.name,
         ...(run.group === undefined ? {} : { group: run.group }),
-        color: colors[(run.group === undefined ? r : groups.get(run.group)!) % COLORS]!,
+        color: colors[place(run, r) % COLORS]!,
         columns: answers[n]![r]!,
         startedAt: run.started_at,
-      })).filter((s) => s.columns.last_x.length > 0);
+      })).filter((s) => s.columns.last_x.length > 0)
+        .sort((a, b) => groups.size === 0 ? 0 : groups.get(a.group!)! - groups.get(b.group!)!);
       this.#sets.set(name, sets);
       this.#fresh.delete(name);
       this.#fresh.add(name);
@@ -440,12 +442,19 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   }
   const settings = single.filter(([name]) => name.startsWith("config."));
   const values = single.filter(([name]) => !name.startsWith("config."));
-  const terms = (of: typeof single) => (
-    <Terms
-      kind="single"
-      of={of.map(([name, v]) => [name, v.map((one) => figure(one)).join(" · ")])}
-    />
-  );
+  const terms = (of: typeof single, label: string) =>
+    runs.length === 1
+      ? <Terms kind="single" of={of.map(([name, [v]]) => [name, figure(v)])} />
+      : (
+        <ScrollTable label={label} kind="records" headings={["Name", ...runs.map((r) => [r.name, "num"] as const)]}>
+          {of.map(([name, v]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              {v.map((one, i) => <td key={i} class="num">{figure(one)}</td>)}
+            </tr>
+          ))}
+        </ScrollTable>
+      );
   return (
     <div>
       <div class="chart-tools">
@@ -552,7 +561,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
         </p>
       )}
       <div class="said-once">
-        {values.length > 0 && !isCrowd(runs) && terms(values)}
+        {values.length > 0 && !isCrowd(runs) && terms(values, "Values said once")}
         {single.length > 0 && isCrowd(runs) && (
           <details>
             <summary>{`${plural(single.length, "name")} said once by each run`}</summary>
@@ -563,7 +572,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
         {settings.length > 0 && !isCrowd(runs) && (
           <details>
             <summary>{`${plural(settings.length, "setting")} reported by the worker`}</summary>
-            {terms(settings)}
+            {terms(settings, "Settings reported by the workers")}
           </details>
         )}
       </div>

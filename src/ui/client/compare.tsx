@@ -2,9 +2,10 @@
 import { rewardOf } from "./runs_model.ts";
 import type { ComparedRun, RunLine } from "../page_json.ts";
 import { comparedRuns, heardTime, listRuns, live } from "./api.ts";
-import { MOST_RUNS, runsOfAddress } from "./early.ts";
+import { isCrowd, MOST_RUNS, runsOfAddress } from "./early.ts";
 import { Charts, toAddress } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
+import { colorAt, placesOf } from "./colors.ts";
 import { attempt } from "./dialog.tsx";
 import { go } from "./dom.ts";
 import { duration, elapsed, plural, recorded, score, whole } from "./format.ts";
@@ -13,7 +14,7 @@ import { groupsOf, spreadOf } from "../../telemetry/groups.ts";
 import { ScrollTable, useNow, WhenSeen } from "./parts.tsx";
 import { Scatter } from "./scatter.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
-import { Chip, isEnded } from "./states.tsx";
+import { Chip, Chips, isEnded } from "./states.tsx";
 
 /** Every so many ticks the figures and charts are read again. */
 const TICKS = 3;
@@ -174,9 +175,14 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     setOpened(next);
     toAddress({ open: next });
   };
-  const row = (r: RunLine) => (
+  const places = placesOf(groups);
+  // The lines of a crowd are told by pointing at them.
+  const mark = (place: number) =>
+    !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color: colorAt(place) }} />;
+  const row = (r: RunLine, i?: number) => (
     <tr key={r.run_id}>
       <td>
+        {i !== undefined && mark(i)}
         <a href={`/runs/${encodeURIComponent(r.run_id)}`}>{r.name}</a>
       </td>
       <td>
@@ -188,7 +194,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
       <td class="num">{duration(elapsed(r, at))}</td>
     </tr>
   );
-  const rows = [...new Set(groups)].sort(natural).map((group) => {
+  const rows = [...places].map(([group, place]) => {
     const members = runs.filter((_, i) => groups[i] === group);
     const open = opened.includes(group);
     const spread = (values: (number | null)[], text: (n: number) => string) => {
@@ -199,7 +205,8 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     };
     return [
       <tr key={group} class="group">
-        <th scope="row" colSpan={2}>
+        <th scope="row">
+          {mark(place)}
           <button
             type="button"
             class="link"
@@ -210,12 +217,15 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
           </button>{" "}
           <span class="sub">{`${plural(members.length, "run")}, mean ± sd`}</span>
         </th>
+        <td>
+          <Chips of={members} />
+        </td>
         <td class="num">{spread(members.map((r) => r.steps), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map((r) => r.episodes || null), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map(rewardOf), score)}</td>
         <td class="num">{spread(members.map((r) => elapsed(r, at)), duration)}</td>
       </tr>,
-      ...(open ? members.map(row) : []),
+      ...(open ? members.map((r) => row(r)) : []),
     ];
   });
   const of = rows.length > 0 ? rows.flat() : runs;
@@ -224,7 +234,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
   return (
     <>
       <ScrollTable label="Figures" kind="records" headings={["Run", "State", ...numeric]}>
-        {shown.map((one) => "run_id" in one ? row(one) : one)}
+        {shown.map((one, i) => "run_id" in one ? row(one, i) : one)}
       </ScrollTable>
       {of.length > shown.length && (
         <button type="button" class="link" onClick={() => setAll(true)}>

@@ -1,5 +1,5 @@
 /** Where the configs of runs differ, setting by setting. */
-import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
+import { type ComparisonRow, configDifferences, optionsApart } from "../../config/differences.ts";
 import { answer, param, runApi } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { ScrollTable } from "./parts.tsx";
@@ -21,7 +21,7 @@ export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name:
           config: JSON.parse((await answer(runApi.config.$get({ ...param(run_id), query: {} }))).text) as unknown,
         })),
       );
-      if (current) setRows(configDifferences(configs));
+      if (current) setRows(optionsApart(configDifferences(configs)));
     });
     return () => current = false;
   }, [runs.map((r) => r.run_id).join()]);
@@ -38,7 +38,7 @@ export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name:
         {rows.map(({ name, values }) => (
           <tr key={name}>
             <th scope="row" class="mono">{name}</th>
-            {values.map((value, i) => <td key={i} class="mono">{value || "–"}</td>)}
+            {values.map((value, i) => <td key={i} class="mono whole">{value || "–"}</td>)}
           </tr>
         ))}
       </ScrollTable>

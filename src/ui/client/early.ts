@@ -4,6 +4,7 @@
  */
 
 import type { SeriesNames } from "../page_json.ts";
+import { sizedMessages } from "../sized_messages.ts";
 
 /** Runs that one request may name. */
 export const MOST_RUNS = 1000;
@@ -14,7 +15,7 @@ export const isCrowd = (lines: ArrayLike<unknown>): boolean => lines.length > MA
 
 /** Requests for series at the same time: while the page draws charts, the daemon reads the next. A browser has six connections. */
 export const AT_ONCE = 4;
-/** About as many as one sees on a screen of usual size: the daemon reads them while the page's program begins. */
+/** About as many as one sees on a screen of usual size. */
 const FIRST_CHARTS = 6;
 /** Buckets of one line. */
 export const MOST_BUCKETS = 1000;
@@ -59,23 +60,60 @@ export function askEarly(): void {
   if (runs.length === 0) return;
   const token = document.querySelector<HTMLMetaElement>("meta[name=mosaic-token]")!.content;
   const headers = { "content-type": "application/json", "x-mosaic-token": token };
-  const ask = (path: string, wanted: unknown) => {
-    const body = JSON.stringify(wanted);
-    const answer = fetch(path, { method: "POST", headers, body });
-    // Who takes it hears of it; if nobody does, nobody has to.
-    answer.catch(() => {});
-    asked.set(keyOf(path, body), answer);
-    return answer;
-  };
-  const names = ask("/api/series/names", { runs });
-  ask("/api/compared", { runs });
-  if (!isCrowd(runs) || !inOrder()) return;
-  // The first charts, of which the names come first.
-  names.then(async (answer) => {
-    if (!answer.ok) return;
-    const { names } = await answer.clone().json() as SeriesNames;
-    for (const name of names.slice(0, FIRST_CHARTS)) ask("/api/series", crowdWanted(runs, [name]));
-  }).catch(() => {});
+  const post = (path: string, wanted: unknown) =>
+    fetch(path, { method: "POST", headers, body: JSON.stringify(wanted) });
+  if (isCrowd(runs) && inOrder()) {
+    const { buckets, rough } = crowdWanted(runs, []);
+    expectBegin(runs, post("/api/compared/first", { runs, buckets, rough, charts: FIRST_CHARTS }));
+    return;
+  }
+  for (const path of [COMPARED, NAMES]) expect(path, { runs }, post(path, { runs }));
+}
+
+const COMPARED = "/api/compared";
+const NAMES = "/api/series/names";
+
+function expect(path: string, wanted: unknown, answer: Promise<Response>): void {
+  // Who takes it hears of it; if nobody does, nobody has to.
+  answer.catch(() => {});
+  asked.set(keyOf(path, JSON.stringify(wanted)), answer);
+}
+
+/**
+ * Runs, names and the series of the first charts come in one answer, which can be asked before any name is known: so the
+ * daemon reads them while the page's program begins. The program finds them as answers to requests of its own.
+ */
+async function expectBegin(runs: string[], answer: Promise<Response>): Promise<void> {
+  const awaited: ((bytes: Uint8Array<ArrayBuffer>) => void)[] = [];
+  const failed = new AbortController();
+  const expectNext = (path: string, wanted: unknown) =>
+    expect(
+      path,
+      wanted,
+      new Promise((resolve, reject) => {
+        awaited.push((bytes) => resolve(new Response(bytes)));
+        failed.signal.addEventListener("abort", () => reject(failed.signal.reason));
+      }),
+    );
+  expectNext(COMPARED, { runs });
+  expectNext(NAMES, { runs });
+  try {
+    const { ok, body, status } = await answer;
+    if (!ok) throw new Error(`the daemon answered ${status}`);
+    let nth = 0;
+    for await (const message of sizedMessages(body!)) {
+      const bytes = message.slice();
+      if (nth === 1) {
+        const { names } = JSON.parse(new TextDecoder().decode(bytes)) as SeriesNames;
+        for (const name of names.slice(0, FIRST_CHARTS)) expectNext("/api/series", crowdWanted(runs, [name]));
+      }
+      awaited[nth++]!(bytes);
+    }
+    if (nth < awaited.length) throw new Error("the daemon's answer was cut short");
+  } catch (error) {
+    // The program asks again for what has not come, and says what is wrong.
+    failed.abort(error);
+  }
 }
 
 /** The answer to this request if it was asked early and has not been taken. */

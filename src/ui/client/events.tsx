@@ -37,17 +37,50 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
       }
     }).finally(() => state.busy = false);
   }, [changes]);
+  const left = shown.current.length === MOST ? `The newest ${MOST}; mosaic events ${runId} tells all.` : "";
   return (
-    <ScrollTable label="Events" kind="events" headings={["Time", "Event", "Attempt", "What"]}>
-      {shown.current.map((e) => (
-        <tr key={e.seq}>
-          <td>{moment(e.at)}</td>
-          <td>{words(e.kind)}</td>
-          <td>{e.attempt}</td>
-          <td class="wide">{told(e.data)}</td>
-        </tr>
+    <>
+      {left && <p class="sub">{left}</p>}
+      <ScrollTable label="Events" kind="events" headings={["Time", "Event", "Attempt", "What"]}>
+        {shown.current.map((e) => (
+          <tr key={e.seq}>
+            <td>{moment(e.at)}</td>
+            <td>{words(e.kind)}</td>
+            <td>{e.attempt}</td>
+            <td class="wide">{told(e.data)}</td>
+          </tr>
+        ))}
+      </ScrollTable>
+    </>
+  );
+}
+
+/** @param data of an event `alert`: the rule, what is so, what the daemon did about it */
+export function alertText(data: unknown): string {
+  const { alert, what, then } = data as { alert?: string; what?: string; then?: string };
+  const done = then === "pause" ? "; the run was paused" : then === "cancel" ? "; the run was cancelled" : "";
+  return `${what ?? "a rule is broken"}${done} (rule ${alert ?? "without a name"})`;
+}
+
+/** Rules that the run has broken: each alerts once in an attempt. */
+export function Alerts({ runId, changes }: { runId: string; changes: number }) {
+  const [alerts, setAlerts] = useState<EventLine[]>([]);
+  useEffect(() => {
+    attempt(async () => {
+      const { events } = await answer(api.events.$get({ query: { run: runId, kinds: "alert", limit: String(PAGE) } }));
+      setAlerts(events as EventLine[]);
+    });
+  }, [changes]);
+  if (alerts.length === 0) return null;
+  return (
+    <section class="alerts" aria-label="Alerts">
+      {alerts.map(({ seq, at, attempt: nth, data }) => (
+        <p key={seq}>
+          <b>Alert</b> {alertText(data)}
+          <span class="sub">{` ${moment(at)}, attempt ${nth}`}</span>
+        </p>
       ))}
-    </ScrollTable>
+    </section>
   );
 }
 
@@ -60,7 +93,9 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
         api.events.$get({ query: { run: runId, kinds: "source_problem", limit: "100" } }),
       );
       const problems = (events as EventLine[]).map(({ data }) => data as { problem?: string; detail?: string });
-      setDetails(problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? ""));
+      const leftOut = problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? "");
+      // Each attempt says it again.
+      setDetails([...new Set(leftOut)]);
     });
   }, [changes]);
   if (details.length === 0) return null;

@@ -20,7 +20,7 @@ export function figure(n: number | string | null | undefined): string {
   if (n === null || n === undefined) return NONE;
   if (typeof n === "string" || !Number.isFinite(n)) return String(n);
   const size = Math.abs(n);
-  if (size !== 0 && (size < 0.001 || size >= 1e7)) return n.toExponential(2);
+  if (size !== 0 && (size < 0.001 || size >= 1e7)) return n.toExponential(2).replace(/\.?0+e/, "e");
   if (size >= 1000) return Math.round(n).toLocaleString("en-US");
   return String(Number(n.toPrecision(4)));
 }

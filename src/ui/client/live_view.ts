@@ -1,5 +1,6 @@
 /** One environment as it runs: its newest frame on a canvas, what is known of it, and the last seconds to step back through. */
 import { completed } from "../changed_rows.ts";
+import { sizedMessages } from "../sized_messages.ts";
 import type { LiveFrame } from "../page_json.ts";
 import { now } from "./api.ts";
 import { h, iconButton } from "./dom.ts";
@@ -103,7 +104,10 @@ export class LiveView {
     if (text !== undefined) this.#text.textContent = text;
     else if (picture?.type === "grid") drawGrid(this.canvas, picture.rows);
     else if (head.width > 0) drawPicture(this.canvas, head, pixels);
-    const brief = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 24);
+    const brief = (value: unknown) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+    };
     const told = [
       head.episode !== null && `episode ${whole(head.episode)}, step ${whole(head.step)}`,
       head.run_step !== null && `run at step ${whole(head.run_step)}`,
@@ -116,8 +120,8 @@ export class LiveView {
       this.paused
         ? `${
           ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) / 1000).toFixed(1)
-        } s back`
-        : `${Math.round(latency)} ms ago`,
+        }\u00a0s\u00a0back`
+        : `${Math.round(latency)}\u00a0ms\u00a0ago`,
     ].filter(Boolean).join(" · ");
     this.#told.textContent = told;
     this.canvas.setAttribute("aria-label", told);
@@ -202,40 +206,14 @@ async function readMessages(
   const decoder = new TextDecoder();
   /** The last picture of each environment. */
   const last = new Map<string, Uint8Array>();
-  let parts: Uint8Array[] = [];
-  let have = 0;
-  let need = 4;
-  for await (const part of body as unknown as AsyncIterable<Uint8Array>) {
-    parts.push(part);
-    have += part.length;
-    while (have >= need) {
-      const all = parts.length === 1 ? parts[0]! : joined(parts, have);
-      const view = new DataView(all.buffer, all.byteOffset, all.length);
-      need = 4 + view.getUint32(0, true);
-      parts = [all];
-      if (have < need) break;
-      if (need > 4) {
-        const end = 8 + view.getUint32(4, true);
-        const head: LiveFrame = JSON.parse(decoder.decode(all.subarray(8, end)));
-        const whole = completed(last.get(head.of), head, head.rows, all.slice(end, need));
-        // Nothing is shown of a picture whose rows before were lost; the next connection begins with a whole one.
-        if (whole === undefined) throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
-        last.set(head.of, whole);
-        onframe(head, whole);
-      }
-      parts = have > need ? [all.subarray(need)] : [];
-      have -= need;
-      need = 4;
-    }
+  for await (const message of sizedMessages(body)) {
+    if (message.length === 0) continue;
+    const end = 4 + new DataView(message.buffer, message.byteOffset).getUint32(0, true);
+    const head: LiveFrame = JSON.parse(decoder.decode(message.subarray(4, end)));
+    const whole = completed(last.get(head.of), head, head.rows, message.slice(end));
+    // Nothing is shown of a picture whose rows before were lost; the next connection begins with a whole one.
+    if (whole === undefined) throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
+    last.set(head.of, whole);
+    onframe(head, whole);
   }
-}
-
-function joined(parts: Uint8Array[], length: number): Uint8Array {
-  const all = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

@@ -7,7 +7,7 @@ import { Charts } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt, notice } from "./dialog.tsx";
 import { go } from "./dom.ts";
-import { Events, LeftOut } from "./events.tsx";
+import { Alerts, Events, LeftOut } from "./events.tsx";
 import { Explorer } from "./explorer.tsx";
 import { age, bytes, duration, elapsed, figure, moment, rate, recorded, score, whole, words } from "./format.ts";
 import { Frames, type Sought } from "./frames.tsx";
@@ -231,6 +231,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           {run.stderr_tail.length > 0 && <LastLines text={run.stderr_tail.join("\n")} />}
         </section>
       )}
+      <Alerts runId={runId} changes={events} />
       <Tabs
         inSight={setTab}
         list={[

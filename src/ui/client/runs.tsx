@@ -1,8 +1,9 @@
 /** The list of all runs: live, filtered, sorted, with actions on many. */
-import type { HostLine, RunLine } from "../page_json.ts";
+import type { EventLine, HostLine, RunLine } from "../page_json.ts";
 import { ManyActions } from "./actions.tsx";
-import { columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
-import { attempt } from "./dialog.tsx";
+import { answer, api, columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
+import { attempt, notice } from "./dialog.tsx";
+import { alertText } from "./events.tsx";
 import { figure, plural, whole } from "./format.ts";
 import { groupsOf } from "../../telemetry/groups.ts";
 import { HostStrip } from "./host_strip.tsx";
@@ -14,6 +15,8 @@ import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
 import { STATES } from "./states.tsx";
 
 const PAGE = 500;
+/** Alerts in one answer. */
+const ALERTS = 1000;
 /** Columns that are offered at once; typing more of a name narrows them. */
 const OFFERED = 100;
 
@@ -64,6 +67,14 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
     state.loading = false;
     state.trouble = "";
     changed();
+    for (let since = 0, more = true; more && mine === generation;) {
+      const query = { kinds: "alert", since: String(since), limit: String(ALERTS) };
+      const { events } = await answer(api.events.$get({ query }));
+      for (const event of events as EventLine[]) model.alert(event);
+      since = events.at(-1)?.seq ?? since;
+      more = events.length === ALERTS;
+    }
+    changed();
     return head;
   };
   const begin = async () => {
@@ -74,6 +85,12 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
       runs: (data: { runs: RunLine[]; deleted: string[] }) => {
         model.put(data.runs);
         data.deleted.forEach(remove);
+        changed();
+      },
+      alerts: ({ alerts }: { alerts: EventLine[] }) => {
+        for (const event of alerts) {
+          if (model.alert(event)) notice(`Alert: ${event.run_name}: ${alertText(event.data)}`, "error");
+        }
         changed();
       },
       tick: (data: { at: number; runs: RunLine[]; host: HostLine; total: number }) => {
@@ -144,6 +161,10 @@ export function Runs() {
   const table = useMemo(() =>
     new RunsTable({
       selectable: !readOnly,
+      alertOf: (id) => {
+        const event = model.alerts.get(id);
+        return event && alertText(event.data);
+      },
       onselect: redraw,
       onfold(label) {
         opened.has(label) ? opened.delete(label) : opened.add(label);
@@ -261,9 +282,8 @@ export function Runs() {
   const total = state.trouble || (wrong && !state.loading && `"${wrong}" is no condition on a column here`) ||
     (state.loading
       ? `Loading ${whole(all)} …`
-      : shown.length === all
-      ? plural(all, "run")
-      : `${whole(shown.length)} of ${whole(all)} runs`);
+      : (shown.length === all ? plural(all, "run") : `${whole(shown.length)} of ${whole(all)} runs`) +
+        (rows.some((r) => r.group !== undefined) ? ", mean ± sd" : ""));
   return (
     <>
       <h1 class="unseen">Runs</h1>

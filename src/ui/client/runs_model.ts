@@ -1,5 +1,5 @@
 /** All runs in memory, and the ones to show in which order. Pure: drawing is elsewhere. */
-import type { RunLine } from "../page_json.ts";
+import type { EventLine, RunLine } from "../page_json.ts";
 import { elapsed } from "./format.ts";
 import { STATES } from "./states.tsx";
 
@@ -55,6 +55,8 @@ export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | str
 
 export class RunsModel {
   runs = new Map<string, RunLine>();
+  /** The newest alert of each run that has one. */
+  readonly alerts = new Map<string, EventLine>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
   sort = "created";
   /** Further columns by id (`parameter:lr`, `last:loss`), with their values by run id. */
@@ -79,7 +81,15 @@ export class RunsModel {
     }
   }
 
+  /** @returns whether it is news */
+  alert(event: EventLine): boolean {
+    if (event.seq <= (this.alerts.get(event.run_id)?.seq ?? 0)) return false;
+    this.alerts.set(event.run_id, event);
+    return true;
+  }
+
   remove(id: string): void {
+    this.alerts.delete(id);
     if (!this.runs.delete(id)) return;
     this.#counts = undefined;
     this.#tags = undefined;

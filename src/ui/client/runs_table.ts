@@ -7,7 +7,7 @@ import { fill, go, h, setText } from "./dom.ts";
 import { age, bytes, duration, elapsed, plural, rate, score, whole } from "./format.ts";
 import { spreadOf } from "../../telemetry/groups.ts";
 import { rewardOf } from "./runs_model.ts";
-import { explanation, isEnded, isStale } from "./states.tsx";
+import { countStates, explanation, isEnded, isStale } from "./states.tsx";
 
 /** Runs as one row, over those of its runs when it is open. */
 export interface RunGroup {
@@ -23,13 +23,18 @@ interface RowParts {
   row: HTMLTableRowElement;
   check: HTMLInputElement;
   chip: HTMLElement;
+  /** Of a group whose runs are in several. */
+  states: HTMLElement;
   link: HTMLAnchorElement;
+  name: HTMLElement;
   fold: HTMLButtonElement;
   tags: HTMLElement;
   cells: HTMLElement[];
 }
 
 const SPARE_ROWS = 8;
+/** Of a run, in its row; of the others their number. */
+const MOST_TAGS = 4;
 /** Ids of groups begin so. */
 export const GROUP = "group:";
 
@@ -148,6 +153,8 @@ export class RunsTable {
       onselect(): void;
       onfold(label: string): void;
       selectable: boolean;
+      /** What the newest alert of a run says, if it has one. */
+      alertOf(id: string): string | undefined;
     },
   ) {
     this.table = h(
@@ -265,7 +272,10 @@ export class RunsTable {
       onclick: (event: MouseEvent) => this.#toggle(parts.id, check.checked, event.shiftKey),
     });
     const state = h("span", { class: "chip" });
-    const link = h("a", {});
+    const states = h("span", { class: "states", hidden: true });
+    // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
+    const name = h("bdi");
+    const link = h("a", {}, name);
     const fold = h("button", {
       type: "button",
       class: "link",
@@ -278,11 +288,11 @@ export class RunsTable {
       "tr",
       {},
       this.options.selectable && h("td", { class: "check" }, check),
-      h("td", {}, state),
+      h("td", {}, state, states),
       h("td", { class: "wide name" }, h("div", {}, link, fold, tags)),
       cells,
     );
-    const parts: RowParts = { id: "", row, check, chip: state, link, fold, tags, cells };
+    const parts: RowParts = { id: "", row, check, chip: state, states, link, name, fold, tags, cells };
     return parts;
   }
 
@@ -295,7 +305,26 @@ export class RunsTable {
     parts.fold.title = label;
     parts.fold.setAttribute("aria-expanded", String(open));
     delete parts.tags.dataset.tags;
-    setText(parts.tags, plural(members.length, "run") + (members.length > 1 ? ", mean ± sd" : ""));
+    const alerted = members.filter((r) => this.options.alertOf(r.run_id) !== undefined).length;
+    setText(parts.tags, plural(members.length, "run") + (alerted > 0 ? `, ${whole(alerted)} with an alert` : ""));
+    const counts = countStates(members);
+    parts.chip.hidden = counts.length > 1;
+    parts.states.hidden = counts.length === 1;
+    if (counts.length === 1) {
+      const state = counts[0]![0];
+      if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
+      setText(parts.chip, state);
+    }
+    const told = counts.map(([state, count]) => `${count} ${state}`).join(", ");
+    if (parts.states.title !== told) {
+      parts.states.title = told;
+      fill(
+        parts.states,
+        counts.map(([state, count]) =>
+          h("span", { class: "chip", "data-state": state }, count, h("span", { class: "unseen" }, ` ${state}`))
+        ),
+      );
+    }
     this.#columns.forEach((column, i) => setText(parts.cells[i]!, groupText(column, { label, members, open }, now)));
   }
 
@@ -304,9 +333,11 @@ export class RunsTable {
     parts.row.classList.toggle("active", index === this.#active);
     const { group } = run;
     parts.row.classList.toggle("group", group !== undefined);
-    parts.chip.hidden = parts.link.hidden = group !== undefined;
+    parts.link.hidden = group !== undefined;
     parts.fold.hidden = group === undefined;
     if (group !== undefined) return this.#drawGroup(parts, group, now);
+    parts.chip.hidden = false;
+    parts.states.hidden = true;
     parts.check.indeterminate = false;
     const selected = this.selected.has(run.run_id);
     parts.row.classList.toggle("selected", selected);
@@ -317,13 +348,20 @@ export class RunsTable {
     setText(parts.chip, run.state);
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
-    setText(parts.link, run.name);
+    setText(parts.name, run.name);
     if (parts.link.title !== run.name) parts.link.title = run.name;
     const shownTags = run.is_eval ? ["evaluation", ...run.tags] : run.tags;
-    const tags = shownTags.join("\n");
+    const alert = this.options.alertOf(run.run_id);
+    const tags = [alert, ...shownTags].join("\n");
     if (parts.tags.dataset.tags !== tags) {
       parts.tags.dataset.tags = tags;
-      parts.tags.replaceChildren(...shownTags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
+      const more = shownTags.length - MOST_TAGS;
+      fill(
+        parts.tags,
+        alert !== undefined && h("span", { class: "tag alert", title: alert }, "alert"),
+        shownTags.slice(0, MOST_TAGS).map((t) => h("span", { class: "tag" }, t)),
+        more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
+      );
     }
     this.#columns.forEach((column, i) => {
       const cell = parts.cells[i]!;

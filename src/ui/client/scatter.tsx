@@ -1,6 +1,7 @@
 /** Parameters against results: a point or a line a run, and the table behind. */
 import { columnNames, readColumns } from "./api.ts";
 import { toAddress } from "./charts.tsx";
+import { colorAt, placesOf } from "./colors.ts";
 import { attempt } from "./dialog.tsx";
 import { go } from "./dom.ts";
 import { natural } from "../../base/natural_order.ts";
@@ -19,7 +20,6 @@ interface ScatterRun {
 const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44 };
 /** Axes of the parallel coordinates beside the result. */
 const MOST_AXES = 10;
-const COLORS = 8;
 
 /** Share of an axis that stays free at each end: points do not lie on the frame. */
 const FREE = 0.05;
@@ -92,8 +92,8 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
   const axes = kind === "points" ? [chosenX, y] : [...differing.slice(0, MOST_AXES), y];
   const known = runs.map((_, i) => i).filter((i) => axes.every((id) => of(id, i) !== undefined));
   const scales = axes.map((id) => scaleOf(known.map((i) => of(id, i)!)));
-  const names = [...new Set(groups)];
-  const color = (i: number) => `var(--series-${groups.length === 0 ? 1 : names.indexOf(groups[i]!) % COLORS + 1})`;
+  const places = placesOf(groups);
+  const color = (i: number) => colorAt(groups.length === 0 ? 0 : places.get(groups[i]!)!);
   const { width, height, left, top, bottom } = SIZE;
   const right = kind === "points" ? SIZE.right : SIZE.left;
   const px = (share: number) => left + share * (width - left - right);
@@ -208,10 +208,10 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
       </svg>
       {groups.length > 0 && (
         <div class="legend">
-          {names.map((group, g) => (
+          {[...places].map(([group, g]) => (
             <span key={group}>
               <svg class="dot" viewBox="0 0 10 10" aria-hidden="true">
-                <circle cx="5" cy="5" r="5" fill={`var(--series-${g % COLORS + 1})`} />
+                <circle cx="5" cy="5" r="5" fill={colorAt(g)} />
               </svg>
               {group}
             </span>

@@ -23,6 +23,28 @@ export function Chip({ state }: { state: string }) {
   return <span class="chip" data-state={state}>{state}</span>;
 }
 
+/** `3 EXECUTING, 1 FAULTED`: of a group, in the order of a run's life. */
+export function countStates(runs: readonly Pick<RunLine, "state">[]): [state: string, count: number][] {
+  return STATES.map((state): [string, number] => [state, runs.filter((r) => r.state === state).length])
+    .filter(([, count]) => count > 0);
+}
+
+/** The states of a group: one in words, several as signs with how many there are of each. */
+export function Chips({ of }: { of: readonly Pick<RunLine, "state">[] }) {
+  const counts = countStates(of);
+  if (counts.length === 1) return <Chip state={counts[0]![0]} />;
+  return (
+    <span class="states">
+      {counts.map(([state, count]) => (
+        <span key={state} class="chip" data-state={state} title={`${count} ${state}`}>
+          {count}
+          <span class="unseen">{` ${state}`}</span>
+        </span>
+      ))}
+    </span>
+  );
+}
+
 /** One line on why the run is where it is. @param at now, Unix milliseconds */
 export function explanation(run: RunLine, at: number): string {
   if (run.cancel_requested && !isEnded(run)) return "being cancelled";

@@ -284,6 +284,23 @@ Deno.test("series: names of several runs come one at a time, also those that onl
     );
   }));
 
+Deno.test("series: what a worker says once in each attempt was said once", () =>
+  withStore((bench) => {
+    const event = (json: string) => [{ kind: "metrics", dataJson: json, tsNs: "1" }];
+    const names = () =>
+      Object.fromEntries(
+        [...bench.store.namesOfMany(["R"])].flatMap((one) => one === undefined ? [] : [[one.name, one.once]])
+          .filter(([name]) => ["total", "loss"].includes(name as string)),
+      );
+    bench.store.ingest("R", 1, batch(0, 10, { events: event('{"total":1,"loss":1}') }));
+    bench.store.beginAttempt("R", 2, null);
+    bench.store.ingest("R", 2, batch(0, 10, { events: [...event('{"total":2,"loss":1}'), ...event('{"loss":2}')] }));
+    assert.deepEqual(names(), { total: true, loss: false });
+    bench.store.beginAttempt("R", 3, null);
+    bench.store.ingest("R", 3, batch(0, 10, { events: event('{"total":3}') }));
+    assert.deepEqual(names(), { total: true, loss: false });
+  }));
+
 Deno.test("series: outlines of several runs are those of each alone", () =>
   withStore((bench) => {
     const event = (i: number, names: string[]) => ({

@@ -1,0 +1,48 @@
+/** Messages of bytes in one stream: each behind its length (u32, little endian). The server writes them, the page reads them. */
+
+const LENGTH_BYTES = 4;
+
+export function sized(message: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(LENGTH_BYTES + message.length);
+  new DataView(bytes.buffer).setUint32(0, message.length, true);
+  bytes.set(message, LENGTH_BYTES);
+  return bytes;
+}
+
+/** A message is valid until the next is asked for. A last one that is cut short is left out. */
+export async function* sizedMessages(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  // Not every browser can go through a stream by `for await`.
+  const reader = stream.getReader();
+  try {
+    let parts: Uint8Array[] = [];
+    let have = 0;
+    let need = LENGTH_BYTES;
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      parts.push(read.value);
+      have += read.value.length;
+      while (have >= need) {
+        const all = joined(parts, have);
+        parts = [all];
+        need = LENGTH_BYTES + new DataView(all.buffer, all.byteOffset).getUint32(0, true);
+        if (have < need) break;
+        yield all.subarray(LENGTH_BYTES, need);
+        parts = have > need ? [all.subarray(need)] : [];
+        have -= need;
+        need = LENGTH_BYTES;
+      }
+    }
+  } finally {
+    await reader.cancel();
+  }
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const all = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
