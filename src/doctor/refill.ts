@@ -385,7 +385,7 @@ function requireSame(
   }
 }
 
-/** As the daemon does: what the store refuses for its content is told of in its place. */
+/** As the daemon does: an event takes the place of records that the store refuses for their content. */
 function storeBatch(store: TelemetryStore, runId: string, attempt: number, batch: IngestBatch): void {
   let refused: unknown;
   for (const one of [batch, ...lesserBatches(batch, "its content is refused")]) {

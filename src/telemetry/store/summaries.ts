@@ -75,7 +75,7 @@ const SAVED = [
   ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
 ];
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
-/** Whether a row is that of episodes whose lengths nobody has told: zeros. (NULL: not summarised yet.) */
+/** Whether a row is that of episodes without lengths: zeros. (NULL: not summarised yet.) */
 const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
 
 export class Summaries {
