@@ -73,7 +73,7 @@ export function note(run: RunJson, now: number): string {
   return [progress, run.state === "PAUSED" ? run.reason ?? "" : ""].filter((t) => t !== "").join(" ");
 }
 
-/** Steps that were recorded, or the step that a metric told: most programs record no single steps. */
+/** Recorded steps, or the highest step of a metric: most programs record no steps. */
 export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }

@@ -125,7 +125,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
     try {
       runs = knownRuns(layout.registryDb);
     } catch {
-      // No registry yet. Without one, orphans cannot be told.
+      // No registry yet. Without one, orphans cannot be recognized.
     }
     if (runs !== undefined) {
       findings.push(...examineRegistryState(layout, runs));

@@ -15,7 +15,7 @@ export type KnownRun = Pick<
   | ("configJson" | "damaged")
 >;
 
-/** All runs in the registry. @throws when the database cannot be read: then orphans cannot be told */
+/** All runs in the registry. @throws when the database cannot be read: then orphans cannot be recognized */
 export function knownRuns(registryDb: string): KnownRun[] {
   const db = new DatabaseSync(registryDb, { readOnly: true });
   try {
@@ -30,7 +30,7 @@ function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repair
   const byId = new Map(runs.map((run) => [run.runId, run]));
   return claims(layout.trainer).flatMap(({ pid, runDir, attempt }) => {
     const run = byId.get(runDir.slice(runDir.lastIndexOf("/") + 1));
-    // Of runs that nobody knows the files are told; a live attempt's processes are its own.
+    // Files of unknown runs are reported elsewhere; the processes of a live attempt are in order.
     if (run === undefined || pid === run.worker?.pid || pid === run.proxy?.pid) return [];
     if (!isEnded(run.state) && attempt === run.attempt) return [];
     const message =

@@ -6,7 +6,8 @@ import { TelemetryStore } from "../telemetry/store.ts";
 import { type StoredRun, storedRuns } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
 import { leftInFiles, readLater, type RunOnDisk } from "./observed_files.ts";
-import { journalEnds, lacking, refill, runFiles, unplaced } from "./refill.ts";
+import { lacking, refill, unplaced } from "./refill.ts";
+import { journalEnds, runFiles } from "./run_logs.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Repairable[] {

@@ -29,7 +29,7 @@ export interface MlflowRun {
   tags: Record<string, string>;
 }
 
-/** A model that was logged: what the client asks for again. Its files are where it was told to put them. */
+/** A model that was logged: what the client asks for again. Its files are where the client put them. */
 export interface LoggedModel {
   id: string;
   name: string;

@@ -118,7 +118,7 @@ export class MlflowApi {
     return { ...open, row };
   }
 
-  /** Of the last that an earlier daemon stored: its client may not have been told. */
+  /** Of the last points that an earlier daemon stored: their client may not have received the answer. */
   #recentOf(runId: string): RecentPoints {
     const recent = new RecentPoints();
     const { records } = this.#core;
@@ -129,7 +129,7 @@ export class MlflowApi {
     }
   }
 
-  /** Stores points first and then what was set, all of it idempotent: a client that is not told sends it again. */
+  /** Stores points first and then what was set, all of it idempotent: a client that receives no answer sends it again. */
   record({ row, recent }: Open, points: readonly MetricPoint[], events: readonly WorkerEventRecord[] = []): void {
     if (isEnded(row.state)) throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
     const fresh = recent.fresh(points);
@@ -287,7 +287,7 @@ const METHODS: Readonly<Record<string, Method>> = {
     if (tags.length > 0) api.save(run);
     return {};
   },
-  // What a model or a data set was is told by tags, parameters and artifacts; nothing reads these.
+  // Tags, parameters and artifacts describe models and data sets; nothing reads these.
   "runs/log-model": () => ({}),
   "runs/log-inputs": () => ({}),
   "runs/outputs": () => ({}),

@@ -1,4 +1,4 @@
-/** Runs the loop of a side service until it ends by itself: one that throws is told of and begun again, with back-off. */
+/** Runs the loop of a side service until it ends by itself: if it throws, the error is logged and the loop started again, with back-off. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { pause } from "../wire/waiting.ts";

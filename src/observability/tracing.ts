@@ -44,7 +44,7 @@ export class Tracing {
   readonly #provider: TracerProvider;
   readonly #stop = new AbortController();
   readonly #following: Promise<void>;
-  /** The last event that was told. */
+  /** The last exported event. */
   #seq: number;
 
   private constructor(runs: RunReader, log: Logger, exporter: SpanExporter) {
@@ -79,7 +79,7 @@ export class Tracing {
     for (;;) {
       const page = this.#runs.eventsSince(this.#seq, { limit: 200 });
       for (const event of page) {
-        // First: an event that cannot be told is not tried for ever.
+        // First, so that an event that cannot be exported is not tried again without end.
         this.#seq = event.seq;
         this.#tell(event);
       }

@@ -284,7 +284,7 @@ export class PackedLog implements Disposable {
         : zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
       return found.length === to - from ? found : undefined;
     } catch {
-      // Damaged: who reads it is told.
+      // Damaged: the reader gets a notice in its place.
       return undefined;
     }
   }

@@ -1,6 +1,6 @@
 /**
  * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the granted /bin/sh does:
- * a perl that reads and writes where it is told, while somebody needs it. One that makes a file removes it when its input
+ * a perl process that reads and writes on request, while somebody needs it. One that makes a file removes it when its input
  * ends, also where the process that asked for it was killed. If it is killed itself, the next one takes the name: files made
  * here have a mode that nobody else gives theirs, and are locked while their maker lives.
  */

@@ -1,7 +1,7 @@
 /**
  * Files that a worker can change. Below its run's directory a worker can replace any file by a FIFO, a directory or a link.
  * All such paths are opened here: without waiting for FIFOs, without following links, and only if the opened file is the
- * regular file that was looked up.
+ * regular file that was found there.
  *
  * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */

@@ -454,7 +454,7 @@ export const PageSeries = z.strictObject({
 
 /**
  * Names of series of several runs: those that are curves, and those of which each run has one point at most, with each
- * run's value (none are told of more than 40 runs).
+ * run's value (none for more than 40 runs).
  */
 export const PageSeriesNames = z.strictObject({
   names: z.array(text()),

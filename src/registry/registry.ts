@@ -243,7 +243,7 @@ export class Registry implements RunReader {
   /**
    * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
    * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
-   * transaction. An idempotent event writes nothing, not even the patch. `tell` may add an event that is told of in it.
+   * transaction. An idempotent event writes nothing, not even the patch. `tell` may add an event to it.
    *
    * @throws `not_found`; `failed_precondition` when the run's state does not allow the event.
    */

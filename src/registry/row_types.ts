@@ -81,7 +81,7 @@ export type RunPatch = Partial<
 >;
 
 /**
- * - `intended`: committed before the engine is asked, so that a daemon that dies in between looks for the job by its name
+ * - `intended`: committed before the engine is asked, so that the daemon after one that dies in between searches for the job by its name
  * - `queued`: the engine has the job and holds it back
  * - `running`: the job has nodes
  * - `ended`: the engine has no process of the job left

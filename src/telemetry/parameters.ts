@@ -3,7 +3,7 @@
 /** A parameter as it is stored: `value` is JSON text, so that its type is kept. */
 export interface Parameter {
   name: string;
-  /** `config`, `command`, or what the event that told it says (`hparams`, `wandb`, `mlflow`, `init` …). */
+  /** `config`, `command`, or the source that its event names (`hparams`, `wandb`, `mlflow`, `init` …). */
   source: string;
   value: string;
 }

@@ -35,7 +35,7 @@ export function progressSeries(series: readonly { name: string; points: bigint }
   return names.find((name) => !OF_THE_MACHINE.test(name)) ?? names[0];
 }
 
-/** Steps that were recorded, or the step that a metric told: most programs record no single steps. */
+/** Recorded steps, or the highest step of a metric: most programs record no steps. */
 export function stepsReached({ steps, toldStep }: { steps: number; toldStep: number }): number {
   return Math.max(steps, toldStep);
 }

@@ -10,7 +10,7 @@ import type { StoredStep } from "./types.ts";
 
 /**
  * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
- * @param damaged told of blocks whose steps are left out because they cannot be read
+ * @param damaged called for blocks whose steps are left out because they cannot be read
  * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
  */
 export function query(

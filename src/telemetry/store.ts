@@ -250,7 +250,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#group.flush();
   }
 
-  /** One transaction for all; where that fails, one for each, so that it fails only whom it must. */
+  /** One transaction for all batches; if it fails, one for each, so that one batch cannot fail another. */
   #ingestGroup(group: WaitingBatch[]): Outcome[] {
     if (group.length > 1) {
       try {

@@ -38,7 +38,7 @@ export interface RunTelemetry {
   journalPosition: number;
   meanReward100: number | null;
   lastRecordAt: number | null;
-  /** The highest step that a metric told; 0 for none. */
+  /** The highest step of a metric; 0: none. */
   toldStep: number;
   /** The last value of the metric that is most surely the reward of episodes; null where none is. */
   toldReward: ToldReward | null;

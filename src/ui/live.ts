@@ -12,7 +12,7 @@ const RECORDS_PER_EVENT = 200;
 /** At most this many runs move on the page at the same time. */
 const MOVING_RUNS = 500;
 
-/** The figures of all running runs and the host, computed once per tick however many pages look. */
+/** Numbers of all live runs and the host, computed once per tick for all pages. */
 export class Ticker {
   readonly #core: Core;
   readonly #tickMs: number;
@@ -40,7 +40,7 @@ export class Ticker {
   }
 }
 
-/** Events after which the line of a run may look otherwise, though no figure moved. */
+/** Events after which the line of a run may change although none of its numbers did. */
 const LINE_EVENTS = ["queued", "state", "deleted"];
 
 /** All runs: `runs` (id = event seq) whenever some changed state, came or went; `alerts`; `tick` once per tick. */

@@ -32,7 +32,7 @@ const FRAMES_PER_SECOND = 30;
 const FRAMES_IN_ALL = 480;
 /** Payloads of records are parsed for each frame. */
 const RECORDS_FRAMES_PER_SECOND = 10;
-/** How often new rings, and runs that have ended, are looked for. */
+/** Interval of polling for new rings and for runs that have ended. */
 const LOOK_MS = 2000;
 const IDLE_MS = 250;
 /** How often the run's step is read, for a frame that names none. */
@@ -81,7 +81,7 @@ class Ring {
     try {
       frame = this.spoilt ? undefined : await this.#reader.next();
     } catch (error) {
-      // Its header lies, or nothing can be read for now; it is tried again at the next look.
+      // Its header does not fit the file, or nothing can be read now; the next poll tries again.
       if (!(error instanceof RangeError) && !(error instanceof MosaicError)) throw error;
       this.spoilt = true;
     }

@@ -4,7 +4,7 @@ import { type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts"
 import type { StoredEpisode, StoredStep } from "../telemetry/types.ts";
 import { finiteOrText, type Frame, parsed } from "./page_json.ts";
 
-/** Records looked at for one answer. */
+/** Records read for one answer. */
 const SCAN_RECORDS = 2000;
 
 /**

@@ -31,7 +31,7 @@ const REST_LENGTH = 4000;
 const NEWLINE = 10;
 const decoder = new TextDecoder();
 
-/** What is there and is no regular file has no size; whoever reads it is told why. */
+/** Anything but a regular file has no size; reading it gives an error that says why. */
 async function sizeOf(path: string): Promise<number> {
   try {
     const { isFile, size } = await Deno.lstat(path);

@@ -9,7 +9,7 @@ import { runLine } from "./page_json.ts";
 import { yieldToOthers } from "../base/sleep.ts";
 
 const PAGE_LIMIT = 1000;
-/** Runs looked at in one go for an order other than "created"; in between others have their turn. */
+/** Runs read at once for an order other than "created"; between such chunks the daemon does other work. */
 const RUNS_AT_ONCE = 200;
 
 type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;

@@ -1,7 +1,7 @@
 /** Who sent a request. Without access control, everybody who can reach the page is its owner. */
 export interface Identity {
   name: string;
-  /** May look, but change nothing; the page shows such a person no buttons, and secrets in configs stay hidden. */
+  /** May read, but change nothing; the page shows no buttons, and secrets in configs stay hidden. */
   readOnly: boolean;
   /** May delete runs, and see the secrets in configs. */
   admin: boolean;

@@ -56,7 +56,7 @@ export class Http2Call {
   #data: Uint8Array[] = [];
   /** How much of the first of `#data` is sent. */
   #sent = 0;
-  /** Nothing more comes to be sent; then, that the other end is told. */
+  /** The sender has ended; `#endTold`: END_STREAM has been sent. */
   #ended = false;
   #endTold = false;
   #writing = false;

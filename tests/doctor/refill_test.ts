@@ -5,7 +5,7 @@ import { Layout } from "../../src/base/layout.ts";
 import { examine, reindex, repair } from "../../src/doctor/doctor.ts";
 import { knownRuns } from "../../src/doctor/registry_state.ts";
 import { leftInFiles } from "../../src/doctor/observed_files.ts";
-import { runFiles } from "../../src/doctor/refill.ts";
+import { runFiles } from "../../src/doctor/run_logs.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun, runId } from "../registry/fixture.ts";

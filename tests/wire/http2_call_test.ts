@@ -171,7 +171,7 @@ Deno.test("http2 call: one who hangs up, breaks off or speaks something else is 
   const answers: [Iterable<number>, RegExp][] = [
     ["", /the connection has ended/],
     ["\0\0", /the connection has ended/],
-    ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", /is no daemon: it does not speak HTTP\/2/],
+    ["HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", /is not a daemon: it does not speak HTTP\/2/],
   ].map(([bytes, message]) => [text(bytes as string), message as RegExp]);
   answers.push(
     [[...begun, ...frameOf(FRAME.resetStream, 0, 1, numbers(2))], /broken off the stream \(HTTP\/2 code 2\)/],

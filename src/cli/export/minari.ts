@@ -50,7 +50,7 @@ export interface MinariSummary {
   path: string;
   episodes: number;
   steps: number;
-  /** What the user should know: spaces that nobody told, episodes left out. */
+  /** Messages for the user: derived spaces, omitted episodes. */
   notes: string[];
 }
 

@@ -50,7 +50,7 @@ export function findRuns(path: string, depth: number): Found {
   if (found.runs.length > 0) return found;
   throw new MosaicError("not_found", `${path}: no files of trackers in it or ${depth} levels below it`, {
     hint:
-      "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are looked for; " +
+      "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are searched for; " +
       "name another table or JSON Lines file itself, or give --depth.",
   });
 }

@@ -79,7 +79,7 @@ export const FOLLOW_EXITS = {
 /**
  * Submits, prints the id, and with --follow prints events until the end.
  *
- * @param before done once the daemon is reached: what there is to be told before the run is submitted
+ * @param before called once the daemon is reached: prints messages before the run is submitted
  * @returns the exit code
  */
 export async function submit(

@@ -22,7 +22,7 @@ export interface Recorded {
 
 export class Alerts {
   readonly #watches: Watch[];
-  /** Broken, and not told yet. */
+  /** Broken, without an event yet. */
   readonly due: Alert[] = [];
 
   /** @param alerted names of rules that have alerted in this attempt already */

@@ -21,7 +21,7 @@ import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from ".
 /** How long a connected proxy may take to report the exit of a group that is gone. */
 const REPORT_MS = 30_000;
 /**
- * A proxy elsewhere that was told to stop its worker says something within the grace period and so long. One that does not is
+ * A proxy on another host that was asked to stop its worker reports within the grace period and this time. One that does not is
  * behind a link that is broken: nobody else would notice.
  */
 const ANSWER_MS = 15_000;

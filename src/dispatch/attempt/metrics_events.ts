@@ -13,14 +13,14 @@ const MOST_METRICS = 50;
 
 export class MetricsEvents {
   readonly #context: { registry: Registry; telemetry: TelemetryLog; log: Logger };
-  /** What was told last, of runs that still run. */
+  /** The numbers of each live run's last event. */
   readonly #told = new Map<string, { at: number; records: number }>();
 
   constructor(context: { registry: Registry; telemetry: TelemetryLog; log: Logger }) {
     this.#context = context;
   }
 
-  /** To be called as often as one likes while the run runs. Nothing is told that was told before. */
+  /** May be called at any rate while the run is live. Unchanged numbers write no event. */
   tell(row: RunRow, now = performance.now()): void {
     const { registry, telemetry, log } = this.#context;
     const last = this.#told.get(row.runId);

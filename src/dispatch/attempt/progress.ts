@@ -58,7 +58,7 @@ export class Progress {
     else if (steps > 0) this.rate.add(steps, now);
   }
 
-  /** The highest step that a metric told. Of a run that records no single steps its growth is the rate. */
+  /** The highest step of a metric. For a run that records no steps, its growth is the rate. */
   told(step: number, now: number): void {
     if (this.#told !== undefined && step > this.#told) this.rate.add(step - this.#told, now);
     this.#told = step;

@@ -13,7 +13,7 @@ const PROXY_MARGIN_MS = 2000;
 export interface WorkerStop {
   readonly startedAt: number;
   readonly graceMs: number;
-  /** The proxy that was told to stop the worker. */
+  /** The proxy that was asked to stop the worker. */
   readonly toldProxy: ProxyLink | undefined;
   /** The daemon has sent SIGTERM. */
   readonly terminated: boolean;
@@ -29,7 +29,7 @@ export function beginStop(graceMs: number, now: number): WorkerStop {
   return { startedAt: now, graceMs, toldProxy: undefined, terminated: false, goneSince: undefined };
 }
 
-/** A further request, which can only shorten the grace period; the proxy is told again. */
+/** A further request, which can only shorten the grace period; the proxy is asked again. */
 export function shorten(stop: WorkerStop, graceMs: number): WorkerStop {
   return graceMs >= stop.graceMs ? stop : { ...stop, graceMs, toldProxy: undefined };
 }

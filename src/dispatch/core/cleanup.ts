@@ -191,7 +191,7 @@ export class Cleanup {
       return { freedBytes };
     } catch (error) {
       try {
-        // Whoever asked is told, and decides.
+        // The caller gets the error and decides.
         registry.keep(runId);
       } catch {
         // The daemon ends, say: the next one finishes the deletion.

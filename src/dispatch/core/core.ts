@@ -52,7 +52,7 @@ export interface RunDetail {
     /** When a live worker last wrote to its logs; null where it has written nothing, or its logs are elsewhere. */
     lastOutputAt: number | null;
     metrics: number;
-    /** The highest step that a metric told. */
+    /** The highest step of a metric. */
     toldStep: number;
     /** What a metric tells as the reward of episodes. */
     toldReward: ToldReward | null;
@@ -174,7 +174,7 @@ export interface ProxySession {
   workerStarted(leader: ProcessRef): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
-  /** Whether its proxy was told that the store's disk is full: it holds its worker then, and what it says of that waits behind the batch. */
+  /** Whether its proxy knows that the store's disk is full: then it holds its worker, and its report of that follows the batch. */
   heldByStore(held: boolean): void;
   /** Takes the exit; the transition is committed when this returns. */
   exit(report: ExitReport): void;

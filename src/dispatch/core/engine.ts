@@ -85,7 +85,7 @@ export interface EngineOptions {
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
   cgroups?: RunCgroups | undefined;
-  /** "full": what a submitter was told of survives the loss of power. */
+  /** "full": acknowledged submissions survive a power failure. */
   durability?: "normal" | "full";
   launcher?: ProxyLauncher;
   /** Engines that place runs elsewhere. */

@@ -30,7 +30,7 @@ export interface SubmissionsOptions {
   placer: Placer;
   /** Runs wait, or wait no longer. */
   onChanged: (row: RunRow) => void;
-  /** What a submitter was told of survives the loss of power. */
+  /** Acknowledged submissions survive a power failure. */
   durable: boolean;
   /** Defaults of metadata.slurm. */
   slurm: SlurmFields;

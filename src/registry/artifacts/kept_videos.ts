@@ -47,7 +47,7 @@ export class EpisodeReturns {
     }
   }
 
-  /** The newest that was told. */
+  /** The newest that was reported. */
   of(episode: number): number | undefined {
     return this.#byEpisode.get(episode);
   }

@@ -1,5 +1,5 @@
 /**
- * The two summaries that the original GUI looks for when a run has ended, for workers that write none themselves:
+ * The two summaries that the original GUI reads when a run has ended, for workers that write none themselves:
  * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
  */
 import { isPlainObject } from "../../base/exact_numbers.ts";

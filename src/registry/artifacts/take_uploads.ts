@@ -1,7 +1,7 @@
 /**
  * Takes the files that an attempt's proxy uploads, where its host shares no disk with the daemon. A file comes in chunks, in
  * order, into a part below the run's control directory; a whole one is checked, synced and renamed to its place. So a
- * connection or a process may end at any moment: the next one is told how much is there. Logs grow in their place.
+ * connection or a process may end at any moment: the next one learns how much is stored. Logs grow in their place.
  *
  * A file that is in its place with the same size and time is the same file: nothing else is kept of what was uploaded.
  */

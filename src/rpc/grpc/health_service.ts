@@ -1,4 +1,4 @@
-/** grpc.health.v1: SERVING while the daemon can store what it is told. */
+/** grpc.health.v1: SERVING while the daemon can store records. */
 import {
   type Health,
   HealthCheckResponse_ServingStatus as Serving,

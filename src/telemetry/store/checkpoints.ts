@@ -13,7 +13,7 @@ export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const BEGIN = 0.75;
 /** The log's size is read when it may have grown by so much. */
 const CHECK_EVERY_BYTES = 512 * 1024;
-/** Of the limit: a log so large is told of. */
+/** Of the limit: a log of this size is logged. */
 const TELL_FACTOR = 16;
 /** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
 const RETRY_MS = { first: 5000, longest: 600_000 } as const;

@@ -44,7 +44,7 @@ export class Deletions {
     (async () => {
       for (const { run_key } of left) await this.remove(run_key);
     })().catch(() => {
-      // The tombstone stays, and the next start tries again; a full disk is told by whoever writes next.
+      // The tombstone stays, and the next start tries again; the next write reports a full disk.
     });
   }
 

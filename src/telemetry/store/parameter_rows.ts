@@ -7,7 +7,7 @@ import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters
 /** Kind of the event that tells parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
 export const PARAMETERS_EVENT = "parameters";
 
-/** A parameter, and the seq of the event that told it. */
+/** A parameter, and the seq of the event that has it. */
 export type ToldParameter = Parameter & { seq: number };
 
 export class ParameterRows {

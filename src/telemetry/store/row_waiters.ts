@@ -66,7 +66,7 @@ export class Waiters {
     }
   }
 
-  /** Every follower of the run is told, whatever it is doing. */
+  /** Notifies every follower of the run, also those that are busy. */
   deleted(runId: string): void {
     for (const follower of this.#following.of(runId)) {
       this.#following.remove(runId, follower);

@@ -58,7 +58,7 @@ export interface RunState {
   violations: Record<string, number>;
   meanReward100: number | null;
   lastRecordAt: number | null;
-  /** The highest step that a metric told. */
+  /** The highest step of a metric. */
   toldStep: number;
   toldReward: ToldReward | null;
   wide: boolean;

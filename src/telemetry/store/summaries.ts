@@ -81,7 +81,7 @@ const SAVED = [
 const POINTS_SAID = `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
   WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
-/** Whether a row is that of episodes whose lengths nobody has told: zeros. (NULL: not summarised yet.) */
+/** Whether a row is that of episodes without lengths: zeros. (NULL: not summarised yet.) */
 const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
 
 export class Summaries {

@@ -44,7 +44,7 @@ exit $_mosaic_code
 `;
 
 /**
- * - srun leads a session of its own: at a SIGTERM it would kill the ranks at once. The ranks are told with scancel instead.
+ * - srun leads a session of its own: at a SIGTERM it would kill the ranks at once. The ranks are signalled with scancel instead.
  * - --kill-on-bad-exit: the first rank that fails ends the others.
  * - What it prints goes to standard error: the journal is rank 0's.
  */
