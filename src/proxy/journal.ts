@@ -104,8 +104,9 @@ export class Journal {
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     // What follows a loss is not read behind lines that are held: they are cut, or passed over with the loss, first.
     const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
-    // Chunks of less than there may be would be more messages, and smaller blocks.
-    if (isReadable && (this.#wantsMore || this.#end - this.#start < want)) this.#fill(want);
+    // Chunks of less than there may be would be more messages, and smaller blocks; but a small chunk needs no full buffer.
+    const least = Math.min(most, this.#bounds.bytes);
+    if (isReadable && (this.#wantsMore || this.#end - this.#start < least)) this.#fill(want);
     this.#wantsMore = false;
     for (;;) {
       // Whole lines that were read before something happened to the file are good.

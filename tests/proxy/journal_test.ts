@@ -61,6 +61,22 @@ Deno.test("journal: chunks are as large as they may be while there is more to re
   assert.deepEqual(sizes, [4, 4, 4, 4, 4]);
 });
 
+Deno.test("journal: small chunks are cut from what is held, and what is held is not read again for each", () => {
+  using written = new Written();
+  written.append("abcdefghi\n".repeat(60));
+  let reads = 0;
+  class Counted extends JournalFile {
+    override read(position: number, into: Uint8Array): number {
+      reads++;
+      return super.read(position, into);
+    }
+  }
+  const journal = new Journal(new Counted(written.path), { ...BOUNDS, bytes: 600 });
+  for (let lines = 2; lines <= 50; lines += 2) assert.equal(journal.next(false, 20)?.lines.length, 2);
+  journal.close();
+  assert.equal(reads, 1);
+});
+
 Deno.test("journal: a chunk has no more bytes than are asked for, but always a line; the next goes on behind it", () => {
   using written = new Written();
   written.append("aaaa\nbbbb\ncccc\n" + "x".repeat(50) + "\ndddd\n");
