@@ -205,3 +205,48 @@ Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is an
     assert.equal(resetting, 1);
   });
 });
+
+Deno.test("a call in a form that is not spoken, or of a method that is not there, is told what is", async () => {
+  await withApi("Connect, TCP", async ({ url }) => {
+    const said = async (path: string, type: string, verb = "POST") => {
+      const init = { method: verb, headers: { "content-type": type }, ...(verb === "POST" ? { body: "{}" } : {}) };
+      const answer = await fetch(`${url}${path}`, init);
+      const { code, message } = await answer.json();
+      return `${answer.status} ${code} ${message}`;
+    };
+    const [getHost, streamEvents] = [methodPath(method.getHost), methodPath(method.streamEvents)];
+    const unary = "GetHost takes application/json and application/proto, and application/grpc-web+proto";
+    assert.equal(
+      await said(getHost, "text/plain"),
+      `415 invalid_argument content-type is "text/plain": ${unary}`,
+    );
+    assert.match(await said(getHost, "application/grpc+proto"), /^415 .*\ngRPC itself is served at .* --listen\.$/);
+    assert.match(await said(streamEvents, "application/json"), /^415 .*takes application\/connect\+json and/);
+    assert.equal(
+      await said(getHost, "application/json", "GET"),
+      "405 invalid_argument the HTTP method is GET: GetHost is called by POST",
+    );
+    assert.match(
+      await said("/mosaic.v1.Mosaic/Nope", "application/json"),
+      /^501 unimplemented this daemon has no method mosaic\.v1\.Mosaic\/Nope\nIs the client of a later version\?/,
+    );
+  });
+});
+
+Deno.test("a deadline that is longer than a timer can wait does not pass at once", async () => {
+  await withApi("Connect, TCP", async ({ url }) => {
+    const call = (type: string, header: string, value: string) =>
+      fetch(`${url}${methodPath(method.getHost)}`, {
+        method: "POST",
+        headers: { "content-type": type, [header]: value },
+        body: type === "application/json" ? "{}" : type === "application/proto" ? "" : new Uint8Array(5),
+      });
+    const binary = await call("application/proto", "connect-timeout-ms", "9999999999");
+    assert.equal(binary.status, 200);
+    await binary.body?.cancel();
+    const json = await call("application/json", "connect-timeout-ms", "9999999999");
+    assert.match((await json.json()).message, /timeout 9999999999ms must be <= 2147483647/);
+    const web = await call("application/grpc-web+proto", "grpc-timeout", "99999999H");
+    assert.match(decodeURIComponent(web.headers.get("grpc-message") ?? await web.text()), /must be <= 2147483647/);
+  });
+});

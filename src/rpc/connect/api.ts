@@ -1,8 +1,10 @@
 /** The API on the page's server: Connect's protocol, and gRPC-Web, which need no trailers of HTTP. */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { MosaicError } from "../../base/errors.ts";
 import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
+import { refusal } from "./errors.ts";
 import { Router } from "./router.ts";
 import { answerUnary, isPlain } from "./unary.ts";
 import { STREAM_TYPE } from "../../wire/connect.ts";
@@ -19,6 +21,8 @@ export class Api {
   readonly #context: CallContext;
   readonly #options: StreamOptions;
   readonly #routes = new Map<string, Route>();
+  /** `/package.Service/` of each. */
+  readonly #services = new Set<string>();
   readonly #router: Router;
 
   constructor(context: CallContext, options: Partial<StreamOptions> = {}) {
@@ -31,17 +35,20 @@ export class Api {
     for (const method of service.methods) {
       this.#routes.set(methodPath(method), { method, handler: handlerOf(handlers, method.localName) });
     }
+    this.#services.add(`/${service.typeName}/`);
     this.#router.add(service, handlers);
     return this;
   }
 
-  /** Whether the path is a method's. */
+  /** Whether the path is one of its services', with a method that there is or not. */
   has(path: string): boolean {
-    return this.#routes.has(path);
+    return this.#services.has(path.slice(0, path.lastIndexOf("/") + 1));
   }
 
   answer(path: string, request: Request, peer: Peer): Response | Promise<Response> {
-    const { method, handler } = this.#routes.get(path)!;
+    const route = this.#routes.get(path);
+    if (route === undefined) return refusal(noMethod(path));
+    const { method, handler } = route;
     const type = request.headers.get("content-type");
     if (method.methodKind !== "unary" && type === STREAM_TYPE && request.method === "POST") {
       return answerStream(this.#context, method, handler, request, peer, this.#options);
@@ -49,6 +56,32 @@ export class Api {
     if (method.methodKind === "unary" && isPlain(request)) {
       return answerUnary(this.#context, method, handler, request, peer, this.#options);
     }
-    return this.#router.answer(method, request, peer);
+    return this.#routed(method, request, peer);
   }
+
+  async #routed(method: DescMethod, request: Request, peer: Peer): Promise<Response> {
+    const answer = await this.#router.answer(method, request, peer);
+    // The library says no more than that.
+    return answer.status === 405 || answer.status === 415 ? refusal(wrongForm(method, request), answer.status) : answer;
+  }
+}
+
+/** What a client of a later version is told. */
+function noMethod(path: string): MosaicError {
+  return new MosaicError("unimplemented", `this daemon has no method ${path.slice(1)}`, {
+    hint: "Is the client of a later version? Upgrade the daemon, or use a client of the daemon's version.",
+  });
+}
+
+function wrongForm({ name, methodKind }: DescMethod, request: Request): MosaicError {
+  if (request.method !== "POST") {
+    return new MosaicError("invalid_argument", `the HTTP method is ${request.method}: ${name} is called by POST`);
+  }
+  const type = request.headers.get("content-type") ?? "";
+  const form = methodKind === "unary" ? "application/" : "application/connect+";
+  return new MosaicError(
+    "invalid_argument",
+    `content-type is "${type}": ${name} takes ${form}json and ${form}proto, and application/grpc-web+proto`,
+    /^application\/grpc(\+|;|$)/.test(type) ? { hint: "gRPC itself is served at the address of --listen." } : {},
+  );
 }

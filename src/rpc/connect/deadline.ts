@@ -1,5 +1,8 @@
 import { MosaicError } from "../../base/errors.ts";
 
+/** Nearly 25 days. */
+export const MAX_TIMER_MS = 0x7fff_ffff;
+
 /**
  * The deadline that a call brings with it.
  * @param text of its header `connect-timeout-ms`
@@ -22,5 +25,5 @@ function timeoutOf(text: string | undefined): number | undefined {
   }
   const ms = Number(text);
   // Longer than the runtime's timers can wait is as good as for ever.
-  return ms > 0x7fff_ffff ? undefined : ms;
+  return ms > MAX_TIMER_MS ? undefined : ms;
 }

@@ -1,6 +1,6 @@
 /** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
 import { Code, ConnectError } from "@connectrpc/connect";
-import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { codeToHttpStatus, codeToString, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
@@ -25,6 +25,17 @@ export function connectError(error: unknown): ConnectError {
     STATUS[error.code] as Code,
     metadata,
   );
+}
+
+/** The answer to a unary call that failed. @param status where it is not the code's own */
+export function refusal(error: unknown, status?: number): Response {
+  const refused = connectError(error);
+  const headers = new Headers(refused.metadata);
+  headers.set("content-type", "application/json");
+  return new Response(errorToJsonBytes(refused, undefined) as Uint8Array<ArrayBuffer>, {
+    status: status ?? codeToHttpStatus(refused.code),
+    headers,
+  });
 }
 
 /** The envelope that ends a stream, with its error where it failed. */

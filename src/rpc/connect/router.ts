@@ -17,6 +17,7 @@ import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, stopped } from "../c
 import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";
+import { MAX_TIMER_MS } from "./deadline.ts";
 import { connectError } from "./errors.ts";
 import type { StreamOptions } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
@@ -41,6 +42,8 @@ export class Router {
     const most = service.methods.some(isProxys) ? MAX_MESSAGE_BYTES : this.#context.maxMessageBytes;
     const options: Partial<UniversalHandlerOptions> = {
       readMaxBytes: most,
+      // A timer cannot wait for longer: it would end at once.
+      maxTimeoutMs: MAX_TIMER_MS,
       binaryOptions: { readUnknownFields: false },
       shutdownSignal: this.#shutdown.signal,
       requestGate: (call) => gate(this.#context, most, call),

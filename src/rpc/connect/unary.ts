@@ -3,7 +3,6 @@
  * in between that need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
  */
 import type { DescMethod } from "@bufbuild/protobuf";
-import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { boundReached } from "../../base/load_limits.ts";
 import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
 import type { AnyHandler } from "../handlers.ts";
@@ -11,7 +10,7 @@ import { Interruption } from "../interruption.ts";
 import type { StreamOptions } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
 import { startDeadline } from "./deadline.ts";
-import { connectError } from "./errors.ts";
+import { refusal } from "./errors.ts";
 
 const TYPE = "application/proto";
 
@@ -68,13 +67,7 @@ export async function answerUnary(
     return response;
   } catch (error) {
     report(context, caller, error);
-    const refusal = connectError(error);
-    const headers = new Headers(refusal.metadata);
-    headers.set("content-type", "application/json");
-    return new Response(errorToJsonBytes(refusal, undefined) as Uint8Array<ArrayBuffer>, {
-      status: codeToHttpStatus(refusal.code),
-      headers,
-    });
+    return refusal(error);
   } finally {
     endDeadline?.();
     context.stopping.removeEventListener("abort", abort);
