@@ -262,7 +262,7 @@ export async function withApi(
       address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
       handler,
       log: core.log,
-      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, WAITING),
+      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
     });
     const port = listener.address.split(":")[1] ?? "80";
     const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;
