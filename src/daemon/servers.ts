@@ -34,7 +34,7 @@ import { Audit } from "../wire/audit.ts";
 export interface Servers {
   /** Address that clients dial; "" if off. */
   listen: string;
-  /** gRPC address on this host without TLS, for proxies and clients of earlier versions. */
+  /** gRPC address on this host without TLS, for workers. */
   local: string;
   http: string;
   /** Path of the Unix socket that serves the page and the API to the daemon's user. */

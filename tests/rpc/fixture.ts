@@ -227,13 +227,20 @@ export interface Scene {
   directory: string;
 }
 
+/** Makes a test of each way to mosaic's own services, which gRPC is not. */
+export function testEachApiWay(...test: Parameters<typeof testEachWay>): void {
+  const [name, work, options] = test;
+  testEachWay(name, work, options, WAYS.filter((way) => way !== "gRPC"));
+}
+
 /** Makes a test of each way to the services. */
 export function testEachWay(
   name: string,
   work: (scene: Scene) => Promise<void>,
   options: Partial<ServicesOptions & StreamLimits> = {},
+  ways: readonly Way[] = WAYS,
 ): void {
-  for (const way of WAYS) {
+  for (const way of ways) {
     Deno.test(
       `${name} (${way})`,
       () => way === "gRPC" ? withServer(work, options) : withApi(way, work, options),

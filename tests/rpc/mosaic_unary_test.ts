@@ -4,11 +4,11 @@ import { Mosaic, ResetRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts
 import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, testEachWay, waiting, withApi } from "./fixture.ts";
+import { executing, testEachApiWay, waiting, withApi } from "./fixture.ts";
 
 const { method } = Mosaic;
 
-testEachWay(
+testEachApiWay(
   "GetRun: by id, prefix, name and @last, with transitions, config and telemetry's figures",
   async ({ client, core }) => {
     const waits = core.submit(configOf({ command: ["/bin/true"] })).runId;
@@ -32,7 +32,7 @@ testEachWay(
   },
 );
 
-testEachWay("GetRun: unknown, ambiguous and empty references are told apart", async ({ client, core }) => {
+testEachApiWay("GetRun: unknown, ambiguous and empty references are told apart", async ({ client, core }) => {
   waiting(core, 1);
   waiting(core, 2);
   await assert.rejects(client.unary(method.getRun, { run: "nope" }), hasCode("not_found"));
@@ -40,7 +40,7 @@ testEachWay("GetRun: unknown, ambiguous and empty references are told apart", as
   await assert.rejects(client.unary(method.getRun, {}), hasCode("invalid_argument", /run is empty/));
 });
 
-testEachWay("ListRuns: pages, filters and total; a state that is none is refused", async ({ client, core }) => {
+testEachApiWay("ListRuns: pages, filters and total; a state that is none is refused", async ({ client, core }) => {
   for (let n = 1; n <= 5; n++) core.add(`run-${n}`, { tags: n === 2 ? ["sweep"] : [] });
   executing(core, 6);
   const first = await client.unary(method.listRuns, { states: ["init"], limit: 3 });
@@ -61,7 +61,7 @@ testEachWay("ListRuns: pages, filters and total; a state that is none is refused
   );
 });
 
-testEachWay(
+testEachApiWay(
   "verbs: each reaches the core for the run that was named, and answers the run",
   async ({ client, core }) => {
     const id = executing(core);
@@ -97,15 +97,18 @@ testEachWay(
   },
 );
 
-testEachWay("CancelRun: a grace period that is none is refused before anything happens", async ({ client, core }) => {
-  executing(core);
-  for (const graceSeconds of [-1, NaN, 1e9]) {
-    await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
-  }
-  assert.deepEqual(core.calls, []);
-});
+testEachApiWay(
+  "CancelRun: a grace period that is none is refused before anything happens",
+  async ({ client, core }) => {
+    executing(core);
+    for (const graceSeconds of [-1, NaN, 1e9]) {
+      await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
+    }
+    assert.deepEqual(core.calls, []);
+  },
+);
 
-testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async ({ client, core }) => {
+testEachApiWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async ({ client, core }) => {
   const id = executing(core);
   const validated = await client.unary(method.validateConfig, { configJson: "[]" });
   assert.deepEqual(
@@ -134,7 +137,7 @@ testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shut
   assert.match(core.calls.at(-1)!, /^shutdown /);
 });
 
-testEachWay(
+testEachApiWay(
   "errors: a defect says nothing of its inside to the client, and everything to the log",
   async ({ client, core }) => {
     executing(core);
@@ -147,7 +150,7 @@ testEachWay(
   },
 );
 
-testEachWay("errors: a very long message is cut, not lost", async ({ client }) => {
+testEachApiWay("errors: a very long message is cut, not lost", async ({ client }) => {
   const run = "ä".repeat(50_000);
   await assert.rejects(client.unary(method.getRun, { run }), hasCode("not_found", /more characters/));
   assert.equal((await client.unary(method.listRuns, {})).runs.length, 0);

@@ -1,13 +1,17 @@
-/** A worker, for worker_token_test.ts: arguments are the daemon's address and the id of somebody else's run. */
+/** A worker, for worker_token_test.ts: arguments are the daemon's addresses of gRPC and of the API, and the id of somebody else's run. */
 import { GrpcClient } from "../../harness/grpc_client.ts";
+import { ConnectClient } from "../../harness/connect_client.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Ingest, Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 
-const [address, other] = Deno.args;
+const [address, http, other] = Deno.args;
 const runId = Deno.env.get("MOSAIC_RUN_ID")!;
 const file = Deno.env.get("MOSAIC_TOKEN_FILE")!;
-const client = new GrpcClient(address!, { token: Deno.readTextFileSync(file).trim(), deadlineMs: 60_000 });
+const token = Deno.readTextFileSync(file).trim();
+const client = new GrpcClient(address!, { token, deadlineMs: 60_000 });
+const apiWith = (token: string) => new ConnectClient(`http://${http}`, { token });
+const api = apiWith(token);
 const { method } = TrainerService;
 
 const register = () => client.unary(method.registerWorker, { runId, protoVersion: "MOSAIC/1.0" });
@@ -21,7 +25,7 @@ async function publish(run: string): Promise<void> {
 }
 
 /** The whole of what a proxy would say: the greeting, and that the worker has ended. */
-async function deliver(by: GrpcClient): Promise<void> {
+async function deliver(by: ConnectClient): Promise<void> {
   const stream = by.duplex(Ingest.method.deliver);
   stream.send({ message: { case: "hello", value: { protocol: "mosaic-ingest/1.0", runId, attempt: 1 } } });
   stream.send({ message: { case: "exit", value: { code: 0 } } });
@@ -35,10 +39,10 @@ const attempts: Record<string, () => Promise<unknown>> = {
   "steps of its run": () => publish(runId),
   "heartbeat of another run": () => client.unary(method.heartbeat, { runId: other }),
   "steps of another run": () => publish(other!),
-  "deliver as its proxy": () => deliver(client),
+  "deliver as its proxy": () => deliver(api),
   "deliver with what registering gives": async () => {
     const { sessionToken } = await register();
-    const registered = new GrpcClient(address!, { token: sessionToken, deadlineMs: 60_000 });
+    const registered = apiWith(sessionToken);
     await deliver(registered).finally(() => registered.close());
   },
   "pause its run": async () => {
@@ -50,7 +54,7 @@ const attempts: Record<string, () => Promise<unknown>> = {
   "list runs": () => client.unary(method.listRuns, {}),
   "read its telemetry": () => client.stream(method.streamRunSteps, { runId }).next(),
   "submit a run": () => client.unary(method.submitRun, { configJson: "{}" }),
-  "stop the daemon": () => client.unary(Mosaic.method.shutdown, {}),
+  "stop the daemon": () => api.unary(Mosaic.method.shutdown, {}),
   "heartbeat without a token": async () => {
     const stranger = new GrpcClient(address!, { deadlineMs: 60_000 });
     await stranger.unary(method.heartbeat, { runId }).finally(() => stranger.close());
@@ -63,3 +67,4 @@ for (const [name, attempt] of Object.entries(attempts)) {
 }
 Deno.writeTextFileSync(`${Deno.env.get("MOSAIC_RUN_DIR")}/said.json`, JSON.stringify(said));
 client.close();
+api.close();
