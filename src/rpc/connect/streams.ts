@@ -16,8 +16,8 @@ import {
   report,
 } from "../calls.ts";
 import { requestOf, stopped } from "../calls.ts";
-import type { AnyHandler, Outgoing } from "../handlers.ts";
-import { AnswerBody, StalledError } from "./body.ts";
+import { type AnyHandler, type Outgoing, StalledError } from "../handlers.ts";
+import { AnswerBody } from "./body.ts";
 import { startDeadline } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { endOfStream } from "./errors.ts";

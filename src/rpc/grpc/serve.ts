@@ -18,8 +18,16 @@ import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
 import { type Arrival, arrivalOf, type CallContext, count, encode, report, requestOf, stopped } from "../calls.ts";
 import type { Connections } from "./connections.ts";
-import { StalledError, type StreamGate } from "./gate.ts";
-import { type AnyHandler, type Caller, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
+import type { StreamGate } from "./gate.ts";
+import {
+  type AnyHandler,
+  type Caller,
+  handlerOf,
+  type Handlers,
+  type Incoming,
+  type Outgoing,
+  StalledError,
+} from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;
