@@ -151,6 +151,12 @@ export function admitted<M>(context: CallContext, message: M, caller: Caller): M
   return message;
 }
 
+/** @throws MosaicError `resource_exhausted` */
+export function requireSize({ name }: DescMethod, bytes: number, most: number): void {
+  if (bytes <= most) return;
+  throw boundReached("maxMessageBytes", most, `the request of ${name} has ${bytes} bytes`, "Send less at once");
+}
+
 /** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
 export function requestOf(
   context: CallContext,
@@ -158,10 +164,7 @@ export function requestOf(
   bytes: Uint8Array,
   caller: Caller,
 ): MessageShape<DescMessage> {
-  if (bytes.length > context.maxMessageBytes && !isProxys(method)) {
-    const what = `the request of ${method.name} has ${bytes.length} bytes`;
-    throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
-  }
+  if (!isProxys(method)) requireSize(method, bytes.length, context.maxMessageBytes);
   return admitted(context, decode(method.input, bytes), caller);
 }
 

@@ -8,12 +8,11 @@ import {
   type UniversalHandler,
   type UniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
-import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
 import { methodPath } from "../../wire/method_path.ts";
 import { admitted, type Arrival, arrivalOf, type CallContext, count, decode, isProxys } from "../calls.ts";
-import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, stopped } from "../calls.ts";
+import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, requireSize, stopped } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";
@@ -112,15 +111,7 @@ function specOf(context: CallContext, method: DescMethod, handler: AnyHandler): 
 function gate(context: CallContext, most: number, call: HandlerContext): void {
   try {
     principalOf(context, { path: methodPath(call.method), peer: call.values.get(PEER), header: headerOf(call) });
-    const length = Number(call.requestHeader.get("content-length") ?? "0");
-    if (length > most) {
-      throw boundReached(
-        "maxMessageBytes",
-        most,
-        `the request of ${call.method.name} has ${length} bytes`,
-        "Send less at once",
-      );
-    }
+    requireSize(call.method, Number(call.requestHeader.get("content-length") ?? "0"), most);
   } catch (error) {
     throw connectError(error);
   }

@@ -3,8 +3,7 @@
  * in between that need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
  */
 import type { DescMethod } from "@bufbuild/protobuf";
-import { boundReached } from "../../base/load_limits.ts";
-import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
+import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf, requireSize } from "../calls.ts";
 import type { AnyHandler } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import type { StreamOptions } from "./streams.ts";
@@ -43,11 +42,7 @@ export async function answerUnary(
       abort();
     });
     enter();
-    const length = Number(header("content-length"));
-    if (length > context.maxMessageBytes) {
-      const what = `the request of ${method.name} has ${length} bytes`;
-      throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
-    }
+    requireSize(method, Number(header("content-length")), context.maxMessageBytes);
     const message = requestOf(
       context,
       method,
