@@ -144,7 +144,7 @@ export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
 }
 
 /** The message that its sender may send. */
-export function admitted<M>(context: CallContext, message: M, caller: Caller): M {
+function admitted<M>(context: CallContext, message: M, caller: Caller): M {
   const { runId, run } = message as { runId?: unknown; run?: unknown };
   for (const named of [runId, run]) if (typeof named === "string" && named !== "") caller.run = named;
   context.gatekeeper?.admit(caller.principal, caller.path, message);
@@ -163,9 +163,10 @@ export function requestOf(
   method: DescMethod,
   bytes: Uint8Array,
   caller: Caller,
+  decoded: (schema: DescMessage, bytes: Uint8Array) => MessageShape<DescMessage> = decode,
 ): MessageShape<DescMessage> {
   if (!isProxys(method)) requireSize(method, bytes.length, context.maxMessageBytes);
-  return admitted(context, decode(method.input, bytes), caller);
+  return admitted(context, decoded(method.input, bytes), caller);
 }
 
 export function decode<I extends DescMessage>(schema: I, bytes: Uint8Array): MessageShape<I> {

@@ -159,7 +159,7 @@ Deno.test("slow readers: one that takes nothing is ended, in whatever form it as
         core.addSteps(run, 0, ROWS - 1);
         using _stalled = await askForSteps(url, run, type);
         const ended = () => core.activity.rpcCalls.entries();
-        const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} cancelled`;
+        const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} unavailable`;
         await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
       }, { stallMs: 1000 }));
   }

@@ -218,7 +218,14 @@ export async function withServer(
 }
 
 /** Ways to the same services. */
-export const WAYS = ["gRPC", "Connect, Unix socket", "Connect, TCP", "Connect, TLS", "gRPC-Web, TCP"] as const;
+export const WAYS = [
+  "gRPC",
+  "Connect, Unix socket",
+  "Connect, TCP",
+  "Connect, TLS",
+  "Connect in JSON, TCP",
+  "gRPC-Web, TCP",
+] as const;
 export type Way = typeof WAYS[number];
 
 export interface Scene {
@@ -277,6 +284,7 @@ export async function withApi(
       ...(way === "Connect, Unix socket" ? { socket: path } : {}),
       ...(files === undefined ? {} : { ca: Deno.readTextFileSync(files.ca) }),
       protocol: way === "gRPC-Web, TCP" ? "grpc-web" : "connect",
+      json: way === "Connect in JSON, TCP",
     });
     try {
       await work({ core, client, directory, url });

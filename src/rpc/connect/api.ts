@@ -5,9 +5,8 @@ import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
 import { refusal } from "./errors.ts";
-import { Router } from "./router.ts";
-import { answerUnary, isPlain } from "./unary.ts";
-import { STREAM_TYPE } from "../../wire/connect.ts";
+import { streamForm, unaryForm, webForm } from "./forms.ts";
+import { answerUnary } from "./unary.ts";
 import { answerStream, type StreamOptions } from "./streams.ts";
 
 const STALL_MS = 60_000;
@@ -23,12 +22,10 @@ export class Api {
   readonly #routes = new Map<string, Route>();
   /** `/package.Service/` of each. */
   readonly #services = new Set<string>();
-  readonly #router: Router;
 
   constructor(context: CallContext, options: Partial<StreamOptions> = {}) {
     this.#context = context;
     this.#options = { stallMs: STALL_MS, ...options };
-    this.#router = new Router(context, this.#options);
   }
 
   add<S extends DescService>(service: S, handlers: Handlers<S>): this {
@@ -36,7 +33,6 @@ export class Api {
       this.#routes.set(methodPath(method), { method, handler: handlerOf(handlers, method.localName) });
     }
     this.#services.add(`/${service.typeName}/`);
-    this.#router.add(service, handlers);
     return this;
   }
 
@@ -49,20 +45,15 @@ export class Api {
     const route = this.#routes.get(path);
     if (route === undefined) return refusal(noMethod(path));
     const { method, handler } = route;
-    const type = request.headers.get("content-type");
-    if (method.methodKind !== "unary" && type === STREAM_TYPE && request.method === "POST") {
-      return answerStream(this.#context, method, handler, request, peer, this.#options);
+    if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405);
+    const type = request.headers.get("content-type") ?? "";
+    const enveloped = (method.methodKind === "unary" ? undefined : streamForm(type)) ?? webForm(type);
+    if (enveloped !== undefined) {
+      return answerStream(this.#context, method, handler, request, peer, enveloped, this.#options);
     }
-    if (method.methodKind === "unary" && isPlain(request)) {
-      return answerUnary(this.#context, method, handler, request, peer, this.#options);
-    }
-    return this.#routed(method, request, peer);
-  }
-
-  async #routed(method: DescMethod, request: Request, peer: Peer): Promise<Response> {
-    const answer = await this.#router.answer(method, request, peer);
-    // The library says no more than that.
-    return answer.status === 405 || answer.status === 415 ? refusal(wrongForm(method, request), answer.status) : answer;
+    const form = method.methodKind === "unary" ? unaryForm(type) : undefined;
+    if (form === undefined) return refusal(wrongType(method, type), 415);
+    return answerUnary(this.#context, method, handler, request, peer, form, this.#options);
   }
 }
 
@@ -73,11 +64,11 @@ function noMethod(path: string): MosaicError {
   });
 }
 
-function wrongForm({ name, methodKind }: DescMethod, request: Request): MosaicError {
-  if (request.method !== "POST") {
-    return new MosaicError("invalid_argument", `the HTTP method is ${request.method}: ${name} is called by POST`);
-  }
-  const type = request.headers.get("content-type") ?? "";
+function wrongVerb({ name }: DescMethod, verb: string): MosaicError {
+  return new MosaicError("invalid_argument", `the HTTP method is ${verb}: ${name} is called by POST`);
+}
+
+function wrongType({ name, methodKind }: DescMethod, type: string): MosaicError {
   const form = methodKind === "unary" ? "application/" : "application/connect+";
   return new MosaicError(
     "invalid_argument",
