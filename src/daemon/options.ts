@@ -338,7 +338,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(bound("maxStreamsPerConnection", "maximum open streams per connection", whole(1)))
     .addOption(bound("maxStreamsPerRun", "maximum open streams per run", whole(1)))
     .addOption(bound("maxPageStreams", "maximum live connections of the page", whole(1)))
-    .addOption(bound("maxConnections", "maximum gRPC connections, without those of proxies", whole(1)))
+    .addOption(bound("maxConnections", "maximum connections of gRPC, and of the API with TLS", whole(1)))
     .addOption(
       bound("maxMessageBytes", "maximum size of a request", sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard)),
     )

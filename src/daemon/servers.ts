@@ -34,7 +34,7 @@ import { Audit } from "../wire/audit.ts";
 export interface Servers {
   /** Address that clients dial; "" if off. */
   listen: string;
-  /** gRPC address on this host without TLS, for proxies and clients of earlier versions. */
+  /** gRPC address on this host without TLS, for workers. */
   local: string;
   http: string;
   /** Path of the Unix socket that serves the page and the API to the daemon's user. */
@@ -149,7 +149,10 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   // A connection with TLS takes three descriptors.
   const waitingByTls = waitingWithin(descriptorsThere && descriptorsThere / 3);
   const secure = bound && tls &&
-    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), waitingByTls);
+    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), {
+      ...waitingByTls,
+      open: connectionsWithin(bounds.maxConnections, descriptorsThere && descriptorsThere / 3),
+    });
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? waitingByTls : waiting, tls: secure });
   for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);

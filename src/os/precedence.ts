@@ -11,16 +11,17 @@ const AUTOGROUP_AGAIN_MS = 1000;
 
 /**
  * Of the stat of this shell: $4 the process that asks, $6 the session, ${19} the nice value, which the shell has from it.
- * All threads have a nice value each. `renice` takes the value itself, not a difference: both of util-linux and of busybox.
+ * All threads have a nice value each; one that has ended meanwhile is no failure. `renice` takes the value itself, not a
+ * difference: both of util-linux and of busybox.
  */
-const NICE = `read -r stat </proc/$$/stat; set -- $stat
+const NICE = `read -r stat </proc/$$/stat && command -pv renice >/dev/null || exit; set -- $stat
 level=$((\${19} + $0)); [ $level -le 19 ] || level=19
-ids=; for task in /proc/$4/task/*; do ids="$ids \${task##*/}"; done
-command -p renice $level -p $ids >/dev/null`;
+ids=; for task in /proc/$4/task/[0-9]*; do ids="$ids \${task##*/}"; done
+command -p renice $level -p $ids >/dev/null || :`;
 
-/** Only of a session that the process that asks has for itself. */
-const AUTOGROUP = `read -r stat </proc/$$/stat; set -- $stat
-[ "$6" != "$4" ] || [ ! -e /proc/self/autogroup ] || echo $0 >/proc/self/autogroup`;
+/** Only of a session that the process that asks has for itself, and where /proc can be written at all. */
+const AUTOGROUP = `read -r stat </proc/$$/stat || exit 0; set -- $stat
+[ "$6" != "$4" ] || [ ! -w /proc/self/autogroup ] || echo $0 >/proc/self/autogroup`;
 
 /**
  * Lowers this process below those that are as it is, for good: only root could raise it again. What it has started before

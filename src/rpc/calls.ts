@@ -144,11 +144,17 @@ export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
 }
 
 /** The message that its sender may send. */
-export function admitted<M>(context: CallContext, message: M, caller: Caller): M {
+function admitted<M>(context: CallContext, message: M, caller: Caller): M {
   const { runId, run } = message as { runId?: unknown; run?: unknown };
   for (const named of [runId, run]) if (typeof named === "string" && named !== "") caller.run = named;
   context.gatekeeper?.admit(caller.principal, caller.path, message);
   return message;
+}
+
+/** @throws MosaicError `resource_exhausted` */
+export function requireSize({ name }: DescMethod, bytes: number, most: number): void {
+  if (bytes <= most) return;
+  throw boundReached("maxMessageBytes", most, `the request of ${name} has ${bytes} bytes`, "Send less at once");
 }
 
 /** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
@@ -157,12 +163,10 @@ export function requestOf(
   method: DescMethod,
   bytes: Uint8Array,
   caller: Caller,
+  decoded: (schema: DescMessage, bytes: Uint8Array) => MessageShape<DescMessage> = decode,
 ): MessageShape<DescMessage> {
-  if (bytes.length > context.maxMessageBytes && !isProxys(method)) {
-    const what = `the request of ${method.name} has ${bytes.length} bytes`;
-    throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
-  }
-  return admitted(context, decode(method.input, bytes), caller);
+  if (!isProxys(method)) requireSize(method, bytes.length, context.maxMessageBytes);
+  return admitted(context, decoded(method.input, bytes), caller);
 }
 
 export function decode<I extends DescMessage>(schema: I, bytes: Uint8Array): MessageShape<I> {

@@ -1,6 +1,6 @@
 /** Services as plain functions of typed messages. They know nothing of the protocol that carries them. */
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import type { MosaicError } from "../base/errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Peer } from "./calls.ts";
 import type { Principal } from "./auth/gatekeeper.ts";
 
@@ -37,13 +37,22 @@ export interface Incoming<T> {
 export interface Outgoing<I extends DescMessage> {
   /**
    * Writes one message. Await what it gives before the next one: that is what bounds memory.
-   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it stood still for too long.
+   * @throws MosaicError `aborted` when the client has gone; StalledError
    */
   send(message: MessageInitShape<I>): Promise<void> | undefined;
   /** The same for a message that is encoded already. */
   sendBytes(bytes: Uint8Array): Promise<void> | undefined;
   /** The same for any number of encoded messages with their frames (src/wire/message_frames.ts). On a stream that sends nothing else. */
   sendFrames(framed: Uint8Array): Promise<void>;
+}
+
+/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
+export class StalledError extends MosaicError {
+  constructor(stallMs: number) {
+    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
+      hint: "Open it again with since_seq set to the last seq that arrived.",
+    });
+  }
 }
 
 type Awaitable<T> = T | Promise<T>;

@@ -8,6 +8,7 @@ import {
 } from "@bufbuild/protobuf";
 import { yieldToOthers } from "../base/sleep.ts";
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { methodPath } from "../wire/method_path.ts";
 import type { Caller, Handlers } from "./handlers.ts";
 
 /** With the permission to read: secrets are hidden. */
@@ -22,7 +23,7 @@ export function readingCalls(handlers: Handlers<typeof Mosaic>) {
       // Reads are synchronous: others have their turn between two of them.
       await yieldToOthers();
       const caller: Caller = {
-        path: `/${method.parent.typeName}/${method.name}`,
+        path: methodPath(method),
         header: () => undefined,
         peer: { name: "the page", owner: false },
         principal: { type: "role", role: "read", name: "the page" },

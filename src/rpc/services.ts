@@ -1,4 +1,4 @@
-/** The services that every listener serves, on one core and with one set of bounds. */
+/** The services of all listeners, on one core and with one set of bounds. */
 import type { Core } from "../dispatch/core/core.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";

@@ -3,6 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
 import type { Core, DesiredControl } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
+import { bearerOf } from "./calls.ts";
 import type { Credits } from "./credits.ts";
 import type { Caller, Incoming, Outgoing } from "./handlers.ts";
 import { anyOf, firstOf, pause } from "../wire/waiting.ts";
@@ -93,8 +94,7 @@ export async function controlStream(
           apply(core, credits, message, caller);
           if (told.has(message.runId)) continue;
           told.set(message.runId, { paused: false, maxRateHz: 0 });
-          const bearer = (caller.header("authorization") ?? "").replace(/^Bearer /i, "");
-          leave.push(core.workerListens(message.runId, bearer) ?? (() => {}));
+          leave.push(core.workerListens(message.runId, bearerOf(caller.header("authorization"))) ?? (() => {}));
         }
         unread = true;
         wake();

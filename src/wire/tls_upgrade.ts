@@ -13,13 +13,20 @@ const CHUNK_BYTES = 64 << 10;
 /** For a peer to take the last bytes. */
 const STUCK_MS = 30_000;
 
+export interface TlsBounds extends Pick<Waiting, "headMs" | "most"> {
+  /** Connections at one time; a further one is closed. */
+  open: number;
+}
+
 export class TlsUpgrade implements TlsEnd {
-  readonly #bounds: Pick<Waiting, "headMs" | "most">;
+  readonly #bounds: TlsBounds;
   readonly #inner: Deno.Listener;
   readonly #path: string;
   #context: SecureContext;
   /** Handshakes under way, the oldest first. */
   readonly #handshakes = new Set<Duplex>();
+  /** Connections whose descriptor is not free again. */
+  #open = 0;
   /** Who waits for the other end of a connection to the inner socket, by its nonce. */
   readonly #expected = new Map<string, (connection: Deno.Conn) => void>();
 
@@ -28,7 +35,7 @@ export class TlsUpgrade implements TlsEnd {
    * @param path of the inner socket, which is made anew
    * @param bounds of a whole handshake, and of handshakes at once: a further one takes the place of the oldest
    */
-  constructor(pair: Pair, path: string, bounds: Pick<Waiting, "headMs" | "most">) {
+  constructor(pair: Pair, path: string, bounds: TlsBounds) {
     this.#bounds = bounds;
     this.#path = path;
     this.#context = contextOf(pair);
@@ -41,7 +48,12 @@ export class TlsUpgrade implements TlsEnd {
   }
 
   async accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined> {
-    const raw = new RawStream(socket);
+    if (this.#open >= this.#bounds.open) {
+      socket.close();
+      return undefined;
+    }
+    this.#open++;
+    const raw = new RawStream(socket, () => this.#open--);
     const secure = new TLSSocket(raw as never, {
       isServer: true,
       secureContext: this.#context,
@@ -127,14 +139,21 @@ function contextOf({ cert, key }: Pair): SecureContext {
   return createSecureContext({ cert, key });
 }
 
-/** An accepted connection as the stream that Node's TLS needs. */
+/**
+ * An accepted connection as the stream that Node's TLS needs. The runtime keeps a closed connection's descriptor while a
+ * write is under way, so while its peer takes nothing: nobody can end such a one, and only their number can be bounded.
+ */
 class RawStream extends Duplex {
   readonly #socket: Deno.TcpConn;
+  readonly #onReleased: () => void;
   readonly #buffer = new Uint8Array(CHUNK_BYTES);
+  #writing: Promise<void> = Promise.resolve();
 
-  constructor(socket: Deno.TcpConn) {
+  /** @param onReleased called when it holds no descriptor any more */
+  constructor(socket: Deno.TcpConn, onReleased: () => void) {
     super();
     this.#socket = socket;
+    this.#onReleased = onReleased;
   }
 
   override _read(): void {
@@ -145,11 +164,13 @@ class RawStream extends Duplex {
   }
 
   override _write(bytes: Uint8Array, _encoding: string, done: (error?: Error | null) => void): void {
-    writeAll(this.#socket, bytes).then(() => done(), done);
+    this.#writing = writeAll(this.#socket, bytes);
+    this.#writing.then(() => done(), done);
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     this.#socket.close();
+    this.#writing.then(this.#onReleased, this.#onReleased);
     done(error);
   }
 }

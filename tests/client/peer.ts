@@ -34,7 +34,7 @@ export async function withApi(
   const connections = new Set<string>();
   const listener = listenHttp({
     address: transport === "unix" ? { path: `${directory}/d.sock` } : { hostname: "127.0.0.1", port: 0 },
-    tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, WAITING),
+    tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
     log: core.log,
     handler: (request, { remoteAddr }) => {
       const { pathname } = new URL(request.url);

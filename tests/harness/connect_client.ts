@@ -10,10 +10,10 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import { Buffer } from "node:buffer";
-import { Code, ConnectError, type Transport } from "@connectrpc/connect";
-import { createFetchClient } from "@connectrpc/connect/protocol";
-import { createTransport as createConnect } from "@connectrpc/connect/protocol-connect";
-import { createTransport as createGrpcWeb } from "@connectrpc/connect/protocol-grpc-web";
+import { Code, ConnectError, type Transport } from "npm:@connectrpc/connect@2.2.0";
+import { createFetchClient } from "npm:@connectrpc/connect@2.2.0/protocol";
+import { createTransport as createConnect } from "npm:@connectrpc/connect@2.2.0/protocol-connect";
+import { createTransport as createGrpcWeb } from "npm:@connectrpc/connect@2.2.0/protocol-grpc-web";
 import { type ErrorCode, MosaicError } from "../../src/base/errors.ts";
 import { errorOf, HINT_TRAILER, RETRY_TRAILER } from "../../src/wire/status_codes.ts";
 import type { Duplex, StreamOptions, UnaryOptions, Upload } from "./grpc_client.ts";

@@ -1,6 +1,5 @@
 /**
- * A client by gRPC, for what the daemon serves on --listen: the original's service, health and reflection, and mosaic.v1 for
- * clients and proxies of the version before. Errors are MosaicErrors with the daemon's code, message and hint.
+ * A client by gRPC, for what the daemon serves on --listen: the original's service, health and reflection. Errors are MosaicErrors with the daemon's code, message and hint.
  */
 import {
   create,

@@ -11,7 +11,7 @@ import { errorFromStatus } from "../harness/grpc_errors.ts";
 import { OPEN_STREAMS, StreamBounds } from "../../src/rpc/stream_bounds.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, type Fixture, withServer } from "./fixture.ts";
+import { type AnyClient, executing, type Fixture, withApi, withServer } from "./fixture.ts";
 
 /** A stream of the run's steps that the server knows of. */
 async function following(core: Fixture["core"], client: GrpcClient, runId: string) {
@@ -32,7 +32,7 @@ async function refused(client: GrpcClient, runId: string, message: RegExp): Prom
 }
 
 /** A proxy is welcomed. */
-async function deliver(client: GrpcClient, runId: string): Promise<bigint> {
+async function deliver(client: AnyClient, runId: string): Promise<bigint> {
   const call = client.duplex(Ingest.method.deliver);
   call.send({ message: { case: "hello", value: { protocol: INGEST_PROTOCOL, runId, attempt: 1 } } });
   try {
@@ -45,7 +45,7 @@ async function deliver(client: GrpcClient, runId: string): Promise<bigint> {
   }
 }
 
-Deno.test("bounds: streams in all, on a connection and of a run are counted apart, and proxies with none of them", async () => {
+Deno.test("bounds: streams in all, on a connection and of a run are counted apart", async () => {
   await withServer(async ({ client, core, server }) => {
     const [one, two] = [executing(core, 1), executing(core, 2)];
     const other = new GrpcClient(server.address);
@@ -57,7 +57,6 @@ Deno.test("bounds: streams in all, on a connection and of a run are counted apar
       const watching = other.stream(TrainerService.method.watchRuns, {});
       await watching.next();
       await refused(other, two, /3 streams are open; the limit is 3 \(--max-streams\)/);
-      assert.equal(await deliver(other, one), 65536n);
       await Promise.all([leave(), leaveTwo(), watching.return()]);
       await until(async () => {
         const snapshot = client.stream(TrainerService.method.watchRuns, {});
@@ -68,7 +67,19 @@ Deno.test("bounds: streams in all, on a connection and of a run are counted apar
     } finally {
       other.close();
     }
-  }, { bounds: { maxStreams: 3, maxStreamsPerConnection: 2, maxStreamsPerRun: 1, windowBytes: 65536 } });
+  }, { bounds: { maxStreams: 3, maxStreamsPerConnection: 2, maxStreamsPerRun: 1 } });
+});
+
+Deno.test("bounds: proxies are counted with none of the streams", async () => {
+  await withApi("Connect, TCP", async ({ client, core }) => {
+    const runId = executing(core);
+    const watch = () => client.stream(TrainerService.method.watchRuns, {});
+    const watching = watch();
+    await watching.next();
+    await assert.rejects(watch().next(), hasCode("resource_exhausted", /1 streams are open; the limit is 1/));
+    assert.equal(await deliver(client, runId), 65536n);
+    await watching.return();
+  }, { bounds: { maxStreams: 1, maxStreamsPerConnection: 1, windowBytes: 65536 } });
 });
 
 Deno.test("bounds: a stream that is over leaves every count", () => {
@@ -138,19 +149,17 @@ Deno.test("bounds: health streams are bounded over all addresses, and Unix socke
   bounds.open("h:1").leave();
 });
 
-Deno.test("bounds: a connection beyond the limit is told so and closed, but a proxy is served on it", async () => {
-  await withServer(async ({ client, core, server }) => {
-    const runId = executing(core);
-    const [second, third, proxy] = [1, 2, 3].map(() => new GrpcClient(server.address));
+Deno.test("bounds: a connection beyond the limit is told so and closed", async () => {
+  await withServer(async ({ client, server }) => {
+    const [second, third] = [1, 2].map(() => new GrpcClient(server.address));
     const health = (of: GrpcClient) => of.unary(TrainerService.method.getHealth, {});
     try {
       await health(client);
       await health(second!);
       await assert.rejects(health(third!), hasCode("resource_exhausted", /the limit is 2 \(--max-connections\)/));
-      await deliver(proxy!, runId);
       await health(client);
     } finally {
-      for (const each of [second, third, proxy]) each!.close();
+      for (const each of [second, third]) each!.close();
     }
   }, { bounds: { maxConnections: 2 } });
 });
@@ -166,7 +175,7 @@ Deno.test("bounds: a request that is too large names its method, its size and th
 });
 
 Deno.test("bounds: who follows a log gets its lines up to the rate, the number of the others, and no line of them twice", async () => {
-  await withServer(async ({ client, core }) => {
+  await withApi("Connect, TCP", async ({ client, core }) => {
     const runId = executing(core);
     const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeTextFileSync(path, "there already\n");

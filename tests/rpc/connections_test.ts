@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { connect as connectHttp2 } from "node:http2";
 import { connect as connectSocket } from "node:net";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { Ingest, Mosaic, TelemetryRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicClient } from "../../src/client/client.ts";
@@ -98,12 +99,13 @@ async function http2Call(address: string): Promise<void> {
   }
 }
 
-Deno.test("clients of the version before: gRPC serves mosaic.v1, and says how many connections have gone", async () => {
+Deno.test("gRPC serves the original's contract alone, and says how many connections have gone", async () => {
   await using daemon = await TestDaemon.start();
   for (let i = 0; i < 3; i++) {
     const client = new GrpcClient(daemon.address);
-    assert.equal((await client.unary(Mosaic.method.getHost, {})).listen, daemon.address);
-    assert.ok(await client.unary(Health.method.check, { service: Mosaic.typeName }));
+    assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, daemon.address);
+    assert.ok(await client.unary(Health.method.check, { service: TrainerService.typeName }));
+    await assert.rejects(client.unary(Mosaic.method.getHost, {}), hasCode("unimplemented"));
     client.close();
   }
   const closed = async () => {
@@ -157,7 +159,7 @@ Deno.test("slow readers: one that takes nothing is ended, in whatever form it as
         core.addSteps(run, 0, ROWS - 1);
         using _stalled = await askForSteps(url, run, type);
         const ended = () => core.activity.rpcCalls.entries();
-        const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} cancelled`;
+        const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} unavailable`;
         await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
       }, { stallMs: 1000 }));
   }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { BufferPool } from "../../src/rpc/connect/buffers.ts";
-import { chunksOf } from "../../src/rpc/connect/router.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { Interruption } from "../../src/rpc/interruption.ts";
 import { envelope } from "../../src/wire/connect.ts";
@@ -149,21 +148,4 @@ Deno.test("buffers: what is given back is taken again; huge ones and more than a
   for (const buffer of many) pool.give(buffer);
   const again = Array.from({ length: 8 }, () => pool.take(1 << 20));
   assert.equal(again.filter((buffer) => many.includes(buffer)).length, 4);
-});
-
-Deno.test("chunks: what is given to the library holds no more than its bytes", async () => {
-  const one = () => new Uint8Array(1 << 16).fill(7).subarray(0, 3);
-  const body = new ReadableStream<Uint8Array>({
-    start(controller) {
-      for (let i = 0; i < 2; i++) controller.enqueue(one());
-      controller.close();
-    },
-  });
-  const held: number[] = [];
-  for await (const chunk of chunksOf(body)) {
-    assert.deepEqual(chunk, Uint8Array.of(7, 7, 7));
-    held.push(chunk.buffer.byteLength);
-  }
-  assert.deepEqual(held, [3, 3]);
-  for await (const _ of chunksOf(null)) assert.fail("a chunk of nothing");
 });

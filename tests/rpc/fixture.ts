@@ -218,7 +218,14 @@ export async function withServer(
 }
 
 /** Ways to the same services. */
-export const WAYS = ["gRPC", "Connect, Unix socket", "Connect, TCP", "Connect, TLS", "gRPC-Web, TCP"] as const;
+export const WAYS = [
+  "gRPC",
+  "Connect, Unix socket",
+  "Connect, TCP",
+  "Connect, TLS",
+  "Connect in JSON, TCP",
+  "gRPC-Web, TCP",
+] as const;
 export type Way = typeof WAYS[number];
 
 export interface Scene {
@@ -227,13 +234,20 @@ export interface Scene {
   directory: string;
 }
 
+/** Makes a test of each way to mosaic's own services, which gRPC is not. */
+export function testEachApiWay(...test: Parameters<typeof testEachWay>): void {
+  const [name, work, options] = test;
+  testEachWay(name, work, options, WAYS.filter((way) => way !== "gRPC"));
+}
+
 /** Makes a test of each way to the services. */
 export function testEachWay(
   name: string,
   work: (scene: Scene) => Promise<void>,
   options: Partial<ServicesOptions & StreamLimits> = {},
+  ways: readonly Way[] = WAYS,
 ): void {
-  for (const way of WAYS) {
+  for (const way of ways) {
     Deno.test(
       `${name} (${way})`,
       () => way === "gRPC" ? withServer(work, options) : withApi(way, work, options),
@@ -262,7 +276,7 @@ export async function withApi(
       address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
       handler,
       log: core.log,
-      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, WAITING),
+      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 100 }),
     });
     const port = listener.address.split(":")[1] ?? "80";
     const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;
@@ -270,6 +284,7 @@ export async function withApi(
       ...(way === "Connect, Unix socket" ? { socket: path } : {}),
       ...(files === undefined ? {} : { ca: Deno.readTextFileSync(files.ca) }),
       protocol: way === "gRPC-Web, TCP" ? "grpc-web" : "connect",
+      json: way === "Connect in JSON, TCP",
     });
     try {
       await work({ core, client, directory, url });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { GrpcClient } from "../harness/grpc_client.ts";
-import { SendGates, StalledError } from "../../src/rpc/grpc/gate.ts";
+import { SendGates } from "../../src/rpc/grpc/gate.ts";
+import { StalledError } from "../../src/rpc/handlers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -62,37 +63,6 @@ Deno.test("gate: a stream that goes takes what it had not sent along; a closed c
   assert.equal(gates.total, 0);
 });
 
-Deno.test("gate: the more connections are behind, the less each may hold; the others' standing still leaves each its least", () => {
-  const gates = new SendGates({ connectionBytes: 1000, sharedBytes: 3000, leastBytes: 100, processBytes: 1e6 });
-  const held = (connections: number) => {
-    const streams = Array.from({ length: connections }, () => {
-      const { key, sent } = socket();
-      return { stream: gates.open(key, sent), bytes: 0, full: false };
-    });
-    // In turn, as streams write.
-    while (streams.some(({ full }) => !full)) {
-      for (const one of streams.filter(({ full }) => !full)) {
-        one.stream.wrote(10);
-        one.bytes += 10;
-        one.full = one.stream.ready() !== undefined;
-      }
-    }
-    const most = Math.max(...streams.map(({ bytes }) => bytes));
-    const total = gates.total;
-    for (const { stream } of streams) stream.release();
-    return { most, total };
-  };
-  assert.deepEqual(held(1), { most: 1000, total: 1000 });
-  assert.equal(held(2).most, 1000);
-  for (const connections of [5, 20]) {
-    const { most, total } = held(connections);
-    assert.ok(most <= 3000 / (connections + 1) + 20, `each of ${connections} holds ${most}`);
-    assert.ok(total <= 3000 + 10 * connections, `${connections} hold ${total}`);
-  }
-  assert.equal(held(200).most, 100);
-  assert.equal(gates.total, 0);
-});
-
 Deno.test("gate: the bound over all connections holds, too", async () => {
   const gates = new SendGates({ connectionBytes: 1000, processBytes: 1500 });
   const [a, b] = [socket(), socket()];
@@ -117,14 +87,8 @@ Deno.test("gate: a reader that takes nothing for the stall limit is given up", a
   stream.release();
 });
 
-Deno.test("gate: a slow reader whose bound shrinks while it waits is not given up; a trickle of others' bytes saves nobody", async () => {
-  const gates = new SendGates({
-    connectionBytes: 1000,
-    sharedBytes: 1000,
-    leastBytes: 100,
-    processBytes: 1e6,
-    stallMs: 20,
-  });
+Deno.test("gate: a slow reader is not given up while it takes something worth it; a trickle of others' bytes saves nobody", async () => {
+  const gates = new SendGates({ connectionBytes: 100, stallMs: 20 });
   // Sends so much between any two looks, however far they are apart: far too little to be done by one stall limit.
   const taking = (bytes: number) => {
     let sent = 0;
@@ -135,7 +99,6 @@ Deno.test("gate: a slow reader whose bound shrinks while it waits is not given u
   trickle.wrote(1000);
   const given = assert.rejects(trickle.ready()!, StalledError);
   await slow.ready();
-  assert.ok(gates.total >= 900, "the other stands still, so the bound was the least all the time");
   await given;
   slow.release();
   trickle.release();

@@ -13,7 +13,7 @@ import { turn } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { type AnyClient, executing, testEachWay, withServer } from "./fixture.ts";
+import { type AnyClient, executing, testEachApiWay, withApi } from "./fixture.ts";
 
 const encoder = new TextEncoder();
 const json = (value: unknown) => encoder.encode(JSON.stringify(value));
@@ -58,7 +58,7 @@ async function acknowledgement(proxy: ReturnType<typeof proxyOf>, beyond = 0n): 
   }
 }
 
-testEachWay(
+testEachApiWay(
   "Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -123,7 +123,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: a batch of an observed file is stored, then acknowledged; one without a cursor is refused",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -146,7 +146,7 @@ testEachWay(
   },
 );
 
-testEachWay("Deliver: a proxy killed by a signal has no code", async ({ client, core }) => {
+testEachApiWay("Deliver: a proxy killed by a signal has no code", async ({ client, core }) => {
   const proxy = proxyOf(client, executing(core));
   await proxy.next();
   proxy.send({ case: "exit", value: { signal: "SIGKILL", lost: true } });
@@ -156,7 +156,7 @@ testEachWay("Deliver: a proxy killed by a signal has no code", async ({ client, 
 });
 
 Deno.test("Deliver: another major version is refused with both named; another minor is not", async () => {
-  await withServer(async ({ client, core }) => {
+  await withApi("Connect, TCP", async ({ client, core }) => {
     const runId = executing(core);
     const other = proxyOf(client, runId, "mosaic-ingest/2.0");
     await assert.rejects(other.next(), hasCode("failed_precondition", /mosaic-ingest\/2\.0.*mosaic-ingest\/1\.0/));
@@ -168,7 +168,7 @@ Deno.test("Deliver: another major version is refused with both named; another mi
   assert.throws(() => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"), hasCode("failed_precondition"));
 });
 
-testEachWay("Deliver: batch before hello, second hello and an unknown run are refused", async ({ client, core }) => {
+testEachApiWay("Deliver: batch before hello, second hello and an unknown run are refused", async ({ client, core }) => {
   const runId = executing(core);
   const early = client.duplex(Ingest.method.deliver);
   early.send({ message: { case: "batch", value: {} } });
@@ -182,7 +182,7 @@ testEachWay("Deliver: batch before hello, second hello and an unknown run are re
   await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
 });
 
-testEachWay(
+testEachApiWay(
   "Deliver: batches that cannot be read are passed over, with an event that says where and why",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -215,7 +215,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: a sealed block is stored; one that is not right ends the stream, and the next connection takes columns",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -280,7 +280,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: a gap ends the stream with ABORTED; the next welcome says where to go on",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -297,7 +297,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: while the disk is full the batch is kept and the run counts as alive; then it is acknowledged",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -321,7 +321,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: what is in force at the worker waits for the registry, too, and the proxy stays connected",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
@@ -343,7 +343,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: batches that came in an outage are stored one after the other when it is over, without a wait for each",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
@@ -363,7 +363,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "Deliver: the daemon's control and stop reach the proxy; a newer connection takes the older's place",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -406,7 +406,7 @@ Deno.test("turns of several runs alternate, and others have theirs in between", 
   assert.ok(looks > 0, "nothing else had a turn");
 });
 
-testEachWay(
+testEachApiWay(
   "a unary call beside proxies that flood is answered after a few batches, however many wait",
   async ({ client, core }) => {
     let stored = 0;
@@ -435,28 +435,31 @@ testEachWay(
   },
 );
 
-testEachWay("Deliver: a flood of batches does not keep unary calls from being answered", async ({ client, core }) => {
-  const runId = executing(core);
-  const proxy = proxyOf(client, runId);
-  await proxy.next();
-  const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
-  const batches = 200;
-  for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
-  let answered = 0;
-  const acks = (async () => {
-    for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
-  })();
-  let done = false;
-  void acks.finally(() => done = true);
-  while (!done) {
-    await client.unary(TrainerService.method.getHealth, {});
-    answered++;
-  }
-  await acks;
-  assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
-  assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
-  proxy.call.cancel();
-});
+testEachApiWay(
+  "Deliver: a flood of batches does not keep unary calls from being answered",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
+    const batches = 200;
+    for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
+    let answered = 0;
+    const acks = (async () => {
+      for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
+    })();
+    let done = false;
+    void acks.finally(() => done = true);
+    while (!done) {
+      await client.unary(TrainerService.method.getHealth, {});
+      answered++;
+    }
+    await acks;
+    assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
+    assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
+    proxy.call.cancel();
+  },
+);
 
 Deno.test("ingest: proxies that are behind share what may be under way, those that are not take no part", () => {
   const many = (count: number, journalSize: number) =>

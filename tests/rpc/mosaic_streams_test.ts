@@ -6,7 +6,7 @@ import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { type AnyClient, executing, testEachWay } from "./fixture.ts";
+import { type AnyClient, executing, testEachApiWay } from "./fixture.ts";
 
 const { method } = Mosaic;
 const decoder = new TextDecoder();
@@ -26,7 +26,7 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }
 
-testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
+testEachApiWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
   const runId = executing(core);
   core.addSteps(runId, 1, 700);
   assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
@@ -37,7 +37,7 @@ testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", asy
   await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
 });
 
-testEachWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
+testEachApiWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
   const runId = executing(core);
   core.addSteps(runId, 1, 10);
   const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
@@ -48,7 +48,7 @@ testEachWay("StreamTelemetry: following ends when the run has ended and all was 
   assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
 });
 
-testEachWay(
+testEachApiWay(
   "StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -75,7 +75,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "StreamEvents: of one run or all, from since_seq; following one run ends with it",
   async ({ client, core }) => {
     const first = executing(core, 1);
@@ -117,7 +117,7 @@ async function logOf(client: AnyClient, request: Record<string, unknown>) {
   return { text, nextOffset, suppressed };
 }
 
-testEachWay(
+testEachApiWay(
   "StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -136,7 +136,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -161,7 +161,7 @@ testEachWay(
   },
 );
 
-testEachWay(
+testEachApiWay(
   "StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning",
   async ({ client, core }) => {
     const runId = executing(core);

@@ -4,11 +4,11 @@ import { Mosaic, ResetRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts
 import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, testEachWay, waiting, withApi } from "./fixture.ts";
+import { executing, testEachApiWay, waiting, withApi } from "./fixture.ts";
 
 const { method } = Mosaic;
 
-testEachWay(
+testEachApiWay(
   "GetRun: by id, prefix, name and @last, with transitions, config and telemetry's figures",
   async ({ client, core }) => {
     const waits = core.submit(configOf({ command: ["/bin/true"] })).runId;
@@ -32,7 +32,7 @@ testEachWay(
   },
 );
 
-testEachWay("GetRun: unknown, ambiguous and empty references are told apart", async ({ client, core }) => {
+testEachApiWay("GetRun: unknown, ambiguous and empty references are told apart", async ({ client, core }) => {
   waiting(core, 1);
   waiting(core, 2);
   await assert.rejects(client.unary(method.getRun, { run: "nope" }), hasCode("not_found"));
@@ -40,7 +40,7 @@ testEachWay("GetRun: unknown, ambiguous and empty references are told apart", as
   await assert.rejects(client.unary(method.getRun, {}), hasCode("invalid_argument", /run is empty/));
 });
 
-testEachWay("ListRuns: pages, filters and total; a state that is none is refused", async ({ client, core }) => {
+testEachApiWay("ListRuns: pages, filters and total; a state that is none is refused", async ({ client, core }) => {
   for (let n = 1; n <= 5; n++) core.add(`run-${n}`, { tags: n === 2 ? ["sweep"] : [] });
   executing(core, 6);
   const first = await client.unary(method.listRuns, { states: ["init"], limit: 3 });
@@ -61,7 +61,7 @@ testEachWay("ListRuns: pages, filters and total; a state that is none is refused
   );
 });
 
-testEachWay(
+testEachApiWay(
   "verbs: each reaches the core for the run that was named, and answers the run",
   async ({ client, core }) => {
     const id = executing(core);
@@ -97,15 +97,18 @@ testEachWay(
   },
 );
 
-testEachWay("CancelRun: a grace period that is none is refused before anything happens", async ({ client, core }) => {
-  executing(core);
-  for (const graceSeconds of [-1, NaN, 1e9]) {
-    await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
-  }
-  assert.deepEqual(core.calls, []);
-});
+testEachApiWay(
+  "CancelRun: a grace period that is none is refused before anything happens",
+  async ({ client, core }) => {
+    executing(core);
+    for (const graceSeconds of [-1, NaN, 1e9]) {
+      await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
+    }
+    assert.deepEqual(core.calls, []);
+  },
+);
 
-testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async ({ client, core }) => {
+testEachApiWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async ({ client, core }) => {
   const id = executing(core);
   const validated = await client.unary(method.validateConfig, { configJson: "[]" });
   assert.deepEqual(
@@ -134,7 +137,7 @@ testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shut
   assert.match(core.calls.at(-1)!, /^shutdown /);
 });
 
-testEachWay(
+testEachApiWay(
   "errors: a defect says nothing of its inside to the client, and everything to the log",
   async ({ client, core }) => {
     executing(core);
@@ -147,7 +150,7 @@ testEachWay(
   },
 );
 
-testEachWay("errors: a very long message is cut, not lost", async ({ client }) => {
+testEachApiWay("errors: a very long message is cut, not lost", async ({ client }) => {
   const run = "ä".repeat(50_000);
   await assert.rejects(client.unary(method.getRun, { run }), hasCode("not_found", /more characters/));
   assert.equal((await client.unary(method.listRuns, {})).runs.length, 0);
@@ -203,5 +206,55 @@ Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is an
     assert.deepEqual([status, code], [400, "invalid_argument"]);
     assert.match(message, /connect-timeout-ms is "soon"/);
     assert.equal(resetting, 1);
+  });
+});
+
+Deno.test("a call in a form that is not spoken, or of a method that is not there, is told what is", async () => {
+  await withApi("Connect, TCP", async ({ url }) => {
+    const said = async (path: string, type: string, verb = "POST") => {
+      const init = { method: verb, headers: { "content-type": type }, ...(verb === "POST" ? { body: "{}" } : {}) };
+      const answer = await fetch(`${url}${path}`, init);
+      const { code, message } = await answer.json();
+      return `${answer.status} ${code} ${message}`;
+    };
+    const [getHost, streamEvents] = [methodPath(method.getHost), methodPath(method.streamEvents)];
+    const unary = "GetHost takes application/json and application/proto, and application/grpc-web+proto";
+    assert.equal(
+      await said(getHost, "text/plain"),
+      `415 invalid_argument content-type is "text/plain": ${unary}`,
+    );
+    assert.match(await said(getHost, "application/grpc+proto"), /^415 .*\ngRPC itself is served at .* --listen\.$/);
+    assert.match(await said(streamEvents, "application/json"), /^415 .*takes application\/connect\+json and/);
+    assert.equal(
+      await said(getHost, "application/json", "GET"),
+      "405 invalid_argument the HTTP method is GET: GetHost is called by POST",
+    );
+    assert.match(
+      await said("/mosaic.v1.Mosaic/Nope", "application/json"),
+      /^501 unimplemented this daemon has no method mosaic\.v1\.Mosaic\/Nope\nIs the client of a later version\?/,
+    );
+  });
+});
+
+Deno.test("a deadline that is longer than a timer can wait does not pass at once", async () => {
+  await withApi("Connect, TCP", async ({ url }) => {
+    const call = (type: string, header: string, value: string) =>
+      fetch(`${url}${methodPath(method.getHost)}`, {
+        method: "POST",
+        headers: { "content-type": type, [header]: value },
+        body: type === "application/json" ? "{}" : type === "application/proto" ? "" : new Uint8Array(5),
+      });
+    const binary = await call("application/proto", "connect-timeout-ms", "9999999999");
+    assert.equal(binary.status, 200);
+    await binary.body?.cancel();
+    const json = await call("application/json", "connect-timeout-ms", "9999999999");
+    assert.equal((await json.json()).version, "1.2.3-test");
+    const web = await call("application/grpc-web+proto", "grpc-timeout", "99999999H");
+    assert.match(await web.text(), /grpc-status: 0\r\n$/);
+    const wrong = await call("application/grpc-web+proto", "grpc-timeout", "1 day");
+    assert.match(
+      decodeURIComponent(await wrong.text()),
+      /grpc-timeout is "1 day"; it must be up to 8 digits and a unit/,
+    );
   });
 });

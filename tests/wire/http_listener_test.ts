@@ -1,7 +1,7 @@
 /** Connections that say nothing, or half of something, end; those that are being answered do not. */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { type HttpAddress, listenHttp, type Waiting } from "../../src/wire/http_listener.ts";
+import { type HttpAddress, listenHttp, WAITING, type Waiting } from "../../src/wire/http_listener.ts";
 import { readTls } from "../../src/wire/tls.ts";
 import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
@@ -23,7 +23,7 @@ async function withListener(
       address,
       log,
       waiting,
-      tls: tls && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, waiting),
+      tls: tls && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...waiting, open: 1000 }),
       handler: async (request, { remoteAddr }) => {
         assert.equal(remoteAddr.transport, "path" in address ? "unix" : "tcp");
         if (request.url.endsWith("/held")) await held.promise;
@@ -118,7 +118,7 @@ Deno.test("http listener: over TLS, peers without a handshake, or with half of o
     address: { hostname: "127.0.0.1", port: 0 },
     log,
     waiting,
-    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, waiting),
+    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...waiting, open: 1000 }),
     handler: () => new Response("answer"),
   });
   const port = Number(listener.address.split(":")[1]);
@@ -147,6 +147,41 @@ Deno.test("http listener: over TLS, peers without a handshake, or with half of o
     for (const peer of peers) peer.close();
     await until(() => descriptors() <= before, { what: "all descriptors to be free" });
   } finally {
+    await listener.stop();
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
+Deno.test("http listener: over TLS, peers that take nothing of their answers are no more than a number, until they leave", async () => {
+  const directory = await Deno.makeTempDir();
+  const files = certificates(directory);
+  const listener = listenHttp({
+    address: { hostname: "127.0.0.1", port: 0 },
+    log,
+    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 4 }),
+    handler: () => new Response(new Uint8Array(64 << 20)),
+  });
+  const port = Number(listener.address.split(":")[1]);
+  const caCerts = [Deno.readTextFileSync(files.ca)];
+  const ask = async () => {
+    const peer = await Deno.connectTls({ port, hostname: "localhost", caCerts });
+    try {
+      await say(peer, WHOLE);
+      assert.match(await hear(peer, "\r\n\r\n"), /^HTTP.1.1 200/);
+      return peer;
+    } catch (error) {
+      peer.close();
+      throw error;
+    }
+  };
+  const peers: Deno.Conn[] = [];
+  try {
+    while (peers.length < 4) peers.push(await ask());
+    await assert.rejects(ask());
+    peers.shift()!.close();
+    peers.push(await until(() => ask().catch(() => undefined), { what: "room for another" }));
+  } finally {
+    for (const peer of peers) peer.close();
     await listener.stop();
     await Deno.remove(directory, { recursive: true });
   }

@@ -1,5 +1,6 @@
 /** The body of a streamed answer: bytes as fast as the client takes them. The runtime stops asking when it does not. */
 import { MosaicError } from "../../base/errors.ts";
+import { StalledError } from "../handlers.ts";
 
 /** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some besides. */
 const ROOM_BYTES = 64 << 10;
@@ -90,14 +91,5 @@ export class AnswerBody {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
-  }
-}
-
-/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
-export class StalledError extends MosaicError {
-  constructor(stallMs: number) {
-    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
-      hint: "Open it again with since_seq set to the last seq that arrived.",
-    });
   }
 }

@@ -1,13 +1,22 @@
 import { MosaicError } from "../../base/errors.ts";
 
+/** Nearly 25 days. */
+const MAX_TIMER_MS = 0x7fff_ffff;
+/** Milliseconds of gRPC's units of time. */
+const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
+
 /**
  * The deadline that a call brings with it.
- * @param text of its header `connect-timeout-ms`
+ * @param name of the header with it @param text its value
  * @param onPassed called when it has passed
  * @returns ends it @throws MosaicError `invalid_argument`
  */
-export function startDeadline(text: string | undefined, onPassed: (error: MosaicError) => void): () => void {
-  const ms = timeoutOf(text);
+export function startDeadline(
+  name: "connect-timeout-ms" | "grpc-timeout",
+  text: string | undefined,
+  onPassed: (error: MosaicError) => void,
+): () => void {
+  const ms = timeoutOf(name, text);
   if (ms === undefined) return () => {};
   const timer = setTimeout(() => {
     onPassed(new MosaicError("deadline_exceeded", `the call took longer than its ${ms} ms`));
@@ -15,12 +24,14 @@ export function startDeadline(text: string | undefined, onPassed: (error: Mosaic
   return () => clearTimeout(timer);
 }
 
-function timeoutOf(text: string | undefined): number | undefined {
+function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  if (!/^\d{1,10}$/.test(text)) {
-    throw new MosaicError("invalid_argument", `connect-timeout-ms is "${text}"; it must be a whole number`);
+  const [, digits, unit = "m"] = (name === "grpc-timeout" ? /^(\d{1,8})([HMSmun])$/ : /^(\d{1,10})$/).exec(text) ?? [];
+  if (digits === undefined) {
+    const form = name === "grpc-timeout" ? "up to 8 digits and a unit (H, M, S, m, u, n)" : "a whole number";
+    throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be ${form}`);
   }
-  const ms = Number(text);
+  const ms = Number(digits) * UNITS[unit]!;
   // Longer than the runtime's timers can wait is as good as for ever.
-  return ms > 0x7fff_ffff ? undefined : ms;
+  return ms > MAX_TIMER_MS ? undefined : ms;
 }

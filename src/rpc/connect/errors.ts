@@ -1,41 +1,77 @@
-/** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
-import { Code, ConnectError } from "@connectrpc/connect";
-import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { MosaicError } from "../../base/errors.ts";
+/** MosaicError as Connect and gRPC-Web have it: the same codes and details as gRPC, hint and time of the next try as metadata. */
+import { type ErrorCode, MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
 
 const encoder = new TextEncoder();
 
+const HTTP_STATUS: Readonly<Record<ErrorCode, number>> = {
+  invalid_argument: 400,
+  failed_precondition: 400,
+  out_of_range: 400,
+  unauthenticated: 401,
+  permission_denied: 403,
+  not_found: 404,
+  already_exists: 409,
+  aborted: 409,
+  resource_exhausted: 429,
+  internal: 500,
+  unimplemented: 501,
+  unavailable: 503,
+  deadline_exceeded: 504,
+};
+
+interface Told {
+  code: ErrorCode;
+  message: string;
+  metadata: Record<string, string>;
+}
+
 /** What a client may know of an error: of a defect nothing but that it is one. */
-export function connectError(error: unknown): ConnectError {
-  // The protocol's own: a message that is none, a deadline.
-  if (error instanceof ConnectError) return error;
+function told(error: unknown): Told {
   if (!(error instanceof MosaicError) || error.code === "internal") {
-    return new ConnectError("internal error; the daemon's log has the details", Code.Internal);
+    return { code: "internal", message: "internal error; the daemon's log has the details", metadata: {} };
   }
   const message = boundedText(error.message);
   const metadata: Record<string, string> = {};
   if (error.retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(error.retryAfterMs);
   const hint = error.hint === undefined ? undefined : boundedText(error.hint);
   if (hint !== undefined) metadata[HINT_TRAILER] = encoder.encode(hint).toBase64({ omitPadding: true });
-  return new ConnectError(
-    hint === undefined ? message : `${message}\n${hint}`,
-    STATUS[error.code] as Code,
-    metadata,
-  );
+  return { code: error.code, message: hint === undefined ? message : `${message}\n${hint}`, metadata };
 }
 
-/** The envelope that ends a stream, with its error where it failed. */
+/** The answer to one of Connect's unary calls that failed. @param status where it is not the code's own */
+export function refusal(error: unknown, status?: number): Response {
+  const { code, message, metadata } = told(error);
+  return Response.json({ code, message }, { status: status ?? HTTP_STATUS[code], headers: metadata });
+}
+
+/** The envelope that ends one of Connect's streams, with its error where it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
-  const end = error === undefined ? {} : endOf(connectError(error));
-  return envelope(encoder.encode(JSON.stringify(end)), END_STREAM);
+  return envelope(encoder.encode(JSON.stringify(error === undefined ? {} : endOf(told(error)))), END_STREAM);
 }
 
-function endOf({ code, rawMessage, metadata }: ConnectError): Record<string, unknown> {
+function endOf({ code, message, metadata }: Told): Record<string, unknown> {
   return {
-    error: { code: codeToString(code), message: rawMessage },
-    metadata: Object.fromEntries([...metadata].map(([name, value]) => [name, [value]])),
+    error: { code, message },
+    metadata: Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name, [value]])),
   };
+}
+
+/** The flag of gRPC-Web's last envelope. */
+const WEB_TRAILERS = 0x80;
+
+/** The envelope that ends a call of gRPC-Web. */
+export function webTrailers(error?: unknown): Uint8Array<ArrayBuffer> {
+  const trailers: Record<string, string> = { "grpc-status": "0" };
+  if (error !== undefined) {
+    const { code, message, metadata } = told(error);
+    Object.assign(trailers, metadata, {
+      "grpc-status": String(STATUS[code]),
+      "grpc-message": encodeURIComponent(message.toWellFormed()),
+    });
+  }
+  const text = Object.entries(trailers).map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  return envelope(encoder.encode(text), WEB_TRAILERS);
 }

@@ -1,26 +1,18 @@
 /**
- * Streams of Connect's binary form, which mosaic's own clients and proxies speak: bytes come and go as they are, many
- * records in a chunk. Other forms (JSON, gRPC-Web) go through the library (./router.ts), a message at a time.
+ * Calls whose messages are in envelopes: Connect's streams, which mosaic's own clients and proxies speak, and all of gRPC-Web's.
+ * Binary messages come and go as they are, many records in a chunk.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { envelope, STREAM_TYPE } from "../../wire/connect.ts";
-import {
-  arrivalOf,
-  type CallContext,
-  count,
-  encode,
-  isProxys,
-  MAX_MESSAGE_BYTES,
-  type Peer,
-  report,
-} from "../calls.ts";
+import { envelope } from "../../wire/connect.ts";
+import { messagesOf } from "../../wire/message_frames.ts";
+import { arrivalOf, type CallContext, count, isProxys, MAX_MESSAGE_BYTES, type Peer, report } from "../calls.ts";
 import { requestOf, stopped } from "../calls.ts";
-import type { AnyHandler, Outgoing } from "../handlers.ts";
-import { AnswerBody, StalledError } from "./body.ts";
+import { type AnyHandler, type Outgoing, StalledError } from "../handlers.ts";
+import { AnswerBody } from "./body.ts";
 import { startDeadline } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
-import { endOfStream } from "./errors.ts";
+import { BINARY, type Coding, type EnvelopedForm } from "./forms.ts";
 
 /** Between two such chunks other streams have their turn. */
 const WRITE_BYTES = 1 << 16;
@@ -40,12 +32,13 @@ export function answerStream(
   handler: AnyHandler,
   request: Request,
   peer: Peer,
+  form: EnvelopedForm,
   { stallMs }: StreamOptions,
 ): Response {
   const gone = new AbortController();
   const body = new AnswerBody(() => gone.abort(), stallMs);
-  run(context, method, handler, request, peer, body, gone);
-  return new Response(body.stream, { headers: { "content-type": STREAM_TYPE } });
+  run(context, method, handler, request, peer, form, body, gone);
+  return new Response(body.stream, { headers: { "content-type": form.type } });
 }
 
 async function run(
@@ -54,6 +47,7 @@ async function run(
   handler: AnyHandler,
   request: Request,
   peer: Peer,
+  { coding, timeout, end }: EnvelopedForm,
   body: AnswerBody,
   gone: AbortController,
 ): Promise<void> {
@@ -76,7 +70,7 @@ async function run(
     request.body,
     () => most,
     (bytes) => {
-      const message = requestOf(context, method, bytes, caller);
+      const message = requestOf(context, method, bytes, caller, coding.decode);
       clearTimeout(helloTimer);
       if (isProxys(method)) most = MAX_MESSAGE_BYTES;
       return message;
@@ -84,32 +78,36 @@ async function run(
     signal,
   );
   let endDeadline: (() => void) | undefined;
+  let held: (() => void) | undefined;
   try {
-    endDeadline = startDeadline(header("connect-timeout-ms"), (error) => {
+    endDeadline = startDeadline(timeout, header(timeout), (error) => {
       deadline = error;
       gone.abort();
     });
     enter();
-    const out = new StreamOutgoing(body, method.output);
+    const out = new StreamOutgoing(body, method.output, coding);
     const clientStreams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
     const input = clientStreams ? incoming : await only(method, incoming);
-    if (method.methodKind === "client_streaming") {
-      await out.send(await handler(input, caller) as MessageInitShape<DescMessage>);
+    if (method.methodKind === "client_streaming" || method.methodKind === "unary") {
+      const bytes = coding.encode(method.output, await handler(input, caller) as MessageInitShape<DescMessage>);
+      held = context.streams.holdAnswer(peer.name, bytes.length);
+      body.write(envelope(bytes))?.catch(() => {});
     } else await handler(input, out, caller);
     if (context.stopping.aborted) throw stopped();
     if (deadline !== undefined) throw deadline;
     count(context, caller, signal.aborted ? "cancelled" : "ok");
-    await body.end(endOfStream());
+    await body.end(end());
   } catch (error) {
     const why = context.stopping.aborted ? stopped() : deadline ?? error;
     if (why === error && signal.aborted) count(context, caller, "cancelled");
     else report(context, caller, why);
     if (why instanceof StalledError) body.reset(why);
-    else await body.end(endOfStream(why));
+    else await body.end(end(why));
   } finally {
     clearTimeout(helloTimer);
     endDeadline?.();
     context.stopping.removeEventListener("abort", abort);
+    held?.();
     free();
     await incoming.close();
   }
@@ -124,21 +122,27 @@ async function only(method: DescMethod, incoming: EnvelopedIncoming<unknown>): P
 class StreamOutgoing implements Outgoing<DescMessage> {
   readonly #body: AnswerBody;
   readonly #schema: DescMessage;
+  readonly #coding: Coding;
 
-  constructor(body: AnswerBody, schema: DescMessage) {
+  constructor(body: AnswerBody, schema: DescMessage, coding: Coding) {
     this.#body = body;
     this.#schema = schema;
+    this.#coding = coding;
   }
 
   send(message: MessageInitShape<DescMessage>): Promise<void> | undefined {
-    return this.sendBytes(encode(this.#schema, message));
+    return this.#body.write(envelope(this.#coding.encode(this.#schema, message)));
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    return this.#body.write(envelope(bytes));
+    return this.#body.write(envelope(this.#coding.ofBinary(this.#schema, bytes)));
   }
 
   async sendFrames(framed: Uint8Array): Promise<void> {
+    if (this.#coding !== BINARY) {
+      for (const message of messagesOf(framed)) await this.sendBytes(message);
+      return;
+    }
     for (let at = 0; at < framed.length; at += WRITE_BYTES) {
       await this.#body.write(framed.subarray(at, at + WRITE_BYTES));
     }

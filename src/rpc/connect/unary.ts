@@ -1,26 +1,17 @@
 /**
- * Unary calls in Connect's binary form, as mosaic's own clients make them: a body in, a body out, and nothing awaited
- * in between that need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
+ * Connect's unary calls, which are those of mosaic's own clients: a body in, a body out, and nothing awaited in between that
+ * need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
  */
-import type { DescMethod } from "@bufbuild/protobuf";
-import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import { boundReached } from "../../base/load_limits.ts";
-import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
+import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
+import { MosaicError } from "../../base/errors.ts";
+import { arrivalOf, type CallContext, count, type Peer, report, requestOf, requireSize } from "../calls.ts";
 import type { AnyHandler } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import type { StreamOptions } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
 import { startDeadline } from "./deadline.ts";
-import { connectError } from "./errors.ts";
-
-const TYPE = "application/proto";
-
-/** Whether the call is of this form, and says how large it is; all others go through the library. */
-export function isPlain(request: Request): boolean {
-  const { headers } = request;
-  return request.method === "POST" && headers.get("content-type") === TYPE && headers.has("content-length") &&
-    !headers.has("content-encoding");
-}
+import { refusal } from "./errors.ts";
+import type { UnaryForm } from "./forms.ts";
 
 export async function answerUnary(
   context: CallContext,
@@ -28,6 +19,7 @@ export async function answerUnary(
   handler: AnyHandler,
   request: Request,
   peer: Peer,
+  { type, coding }: UnaryForm,
   options: StreamOptions,
 ): Promise<Response> {
   const header = (name: string) => request.headers.get(name) ?? undefined;
@@ -39,45 +31,49 @@ export async function answerUnary(
   context.stopping.addEventListener("abort", abort, { once: true });
   if (context.stopping.aborted) abort();
   try {
-    endDeadline = startDeadline(header("connect-timeout-ms"), (error) => {
+    endDeadline = startDeadline("connect-timeout-ms", header("connect-timeout-ms"), (error) => {
       interruption.interrupt(error);
       abort();
     });
     enter();
-    const length = Number(header("content-length"));
-    if (length > context.maxMessageBytes) {
-      const what = `the request of ${method.name} has ${length} bytes`;
-      throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
+    const encoding = header("content-encoding") ?? "identity";
+    if (encoding !== "identity") {
+      throw new MosaicError("unimplemented", `content-encoding is "${encoding}": requests are not compressed`);
     }
-    const message = requestOf(
-      context,
-      method,
-      new Uint8Array(await interruption.wait(request.arrayBuffer())),
-      caller,
-    );
-    const answer = handler(message, caller);
-    const bytes = encode(method.output, answer instanceof Promise ? await interruption.wait(answer) : answer);
+    const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
+    const answer = handler(requestOf(context, method, body, caller, coding.decode), caller);
+    const message = answer instanceof Promise ? await interruption.wait(answer) : answer;
+    const bytes = coding.encode(method.output, message as MessageInitShape<DescMessage>);
     const response = wholeAnswer(
       context,
       caller.peer.name,
       bytes,
-      { headers: new Headers({ "content-type": TYPE }) },
+      { headers: new Headers({ "content-type": type }) },
       options,
     );
     count(context, caller, "ok");
     return response;
   } catch (error) {
     report(context, caller, error);
-    const refusal = connectError(error);
-    const headers = new Headers(refusal.metadata);
-    headers.set("content-type", "application/json");
-    return new Response(errorToJsonBytes(refusal, undefined) as Uint8Array<ArrayBuffer>, {
-      status: codeToHttpStatus(refusal.code),
-      headers,
-    });
+    return refusal(error);
   } finally {
     endDeadline?.();
     context.stopping.removeEventListener("abort", abort);
     free();
   }
+}
+
+/** @throws MosaicError `resource_exhausted` for more than `most` bytes */
+async function bodyOf(request: Request, method: DescMethod, most: number): Promise<Uint8Array> {
+  const told = request.headers.get("content-length");
+  requireSize(method, Number(told), most);
+  if (told !== null) return new Uint8Array(await request.arrayBuffer());
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let length = 0;
+  for await (const chunk of request.body ?? []) {
+    requireSize(method, length += chunk.length, most);
+    // The runtime gives a single byte in a buffer of 64 KiB.
+    chunks.push(chunk.slice());
+  }
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
 }

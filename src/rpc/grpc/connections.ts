@@ -1,8 +1,8 @@
 /**
  * gRPC's connections: who they are, and bounds on them. Beyond the limit a connection is let in, but calls on it are refused
- * with the reason and it is closed; only proxies are served there still, so that any number of viewers leaves training
- * alone. At twice the limit further ones are closed as they arrive. One on which nobody calls within a time (a slow
- * handshake, a port scanner, a client that only holds it) is closed: clients connect again when they need to.
+ * with the reason and it is closed. At twice the limit further ones are closed as they arrive. One on which nobody calls
+ * within a time (a slow handshake, a port scanner, a client that only holds it) is closed: clients connect again when they
+ * need to.
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
@@ -10,7 +10,7 @@ import type { Peer, User } from "../calls.ts";
 import type { SendGates, StreamGate } from "./gate.ts";
 
 export interface ConnectionLimits {
-  /** Connections at one time on which everybody is served. */
+  /** Connections at one time on which calls are served. */
   connections: number;
   /** Milliseconds from the connection to its first call, TLS handshake included. */
   firstCallMs: number;
@@ -80,14 +80,13 @@ export class Connections {
   /**
    * A call has come on the connection.
    *
-   * @param proxys whether it is a proxy's
-   * @throws MosaicError `resource_exhausted` where calls of anybody else are not served; the connection is closed then
+   * @throws MosaicError `resource_exhausted` where there are too many; the connection is closed then
    */
-  admit(peer: string, proxys: boolean): void {
+  admit(peer: string): void {
     const connection = this.#open.get(peer);
     if (connection === undefined) return;
     clearTimeout(connection.silence);
-    if (!connection.beyond || proxys) return;
+    if (!connection.beyond) return;
     const { connections } = this.#limits;
     connection.refusal ??= setTimeout(() => connection.socket.destroy(), REFUSED_MS);
     throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");

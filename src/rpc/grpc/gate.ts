@@ -7,18 +7,11 @@
  * be low by such overhead but never stays high. A stream whose connection takes nothing for `stallMs` is ended: its client
  * resumes by `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
  */
-import { MosaicError } from "../../base/errors.ts";
+import { StalledError } from "../handlers.ts";
 
 export interface GateLimits {
-  /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of its bound. */
+  /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of them. */
   connectionBytes: number;
-  /**
-   * What all connections share: each may hold as much as the others and itself have left of it. So one alone has its
-   * full bound, of n that are behind each has about the (n + 1)th part, and none has to know of the others.
-   */
-  sharedBytes: number;
-  /** What every connection may hold however much the others do. */
-  leastBytes: number;
   /** Most bytes unsent over all connections; beyond them all wait. */
   processBytes: number;
   /** How long a stream may wait while its connection takes next to nothing, milliseconds. */
@@ -26,13 +19,13 @@ export interface GateLimits {
 }
 
 const GATE_DEFAULTS: GateLimits = {
-  connectionBytes: 1 << 20,
-  sharedBytes: 4 << 20,
-  leastBytes: 64 << 10,
+  connectionBytes: 256 << 10,
   processBytes: 64 << 20,
   stallMs: 60_000,
 };
 
+/** A reader that takes so much within the stall limit is slow and no more. */
+const PROGRESS_BYTES = 32 << 10;
 /** Poll interval for readers that wait. A reader that does not read is polled ever less often. */
 const POLL_MS = 2;
 const SELDOM_MS = 64;
@@ -153,13 +146,8 @@ export class SendGates {
   }
 
   full(connection: Connection): boolean {
-    return !connection.closed && (connection.unsent >= this.#bound() || this.total >= this.limits.processBytes);
-  }
-
-  /** Of any one connection, now. */
-  #bound(): number {
-    const { connectionBytes, sharedBytes, leastBytes } = this.limits;
-    return Math.min(connectionBytes, Math.max(leastBytes, sharedBytes - this.total));
+    const { connectionBytes, processBytes } = this.limits;
+    return !connection.closed && (connection.unsent >= connectionBytes || this.total >= processBytes);
   }
 
   refresh(connection: Connection): void {
@@ -195,9 +183,10 @@ export class SendGates {
     this.#due = Infinity;
     for (const connection of this.#connections.values()) this.refresh(connection);
     const now = performance.now();
+    const progress = Math.min(PROGRESS_BYTES, this.limits.connectionBytes / 2);
     for (const waiter of this.#waiters) {
       const { unsent } = waiter.connection;
-      if (waiter.unsent - unsent >= this.#progress) {
+      if (waiter.unsent - unsent >= progress) {
         waiter.since = now;
         waiter.unsent = unsent;
       }
@@ -213,27 +202,9 @@ export class SendGates {
     if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
   }
 
-  /**
-   * A reader that has taken so much since the last poll reads again, though the gate stays shut: the bound may have
-   * become many times smaller while it waited. As much as opens the gate where the bound is least, and not less, for the
-   * reason below.
-   */
-  get #progress(): number {
-    return Math.min(this.limits.connectionBytes, this.limits.leastBytes) / 2;
-  }
-
   /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */
   #mayGoOn(connection: Connection): boolean {
-    return connection.closed ||
-      (connection.unsent < this.#bound() / 2 && this.total < this.limits.processBytes);
-  }
-}
-
-/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
-export class StalledError extends MosaicError {
-  constructor(stallMs: number) {
-    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
-      hint: "Open it again with since_seq set to the last seq that arrived.",
-    });
+    const { connectionBytes, processBytes } = this.limits;
+    return connection.closed || (connection.unsent < connectionBytes / 2 && this.total < processBytes);
   }
 }

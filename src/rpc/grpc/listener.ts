@@ -1,6 +1,6 @@
 /**
- * gRPC proper, for the original's clients, and for one version for mosaic's own of the version before. Its library takes as
- * much memory and time to load as half of the daemon, so it is loaded when the first connection comes.
+ * gRPC proper, for the original's clients. Its library takes as much memory and time to load as half of the daemon, so it is
+ * loaded when the first connection comes.
  */
 import type { Socket } from "node:net";
 import { messageOf, MosaicError } from "../../base/errors.ts";
@@ -22,7 +22,7 @@ export interface GrpcOptions {
   listen: string;
   /** TLS for `listen`; without it connections are plain. */
   tls?: TlsTexts;
-  /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
+  /** Where workers of this machine call that know no TLS, beside a listener with it. */
   localListen?: string;
   gate?: Partial<GateLimits>;
   /** Milliseconds that a connection may stay without a call. */

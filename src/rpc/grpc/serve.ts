@@ -16,20 +16,18 @@ import { MosaicError } from "../../base/errors.ts";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import {
-  type Arrival,
-  arrivalOf,
-  type CallContext,
-  count,
-  encode,
-  isProxys,
-  report,
-  requestOf,
-  stopped,
-} from "../calls.ts";
+import { type Arrival, arrivalOf, type CallContext, count, encode, report, requestOf, stopped } from "../calls.ts";
 import type { Connections } from "./connections.ts";
-import { StalledError, type StreamGate } from "./gate.ts";
-import { type AnyHandler, type Caller, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
+import type { StreamGate } from "./gate.ts";
+import {
+  type AnyHandler,
+  type Caller,
+  handlerOf,
+  type Handlers,
+  type Incoming,
+  type Outgoing,
+  StalledError,
+} from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;
@@ -111,7 +109,7 @@ function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arri
   return {
     caller,
     enter() {
-      context.connections.admit(name, isProxys(method));
+      context.connections.admit(name);
       enter();
     },
     free() {

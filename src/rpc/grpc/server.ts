@@ -1,5 +1,4 @@
-/** grpc-js's server: the original's contract, health and reflection; and mosaic's own for the version before. */
-import type { DescService } from "@bufbuild/protobuf";
+/** grpc-js's server: the original's contract, health and reflection. */
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import type { Socket } from "node:net";
@@ -7,7 +6,6 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
-import { Ingest, Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { rawService } from "../../wire/definition.ts";
 import { pause } from "../../wire/waiting.ts";
 import type { TlsTexts } from "../../wire/tls.ts";
@@ -38,12 +36,9 @@ export function createGrpcServer(services: Services, connections: Connections, t
     "grpc.enable_channelz": 0,
     interceptors: gatekeeper === undefined ? [] : [refuseEarly(context)],
   });
-  const own: readonly DescService[] = [TrainerService, Mosaic, Ingest];
-  const health = healthHandlers(own.map((s) => s.typeName), services.healthy);
-  const descriptors = new Descriptors([...own, Health, ServerReflection]);
+  const health = healthHandlers([TrainerService.typeName], services.healthy);
+  const descriptors = new Descriptors([TrainerService, Health, ServerReflection]);
   server.addService(rawService(TrainerService), serve(TrainerService, services.trainer, context));
-  server.addService(rawService(Mosaic), serve(Mosaic, services.mosaic, context));
-  server.addService(rawService(Ingest), serve(Ingest, services.ingest, context));
   server.addService(rawService(Health), serve(Health, health, context));
   const reflection = serve(ServerReflection, reflectionHandlers(descriptors), context);
   server.addService(rawService(ServerReflection), reflection);

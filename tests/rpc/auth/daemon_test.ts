@@ -12,7 +12,7 @@ import { until } from "../../harness/wait.ts";
 import { hasCode } from "../../registry/fixture.ts";
 import { certificates } from "./certificates.ts";
 
-async function ended(client: GrpcClient | MosaicClient, run: string) {
+async function ended(client: MosaicClient, run: string) {
   return await until(async () => {
     const now = await client.unary(Mosaic.method.getRun, { run });
     return now.outcome === "" ? undefined : now;
@@ -50,7 +50,7 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
     for (const { command } of processesOf(daemon.stateDir)) {
       assert.ok(!secrets.some((text) => command.includes(text)), `a token is on the command line: ${command}`);
     }
-    const run = await ended(client, runId);
+    const run = await ended(daemon.client, runId);
     assert.deepEqual([run.state, run.telemetry?.steps], ["TERMINATED", 40n], run.reason);
     assert.ok(!secrets.some((text) => run.configJson.includes(text)));
     assert.ok(!secrets.some((text) => daemon.output().includes(text)));
@@ -84,7 +84,7 @@ Deno.test("the state directory: what a daemon makes is for its user only", async
     const { runId } = await client.unary(TrainerService.method.submitRun, {
       configJson: configOf({ command: countingWorker({ steps: 1 }) }),
     });
-    await ended(client, runId);
+    await ended(daemon.client, runId);
   } finally {
     client.close();
   }

@@ -18,12 +18,12 @@ Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOK
     (await client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) })).runId;
   const ended = (run: string) =>
     until(async () => {
-      const now = await client.unary(Mosaic.method.getRun, { run });
+      const now = await daemon.client.unary(Mosaic.method.getRun, { run });
       return now.outcome === "" ? undefined : now;
     }, { what: `${run} to end`, state: () => daemon.output().slice(-2000) });
   try {
     const other = await submitted(["/bin/sh", "-c", "while :; do echo '{}'; sleep 0.2; done"]);
-    const program = [Deno.execPath(), "run", "-A", "--no-check", WORKER, daemon.address, other];
+    const program = [Deno.execPath(), "run", "-A", "--no-check", WORKER, daemon.address, daemon.http, other];
     const run = await ended(await submitted(program));
     assert.equal(run.state, "TERMINATED", run.reason);
     const said = JSON.parse(Deno.readTextFileSync(`${run.directory}/said.json`));

@@ -1,0 +1,85 @@
+/** The forms in which calls come and are answered: Connect's and gRPC-Web's, with messages in binary or as JSON. */
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  type MessageInitShape,
+  type MessageShape,
+  toJson,
+} from "@bufbuild/protobuf";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { decode, encode } from "../calls.ts";
+import { endOfStream, webTrailers } from "./errors.ts";
+
+/** How a message is written. */
+export interface Coding {
+  /** @throws MosaicError `invalid_argument` */
+  decode(schema: DescMessage, bytes: Uint8Array): MessageShape<DescMessage>;
+  encode(schema: DescMessage, message: MessageInitShape<DescMessage>): Uint8Array<ArrayBuffer>;
+  /** The same of a message in binary. */
+  ofBinary(schema: DescMessage, bytes: Uint8Array): Uint8Array;
+}
+
+export const BINARY: Coding = { decode, encode, ofBinary: (_, bytes) => bytes };
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+const JSON_CODING: Coding = {
+  decode(schema, bytes) {
+    try {
+      const json = bytes.length === 0 ? {} : JSON.parse(decoder.decode(bytes)) as JsonValue;
+      return fromJson(schema, json, { ignoreUnknownFields: true });
+    } catch (error) {
+      throw new MosaicError("invalid_argument", `not a ${schema.typeName} message in JSON: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  },
+  encode: (schema, message) => encoder.encode(JSON.stringify(toJson(schema, create(schema, message)))),
+  ofBinary: (schema, bytes) => encoder.encode(JSON.stringify(toJson(schema, fromBinary(schema, bytes)))),
+};
+
+export interface UnaryForm {
+  type: string;
+  coding: Coding;
+}
+
+/** Messages in envelopes; the last one says how the call ended. */
+export interface EnvelopedForm extends UnaryForm {
+  /** The header with the call's deadline. */
+  timeout: "connect-timeout-ms" | "grpc-timeout";
+  end(error?: unknown): Uint8Array;
+}
+
+const connect = { timeout: "connect-timeout-ms", end: endOfStream } as const;
+const web = { timeout: "grpc-timeout", end: webTrailers } as const;
+
+/** Connect's, of unary calls. */
+const UNARY: readonly UnaryForm[] = [
+  { type: "application/proto", coding: BINARY },
+  { type: "application/json", coding: JSON_CODING },
+];
+/** Connect's, of streams. */
+const STREAM: readonly EnvelopedForm[] = [
+  { type: "application/connect+proto", coding: BINARY, ...connect },
+  { type: "application/connect+json", coding: JSON_CODING, ...connect },
+];
+/** gRPC-Web's, of both. */
+const WEB: readonly EnvelopedForm[] = [
+  { type: "application/grpc-web+proto", coding: BINARY, ...web },
+  { type: "application/grpc-web", coding: BINARY, ...web },
+  { type: "application/grpc-web+json", coding: JSON_CODING, ...web },
+];
+
+/** By the content type, which may have parameters. */
+function of<F extends UnaryForm>(forms: readonly F[], contentType: string): F | undefined {
+  const type = contentType.split(";", 1)[0]!.trim().toLowerCase();
+  return forms.find((form) => form.type === type);
+}
+
+export const unaryForm = (contentType: string) => of(UNARY, contentType);
+export const streamForm = (contentType: string) => of(STREAM, contentType);
+export const webForm = (contentType: string) => of(WEB, contentType);
