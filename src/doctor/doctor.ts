@@ -155,9 +155,9 @@ function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairabl
 }
 
 /** A daemon of root says in daemon.json whether its workers have another user. */
-function examineWorkerUser({ daemonJson, lockFile }: Layout): Repairable[] {
+function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
   const text = readTextIfThere(daemonJson);
-  if (text === undefined || Deno.statSync(lockFile).uid !== 0 || text.includes('"worker_user"')) return [];
+  if (text === undefined || Deno.statSync(daemonJson).uid !== 0 || text.includes('"worker_user"')) return [];
   return [{
     check: "worker_user",
     severity: "note",
