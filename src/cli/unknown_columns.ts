@@ -1,6 +1,6 @@
 /** Parameters and metrics that are asked for and that no run has: a name is misspelt. */
 import { didYouMean } from "../base/nearest.ts";
-import { queryColumn } from "../registry/query/columns.ts";
+import { queryColumn } from "../registry/query/query_columns.ts";
 import { columnsOf, parseExpression } from "../registry/query/expression.ts";
 
 /** The daemon tells so many names of each kind at most. */
