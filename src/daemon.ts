@@ -1,4 +1,5 @@
 /** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
+import { processRef } from "./os/identity.ts";
 import { dialable } from "./wire/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { configDefaults } from "./daemon/config_defaults.ts";
@@ -208,7 +209,7 @@ function announce(
   log: Logger,
 ): () => void {
   const started = new Date().toISOString();
-  const text = `${JSON.stringify({ pid: Deno.pid, version: VERSION, ...addresses, started_at: started })}\n`;
+  const text = `${JSON.stringify({ ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started })}\n`;
   const write = () => {
     try {
       writeFileAtomic(layout.daemonJson, text, { mode: 0o600 });

@@ -66,7 +66,11 @@ export async function takeStateDirectory(
     throw new StartFailure(
       DAEMON_EXIT.usage,
       `a daemon${pid ? ` (pid ${pid})` : ""} already uses ${layout.stateDir}`,
-      "Stop it, add --replace to replace it, or choose another --state-dir.",
+      replace
+        ? `It could not be replaced: which process it is, its files do not say. Stop it${
+          pid ? ` ("kill ${pid}", if that is it)` : ""
+        }, and start this one again; its runs continue.`
+        : "Stop it, add --replace to replace it, or choose another --state-dir.",
     );
   }
   try {
@@ -138,11 +142,16 @@ function evenWithoutRoom(write: () => void): void {
   }
 }
 
+/** Somebody may have deleted the lock's file: a daemon that was ready has written into another, too, which process it is. */
 function holderOf(layout: Layout): ProcessRef | undefined {
+  return processNamedIn(layout.lockFile) ?? processNamedIn(layout.daemonJson);
+}
+
+function processNamedIn(path: string): ProcessRef | undefined {
   try {
-    const { pid, identity } = JSON.parse(readTextIfThere(layout.lockFile) ?? "") as ProcessRef;
-    const holder = processRef(pid);
-    return holder?.identity === identity ? holder : undefined;
+    const { pid, identity } = JSON.parse(readTextIfThere(path) ?? "") as ProcessRef;
+    const found = processRef(pid);
+    return found?.identity === identity ? found : undefined;
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import { copyWithFirstPage } from "./first_page.ts";
 import { freeListDamage } from "./free_list.ts";
 import { dropUnknownRecords } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
@@ -20,8 +21,11 @@ function bytesOf(path: string): number | undefined {
   }
 }
 
-/** @param newest the newest known schema version */
-export function examineDatabase(path: string, newest: number): Repairable[] {
+/**
+ * @param newest the newest known schema version
+ * @param create makes that schema in an empty database
+ */
+export function examineDatabase(path: string, newest: number, create: (db: DatabaseSync) => void): Repairable[] {
   const bytes = bytesOf(path);
   // No daemon has used this state directory yet.
   if (bytes === undefined) return [];
@@ -31,7 +35,7 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
     path,
     message,
     remedy: "copy all readable rows into a new database and keep the damaged one beside it",
-    repair: () => salvage(path, new Date()),
+    repair: () => salvage(path, new Date(), create),
   });
   let db: DatabaseSync;
   try {
@@ -82,7 +86,7 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
  * Copies the readable rows into a new database and replaces the damaged one with it. If even the schema is lost, leaves
  * no database: the daemon creates a new one.
  */
-function salvage(path: string, now: Date): string {
+function salvage(path: string, now: Date, create: (db: DatabaseSync) => void): string {
   const damagedPath = `${path}.damaged-${now.toISOString().replace(/[:.]/g, "-")}`;
   const rescued = `${path}.rescued`;
   for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);
@@ -91,13 +95,31 @@ function salvage(path: string, now: Date): string {
     outcome = copyRows(path, rescued);
   } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);
-    outcome = `no rows are readable (${messageOf(error)}); the daemon will create an empty database`;
+    outcome = copyRowsWithoutFirstPage(path, rescued, create) ??
+      `no rows are readable (${messageOf(error)}); the daemon will create an empty database`;
   }
   for (const suffix of ["", "-wal", "-shm"]) {
     if (bytesOf(`${path}${suffix}`) !== undefined) Deno.renameSync(`${path}${suffix}`, `${damagedPath}${suffix}`);
   }
   if (bytesOf(rescued) !== undefined) Deno.renameSync(rescued, path);
   return `${outcome}; the damaged database is now ${damagedPath}`;
+}
+
+/** @returns undefined where nothing can be read in this way either */
+function copyRowsWithoutFirstPage(
+  from: string,
+  to: string,
+  create: (db: DatabaseSync) => void,
+): string | undefined {
+  const copy = `${from}.first-page`;
+  try {
+    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; its first page was made anew` : undefined;
+  } catch {
+    for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${to}${suffix}`);
+    return undefined;
+  } finally {
+    for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${copy}${suffix}`);
+  }
 }
 
 function removeQuietly(path: string): void {

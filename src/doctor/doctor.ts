@@ -5,8 +5,8 @@
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { isPlaceLocked, readTextIfThere, removeIfThere, tryLockPlace } from "../os/files.ts";
-import { MIGRATIONS } from "../registry/migrations.ts";
-import { SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
+import { migrate as migrateRegistry, MIGRATIONS } from "../registry/migrations.ts";
+import { migrate as migrateTelemetry, SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
 import { examineDatabase } from "./databases.ts";
 import { type Finding, plain, type Repairable } from "./finding.ts";
 import { examineRegistryState, type KnownRun, knownRuns } from "./registry_state.ts";
@@ -115,8 +115,8 @@ function layoutOf(stateDir: string): Layout {
 function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
   const now = Date.now();
   const findings = [
-    ...examineDatabase(layout.registryDb, MIGRATIONS.at(-1)!.version),
-    ...examineDatabase(layout.telemetryDb, TELEMETRY_VERSION),
+    ...examineDatabase(layout.registryDb, MIGRATIONS.at(-1)!.version, (db) => migrateRegistry(db, layout.registryDb)),
+    ...examineDatabase(layout.telemetryDb, TELEMETRY_VERSION, (db) => migrateTelemetry(db, layout.telemetryDb)),
   ];
   const registryIsSound = !findings.some((finding) => finding.path === layout.registryDb);
   const telemetryIsSound = !findings.some((finding) => finding.path === layout.telemetryDb);
@@ -155,9 +155,9 @@ function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairabl
 }
 
 /** A daemon of root says in daemon.json whether its workers have another user. */
-function examineWorkerUser({ daemonJson, lockFile }: Layout): Repairable[] {
+function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
   const text = readTextIfThere(daemonJson);
-  if (text === undefined || Deno.statSync(lockFile).uid !== 0 || text.includes('"worker_user"')) return [];
+  if (text === undefined || Deno.statSync(daemonJson).uid !== 0 || text.includes('"worker_user"')) return [];
   return [{
     check: "worker_user",
     severity: "note",

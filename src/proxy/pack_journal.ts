@@ -222,16 +222,21 @@ export async function packEndedLog(
 ): Promise<void> {
   const inode = inodeOf(path);
   if (inode === undefined) return;
-  const { size, blocks } = Deno.statSync(path);
-  using packed = new PackedLog(path);
-  const isGivenBack = packed.end() === size && blocks! * 512 < size;
-  if (isGivenBack || packed.end() > size) return;
-  const ended = {
-    size: () => size,
-    packable: (offset: number) => inodeOf(path) === inode ? { inode, offset } : undefined,
-  };
-  const { journal = ended, isStopped } = options;
-  await new JournalPacker(path, journal, log, isStopped && { isStopped }).finish();
+  try {
+    const { size, blocks } = Deno.statSync(path);
+    using packed = new PackedLog(path);
+    const isGivenBack = packed.end() === size && blocks! * 512 < size;
+    if (isGivenBack || packed.end() > size) return;
+    const ended = {
+      size: () => size,
+      packable: (offset: number) => inodeOf(path) === inode ? { inode, offset } : undefined,
+    };
+    const { journal = ended, isStopped } = options;
+    await new JournalPacker(path, journal, log, isStopped && { isStopped }).finish();
+  } catch (error) {
+    // A worker has put something else in the place of the packed log.
+    log.warn({ path, error: messageOf(error) }, "cannot pack the log");
+  }
 }
 
 /** Gives back the blocks between two offsets. @returns whether that is possible here */

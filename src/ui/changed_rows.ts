@@ -13,38 +13,87 @@ type PictureSize = Omit<Picture, "pixels">;
 /** Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as a short row. */
 const JOINED_ROWS = 2;
 
+/** Bounds what is kept of pictures. A worker says how large its pictures are, and how many environments it has. */
+export class KeptPictures {
+  #free: number;
+  /** One for all: each is compared at once. */
+  #aligned = new Uint8Array(0);
+
+  /** @param most bytes of all pictures together */
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  get free(): number {
+    return this.#free;
+  }
+
+  /** @returns whether so many bytes may be kept */
+  take(bytes: number): boolean {
+    if (bytes > this.#free) return false;
+    this.#free -= bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#free += bytes;
+  }
+
+  /** The same bytes at the beginning of a buffer, valid until the next call. */
+  aligned(pixels: Uint8Array): Uint8Array {
+    if (this.#aligned.length < pixels.length) this.#aligned = new Uint8Array(pixels.length);
+    this.#aligned.set(pixels);
+    return this.#aligned.subarray(0, pixels.length);
+  }
+}
+
 /** Finds what has changed from one picture of an environment to the next. */
-export class ChangedRows {
+export class ChangedRows implements Disposable {
+  readonly #kept: KeptPictures;
   #size: PictureSize | undefined;
   #last = new Uint8Array(0);
-  /** The picture before the last; the next is copied into it. */
-  #spare = new Uint8Array(0);
+
+  constructor(kept: KeptPictures) {
+    this.#kept = kept;
+  }
 
   /**
    * @param picture read only during this call
    * @returns the ranges of rows that differ from the picture of the call before, and their pixels. Ranges are null for a whole
-   * picture, which is valid until the next call: the first one, or one of another size.
+   * picture, which is the given one: the first, one of another size, and each where no more may be kept.
    */
   next({ width, height, channels, pixels }: Picture): Pick<Picture, "pixels"> & { rows: RowRange[] | null } {
     const isSame = this.#size?.width === width && this.#size.height === height && this.#size.channels === channels;
     if (!isSame) {
-      this.#size = { width, height, channels };
-      this.#last = pixels.slice();
-      this.#spare = new Uint8Array(pixels.length);
-      return { rows: null, pixels: this.#last };
+      this[Symbol.dispose]();
+      if (this.#kept.take(pixels.length)) {
+        this.#size = { width, height, channels };
+        this.#last = pixels.slice();
+      }
+      return { rows: null, pixels };
     }
-    [this.#last, this.#spare] = [this.#spare, this.#last];
-    this.#last.set(pixels);
     const rowBytes = width * channels;
-    const rows = changedRanges(this.#spare, this.#last, rowBytes);
+    const rows = changedRanges(this.#last, this.#kept.aligned(pixels), rowBytes);
+    for (const [first, count] of rows) {
+      const from = first * rowBytes;
+      this.#last.set(pixels.subarray(from, from + count * rowBytes), from);
+    }
     return { rows, pixels: ofRows(this.#last, rows, rowBytes) };
+  }
+
+  /** No picture is kept. */
+  [Symbol.dispose](): void {
+    this.#kept.give(this.#last.length);
+    this.#size = undefined;
+    this.#last = new Uint8Array(0);
   }
 }
 
-/** @param before each picture has a buffer of its own, so that rows of whole words are compared four bytes at a time */
+/** @param before each picture is at the beginning of its buffer, so that rows of whole words are compared four bytes at a time */
 function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number): RowRange[] {
   const inWords = rowBytes % 4 === 0;
-  const [a, b] = inWords ? [new Uint32Array(before.buffer), new Uint32Array(after.buffer)] : [before, after];
+  const wordsOf = ({ buffer, length }: Uint8Array) => new Uint32Array(buffer, 0, length / 4);
+  const [a, b] = inWords ? [wordsOf(before), wordsOf(after)] : [before, after];
   const length = inWords ? rowBytes / 4 : rowBytes;
   const ranges: RowRange[] = [];
   let last: RowRange | undefined;

@@ -22,7 +22,7 @@ import {
 import { pause } from "../wire/waiting.ts";
 import { stepsReached } from "../telemetry/progress_series.ts";
 import { FRAME_KINDS, type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
-import { ChangedRows } from "./changed_rows.ts";
+import { ChangedRows, KeptPictures } from "./changed_rows.ts";
 import { finiteOrText, type LiveFrame, parsed } from "./page_json.ts";
 import { placeOf } from "./pictures.ts";
 
@@ -39,10 +39,13 @@ const IDLE_MS = 250;
 const RUN_STEP_MS = 250;
 /** Of these newest records one may have a picture: several agents take turns. */
 const NEWEST_RECORDS = 8;
+/** What is kept of pictures for all readers of this daemon; beyond, every picture is sent whole. Sixteen of 600 × 400 take 12 MB. */
+const MAX_KEPT_BYTES = 64 << 20;
 /** A payload that is no picture is sent as it is. */
 const MAX_PAYLOAD = 64 << 10;
 
 const encoder = new TextEncoder();
+const kept = new KeptPictures(MAX_KEPT_BYTES);
 
 function message(head: LiveFrame, pixels: Uint8Array): Uint8Array<ArrayBuffer> {
   const text = encoder.encode(JSON.stringify(head));
@@ -59,12 +62,12 @@ const NOTHING = new Uint8Array(0);
 const NO_STEP = { episode: null, step: null, agent: null, action: null };
 
 /** One environment: a ring of a run. */
-class Ring {
+class Ring implements Disposable {
   readonly #core: Core;
   readonly #runId: string;
   readonly #rest: string;
   readonly #reader: RingReader;
-  readonly #changed = new ChangedRows();
+  readonly #changed = new ChangedRows(kept);
   #runStep: number | null = null;
   #runStepAt = -Infinity;
   spoilt = false;
@@ -111,6 +114,10 @@ class Ring {
     return message({ ...this.#head(0), ...nothing, payload: { text: why } }, NOTHING);
   }
 
+  [Symbol.dispose](): void {
+    this.#changed[Symbol.dispose]();
+  }
+
   #head(n: number) {
     const [run_id, part] = [this.#runId, this.#rest];
     const now = Date.now();
@@ -139,7 +146,7 @@ async function listRings(memory: SharedMemory): Promise<Listing> {
   }
 }
 
-class Watched {
+class Watched implements Disposable {
   readonly #core: Core;
   readonly #runId: string;
   readonly #memory: SharedMemory;
@@ -186,16 +193,26 @@ class Watched {
   /** Takes up rings that are new, and those again that could not be read; forgets those that are gone. */
   *#look({ names, trouble }: Listing): Generator<Uint8Array<ArrayBuffer>> {
     const rests = ringsOf(this.#runId, names).slice(0, MAX_WATCHED);
-    for (const rest of this.#rings.keys()) if (!rests.includes(rest)) this.#rings.delete(rest);
+    for (const rest of this.#rings.keys()) if (!rests.includes(rest)) this.#forget(rest);
     for (const rest of rests) {
       const before = this.#rings.get(rest);
       if (before !== undefined && (!before.spoilt || trouble !== "")) continue;
+      this.#forget(rest);
       const ring = new Ring(this.#core, this.#runId, rest, this.#memory);
       this.#rings.set(rest, ring);
       if (trouble === "") continue;
       ring.spoilt = true;
       yield ring.unreadable(trouble);
     }
+  }
+
+  #forget(rest: string): void {
+    this.#rings.get(rest)?.[Symbol.dispose]();
+    this.#rings.delete(rest);
+  }
+
+  [Symbol.dispose](): void {
+    for (const rest of this.#rings.keys()) this.#forget(rest);
   }
 
   /** The newest stored record that has a payload. */
@@ -228,7 +245,8 @@ export async function* framesLive(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   using memory = new SharedMemory();
-  const watched = [...new Set(runIds)].map((runId) => new Watched(core, runId, memory));
+  using all = new DisposableStack();
+  const watched = [...new Set(runIds)].map((runId) => all.use(new Watched(core, runId, memory)));
   let quietSince = performance.now();
   // An empty message tells the page that it is connected.
   yield new Uint8Array([0, 0, 0, 0]);

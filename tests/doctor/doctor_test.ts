@@ -254,6 +254,44 @@ Deno.test("doctor: of a damaged registry every row that can be read is rescued, 
   });
 });
 
+Deno.test("doctor: the loss of a database's first page loses no row: not of the registry, not of telemetry", async () => {
+  await withState((layout) => {
+    inRegistry(layout, (registry) => {
+      for (let n = 2; n <= 200; n++) {
+        registry.insert(newRun(n));
+        registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+        Deno.mkdirSync(layout.runDir("runs", runId(n)));
+      }
+    });
+    inDatabase(layout.telemetryDb, (db) => {
+      db.exec("BEGIN; INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
+      const insert = db.prepare("INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, ?, 'o')");
+      for (let seq = 1; seq <= 2000; seq++) insert.run(seq, 1_700_000_000_000_000_001n + BigInt(seq));
+      db.exec("COMMIT");
+    });
+    const ofAll = (path: string) =>
+      inDatabase(path, (db) => {
+        const names = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").all();
+        return names.map(({ name }) => {
+          const rows = db.prepare(`SELECT * FROM "${name}"`);
+          rows.setReadBigInts(true);
+          return [name, rows.all()];
+        });
+      });
+    for (const path of [layout.registryDb, layout.telemetryDb]) {
+      const before = ofAll(path);
+      const version = inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version);
+      const bytes = Deno.readFileSync(path);
+      Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
+      const { repaired, remaining } = repair(layout.stateDir);
+      assert.match(repaired[0]!.outcome, /rows recovered: .*first page was made anew/);
+      assert.deepEqual(remaining, []);
+      assert.deepEqual(ofAll(path), before);
+      assert.equal(inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version), version);
+    }
+  });
+});
+
 Deno.test("doctor: a registry that is no database at all is put aside, and no run's files go with it", async () => {
   await withState((layout) => {
     for (const suffix of ["-wal", "-shm"]) {

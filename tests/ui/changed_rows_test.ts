@@ -1,9 +1,9 @@
 /** Pictures sent as changed rows: what the page completes is the picture that the environment drew. */
 import assert from "node:assert/strict";
-import { ChangedRows, completed } from "../../src/ui/changed_rows.ts";
+import { ChangedRows, completed, KeptPictures } from "../../src/ui/changed_rows.ts";
 
 function shown() {
-  const changed = new ChangedRows();
+  const changed = new ChangedRows(new KeptPictures(Infinity));
   let before: Uint8Array | undefined;
   return (size: { width: number; height: number; channels: number }, pixels: Uint8Array<ArrayBuffer>) => {
     const sent = changed.next({ ...size, pixels });
@@ -44,4 +44,24 @@ Deno.test("changed rows: rows of a picture that the reader does not have are not
   const size = { width: 2, height: 2, channels: 3 };
   assert.equal(completed(undefined, size, [[0, 1]], new Uint8Array(6)), undefined);
   assert.equal(completed(new Uint8Array(6), size, [[0, 1]], new Uint8Array(6)), undefined);
+});
+
+Deno.test("changed rows: where no more may be kept, pictures are sent whole; what was kept of others makes space", () => {
+  const kept = new KeptPictures(100);
+  const picture = (height: number) => ({ width: 4, height, channels: 3, pixels: new Uint8Array(12 * height) });
+  const [first, second] = [new ChangedRows(kept), new ChangedRows(kept)];
+  first.next(picture(5));
+  assert.deepEqual(first.next(picture(5)).rows, []);
+  for (let frame = 0; frame < 3; frame++) {
+    const sent = second.next(picture(4));
+    assert.deepEqual([sent.rows, sent.pixels.length], [null, 48]);
+  }
+  assert.equal(kept.free, 40);
+  // A smaller one takes the place of its own, and no more.
+  first.next(picture(3));
+  assert.equal(kept.free, 64);
+  second.next(picture(4));
+  assert.deepEqual(second.next(picture(4)).rows, []);
+  for (const one of [first, second]) one[Symbol.dispose]();
+  assert.equal(kept.free, 100);
 });

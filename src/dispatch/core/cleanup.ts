@@ -136,7 +136,8 @@ export class Cleanup {
     for (const row of registry.list({}, { limit: NEWEST_RUNS }).runs) {
       const plan = planIfReadable(row.configJson);
       const isRecent = isEnded(row.state) && Date.now() - (row.finishedAt ?? 0) < RECENTLY_MS;
-      if (plan !== undefined && isRecent && !this.#deleting.has(row.runId)) {
+      // One that has ended since then is gone through already, and two at once would spoil a log that both pack.
+      if (plan !== undefined && isRecent && !this.#deleting.has(row.runId) && !this.#finishing.has(row.runId)) {
         await this.#finish(row, () => this.#thinLog(row, plan));
       }
     }

@@ -36,6 +36,8 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
   }
   const journal = JournalFile.left(files, attempt);
   try {
+    // Then it is compared with how it began: no proxy may have noticed that it was emptied.
+    journal.reached(0);
     await packEndedLog(files.stdout(attempt), log, { journal, isStopped });
   } finally {
     journal.close();

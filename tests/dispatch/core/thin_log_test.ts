@@ -67,6 +67,25 @@ Deno.test("logs of an ended attempt: a journal that its worker has emptied stays
   });
 });
 
+Deno.test("logs of an ended attempt: a journal that was emptied while no proxy was there stays as it is, too", async () => {
+  await endedAttempt(async (files, thin) => {
+    const before = { base: 0, skip: 0, why: "", gone: false, unseen: false, head: btoa("what it began with\n") };
+    Deno.writeTextFileSync(files.journalShift(1), JSON.stringify(before));
+    await thin();
+    assert.ok(!isPacked(files));
+    assert.ok(textOf(files) === TEXT);
+  });
+});
+
+Deno.test("logs of an ended attempt: what a worker puts in the place of one packed log does not keep the other from being packed", async () => {
+  await endedAttempt(async (files, thin) => {
+    Deno.writeTextFileSync(files.stderr(1), TEXT);
+    Deno.mkdirSync(packedPath(files.stdout(1)));
+    await thin();
+    assert.ok(Deno.statSync(packedPath(files.stderr(1))).isFile);
+  });
+});
+
 Deno.test("logs of an ended attempt: a deletion that waits stops the packing", async () => {
   await endedAttempt(async (files, thin) => {
     await thin(() => true);
