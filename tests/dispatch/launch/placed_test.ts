@@ -59,6 +59,9 @@ Deno.test("a placed run waits as INIT with the engine's reason, takes no local p
   await until(() => f.row(runId).placement?.end === "finished" && f.row(runId).placement?.phase === "ended", {
     what: "the job's end to be recorded",
   });
+  const ended = f.registry.eventsSince(0, { runId, limit: 100 }).find(({ kind }) => kind === "completed")!;
+  const { job: told, nodes: where } = JSON.parse(ended.dataJson);
+  assert.deepEqual([told, where], ["1", ["n1"]], "the history says where each attempt was");
 });
 
 Deno.test("a daemon whose workers have a user of their own places no run: the engine would run it as the daemon's", async () => {
@@ -156,6 +159,7 @@ Deno.test("a job that the engine names no more, and whose end its accounting kno
   engine.account(job, "job_cancelled");
   await f.state(runId, "CANCELLED");
   assert.equal(f.row(runId).reason, "job_cancelled");
+  assert.match(f.row(runId).hint ?? "", /Somebody ended the job/);
   assert.deepEqual(engine.jobs, []);
 });
 
@@ -210,7 +214,9 @@ for (
     await until(() => engine.queries > queries + 2, { what: "further queries" });
     assert.equal(f.row(runId).state, "READY");
     engine.end(job, kind);
-    assert.equal((await f.state(runId, state)).reason, reason);
+    const ended = await f.state(runId, state);
+    assert.equal(ended.reason, reason);
+    assert.notEqual(ended.hint, null, "with a hint");
   });
 }
 

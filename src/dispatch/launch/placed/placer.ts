@@ -11,6 +11,7 @@ import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
 import { isShortage } from "../../../os/shortage.ts";
+import { explain } from "../../../registry/failure/explain.ts";
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
@@ -434,8 +435,14 @@ export class Placer {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
     const reason = asked ?? row.cancelReason ?? "user_cancel";
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
     onEnded(
-      registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({ kind: "cancelled", data: { reason } })),
+      registry.apply(
+        row.runId,
+        { type: "cancelled", reason },
+        { hint },
+        () => ({ kind: "cancelled", data: { reason } }),
+      ),
     );
   }
 
