@@ -82,6 +82,8 @@ interface PlacedParts {
 class PlacedAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = true;
+  // Directories of workers are at the same paths on all nodes, and may be shared.
+  readonly apart = false;
   readonly uploads: boolean;
   readonly #of: { runId: string; attempt: number };
   readonly #files: RunFiles;
