@@ -309,6 +309,9 @@ Deno.test({
         state: () => workersOf(daemon, runId),
       });
       console.error(`the stale worker was gone ${((performance.now() - healed) / 1000).toFixed(1)} s after the link`);
+      // What it was told, and what it did.
+      const log = await Deno.readTextFile(`${(await getRun(reached, runId)).directory}/logs/proxy.log`);
+      console.error(log.split("\n").filter((line) => / attempt=1 /.test(line)).slice(-6).join("\n"));
       assert.ok(await isNext());
       await client.unary(Mosaic.method.cancelRun, { run: runId });
       await untilState(reached, runId, "CANCELLED");
