@@ -64,7 +64,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic run --follow -- python train.py --lr 3e-4", "train, print events, exit by the outcome"],
           ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
           [
-            "mosaic run --slurm partition=gpu,time=720 --gpus 1 --cpus 8 --attempts 5 -- python train.py",
+            "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
             "on a node of Slurm",
           ],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
