@@ -6,6 +6,11 @@ import { LONGEST_RUN_NAME } from "../config/run_name.ts";
 export interface CommandOptions {
   name?: unknown;
   gpus?: unknown;
+  cpus?: unknown;
+  /** Bytes. */
+  memory?: unknown;
+  /** What Slurm is asked for; true: nothing beyond the daemon's defaults. Undefined: the daemon's host runs it. */
+  slurm?: unknown;
   /** The caller's variable, for those that are named to pass on. */
   env(name: string): string | undefined;
   /** Variables of the caller that are passed on unasked. */
@@ -54,7 +59,11 @@ export function commandConfig(
     entry_point: program,
     arguments: args,
     environment: { ...options.inherited, ...environmentOf(variables, options.env) },
-    resources: { gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 } },
+    resources: {
+      ...(options.cpus === undefined ? {} : { cpus: options.cpus }),
+      ...(options.memory === undefined ? {} : { memory_mb: Math.max(1, Math.ceil(Number(options.memory) / 2 ** 20)) }),
+      gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 },
+    },
     artifacts: {},
     ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
     metadata: {
@@ -67,6 +76,8 @@ export function commandConfig(
       ...(options.priority === undefined ? {} : { priority: options.priority }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
+      ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
+      ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
       worker: {
         script: program,
@@ -91,6 +102,8 @@ const OF_THE_SESSION = [
   ...["EDITOR", "VISUAL", "PAGER", "LESS*", "MAIL", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SSH_*", "GPG_*"],
   ...["DBUS_*", "XDG_*", "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "DESKTOP_SESSION", "GNOME_*", "GTK_*", "QT_*"],
   ...["KDE_*", "SESSION_MANAGER", "WINDOWID", "VTE_VERSION", "TMUX*", "STY", "VSCODE_*", "npm_*", "NVM_*", "INIT_CWD"],
+  // Of the allocation that somebody works in; a job has its own.
+  "SLURM_*",
   ...["INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_*", "SUDO_*", "HOME", "USER", "LOGNAME", "SHELL"],
   ...["TMPDIR", "NODE", "DEBIAN_FRONTEND", "MOSAIC_*", "DENO_*", "CUDA_VISIBLE_DEVICES"],
 ];

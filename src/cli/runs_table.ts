@@ -69,8 +69,16 @@ export function note(run: RunJson, now: number): string {
   if (run.state === "READY" && run.telemetry.last_output_at !== null) {
     return `no telemetry; last output ${ago(ms(run.telemetry.last_output_at), now)}`;
   }
+  // The engine's doubt about a job whose proxy may be connected all the same.
+  if (run.placement?.waiting_for) return run.placement.waiting_for;
   const progress = run.max_steps === null ? "" : progressText(progressOf(run));
-  return [progress, run.state === "PAUSED" ? run.reason ?? "" : ""].filter((t) => t !== "").join(" ");
+  const where = run.placement === null ? "" : onNodes(run.placement.nodes);
+  return [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+}
+
+/** "on n1", "on n1 and 3 more". */
+function onNodes([first, ...more]: readonly string[]): string {
+  return first === undefined ? "" : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
 /** Recorded steps, or the highest step of a metric: most programs record no steps. */

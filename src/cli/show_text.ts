@@ -162,14 +162,13 @@ function gpus(run: RunDetailJson, hostGpus: number): string {
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */
-function limits({ config, held_to, placement }: RunDetailJson): string {
-  // The engine's own affair.
-  if (placement !== null) return "";
+function limits({ config, held_to }: RunDetailJson): string {
   const { resources, metadata } = (config ?? {}) as {
     resources?: { cpus?: number; memory_mb?: number };
-    metadata?: { worker?: { external?: boolean } };
+    metadata?: { launcher?: string; worker?: { external?: boolean } };
   };
-  if (metadata?.worker?.external) return "";
+  // The engine's own affair, also while it has no job of the run yet.
+  if (metadata?.worker?.external || (metadata?.launcher ?? "local") !== "local") return "";
   const { cpus, memory_mb } = resources ?? {};
   const asked = [
     ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
@@ -186,8 +185,10 @@ function worker(run: RunDetailJson): string {
     run.worker_pid === null ? "" : `pid ${run.worker_pid}`,
     run.proxy_pid === null ? "" : `proxy ${run.proxy_pid}`,
   ].filter((p) => p !== "").join(", ");
-  if (!run.worker_id) return pids;
-  return pids === "" ? run.worker_id : `${run.worker_id} (${pids})`;
+  const [node] = run.placement?.nodes ?? [];
+  const there = pids === "" || node === undefined ? pids : `${pids}, on ${node}`;
+  if (!run.worker_id) return there;
+  return there === "" ? run.worker_id : `${run.worker_id} (${there})`;
 }
 
 function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {

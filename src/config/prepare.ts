@@ -128,6 +128,19 @@ function injectWorker(form: JsonObject, runId: string, workerId: string): JsonOb
   return file;
 }
 
+/**
+ * A stored config of a version that looked defaults up at each placement, with those of its daemon. `nodes` and the others that
+ * it did not look up are left out: the run's job may have begun without them.
+ */
+export function withSlurmDefaults(configJson: string, defaults: SlurmFields): string {
+  const { nodes: _nodes, tasks_per_node: _tasks, lease_seconds: _lease, linger_seconds: _linger, ...looked } = defaults;
+  const form = readJson(configJson);
+  if (!(form instanceof Map)) return configJson;
+  const worker = child(child(form, "metadata") ?? new Map(), "worker");
+  injectSlurm(form, looked, worker?.get("supports_pause") === true);
+  return writeJson(form, { sortKeys: true, ascii: true });
+}
+
 /** @param warned the worker reads the message before the time limit; a default must not refuse others */
 function injectSlurm(form: JsonObject, { warn_seconds, ...defaults }: SlurmFields, warned: boolean): void {
   const metadata: JsonObject = new Map(child(form, "metadata"));

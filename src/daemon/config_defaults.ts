@@ -5,6 +5,7 @@
 import { messageOf } from "../base/errors.ts";
 import { type AlertRule, alertRules } from "../config/alerts.ts";
 import { alerts, type SlurmFields, slurmFields } from "../config/schema.ts";
+import { slurmFieldsOf } from "../config/slurm_fields.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import type { DaemonOptions } from "./options.ts";
 
@@ -23,18 +24,8 @@ export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">)
   const rules = checked("--alerts", options.alerts, alerts, JSON.parse);
   return {
     alerts: alertRules(rules).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` })),
-    slurm: checked("--slurm", options.slurm, slurmFields, fieldsOf),
+    slurm: checked("--slurm", options.slurm, slurmFields, slurmFieldsOf),
   };
-}
-
-/** "partition=gpu,account=lab" */
-function fieldsOf(text: string): Record<string, string | number> {
-  const pairs = text.split(",").filter((part) => part !== "").map((part): [string, string | number] => {
-    const [name, ...rest] = part.split("=");
-    const value = rest.join("=");
-    return [name!, /^\d+$/.test(value) ? Number(value) : value];
-  });
-  return Object.fromEntries(pairs);
 }
 
 function checked<T>(option: string, text: string, schema: Schema<T>, read: (text: string) => unknown): T {

@@ -172,6 +172,18 @@ CREATE TABLE past_tokens (
 CREATE INDEX past_tokens_by_run ON past_tokens (run_id);
 `,
   },
+  {
+    version: 7,
+    sql: `
+-- Runs whose configs have no defaults of --slurm in them, which earlier versions looked up at each placement. The next daemon
+-- enters its own.
+CREATE TABLE slurm_defaults_due (
+  run_id TEXT PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+INSERT INTO slurm_defaults_due SELECT run_id FROM runs
+  WHERE CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.launcher') = 'slurm' END;
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -521,6 +521,22 @@ export class Registry implements RunReader {
     });
   }
 
+  /** Gives runs of earlier versions that Slurm places what was not entered at their submission. @returns how many */
+  enterDueSlurmDefaults(entered: (configJson: string) => string): number {
+    return this.#write(() => {
+      const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
+      for (const { run_id, config_json } of due) {
+        this.#sql.run(
+          "UPDATE runs SET config_json = ? WHERE run_id = ?",
+          entered(config_json as string),
+          run_id as string,
+        );
+      }
+      this.#sql.run("DELETE FROM slurm_defaults_due");
+      return due.length;
+    });
+  }
+
   #addParameters(runId: string, parameters: readonly Parameter[]): void {
     for (const { name, source, value } of parameters) {
       this.#sql.run("INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)", runId, name, source, value);

@@ -2,7 +2,8 @@
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { artifactJson, eventJson, hostJson, runDetailJson, runJson } from "../../src/cli/message_json.ts";
+import { artifactJson, eventJson, hostJson, runDetailJson, type RunJson, runJson } from "../../src/cli/message_json.ts";
+import { note } from "../../src/cli/runs_table.ts";
 import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeRun, ID_A, NOW } from "./fakes.ts";
 
@@ -151,4 +152,23 @@ Deno.test("json: an event, an artifact, the host", () => {
     rss_bytes: 4,
     runs_by_state: { EXECUTING: 1 },
   });
+});
+
+Deno.test("list: a run that an engine places says where it runs, or what the engine doubts", () => {
+  const placed = (nodes: string[], waiting_for: string | null = null, further: Partial<RunJson> = {}): string =>
+    note({
+      ...RUN,
+      ...{ state: "EXECUTING", outcome: null, reason: null, max_steps: null, waiting_for: null },
+      cancel_requested: false,
+      placement: {
+        ...{ launcher: "slurm", name: "mosaic-1-1", job: "17", phase: "running", waiting_for, expected_start: null },
+        ...{ nodes, gpus: [], end: null },
+      },
+      ...further,
+    } as RunJson, NOW);
+  assert.equal(placed(["n1"]), "on n1");
+  assert.equal(placed(["n1", "n2", "n3"]), "on n1 and 2 more");
+  assert.equal(placed([]), "");
+  assert.equal(placed(["n1"], "doubtful: NODE_FAIL"), "doubtful: NODE_FAIL");
+  assert.equal(placed(["n1"], null, { state: "FAULTED", outcome: "failed", reason: "node_fail" }), "node_fail");
 });

@@ -273,6 +273,22 @@ Deno.test("run: the program's own options are its own, with or without two dashe
   }
 });
 
+Deno.test("run --slurm: Slurm places it, with the fields that are given", async () => {
+  const metadata = async (...words: string[]) => {
+    const { code, out, err } = await run(["run", "--dry-run", ...words, "--", "/bin/x"]);
+    return code === 0 ? JSON.parse(out) : err;
+  };
+  const asked = await metadata("--slurm", "partition=a,b,time=720,account=0042", "--cpus", "8", "--memory", "16G");
+  assert.equal(asked.metadata.launcher, "slurm");
+  assert.deepEqual(asked.metadata.slurm, { partition: "a,b", time: 720, account: "0042" });
+  assert.deepEqual([asked.resources.cpus, asked.resources.memory_mb], [8, 16_384]);
+  const plain = await metadata("--slurm");
+  assert.deepEqual([plain.metadata.launcher, plain.metadata.slurm], ["slurm", undefined]);
+  const { metadata: local, resources } = await metadata();
+  assert.deepEqual([local.launcher, local.slurm, resources.cpus], [undefined, undefined, undefined]);
+  assert.match(await metadata("--slurm", "python"), /--slurm.*"python" is no NAME=VALUE/s);
+});
+
 Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
   for (const program of ["no-such-program", "./no-such-program", "/no/such/program"]) {
     const { code, err, out } = await run(["run", "--", program]);

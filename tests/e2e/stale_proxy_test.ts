@@ -100,7 +100,10 @@ Deno.test({
       assert.notEqual(first().length, 0, "the first attempt's worker cannot know yet");
       second.heal();
       const healed = performance.now();
-      await until(() => first().length === 0, { what: "the first attempt's worker to end", state: first });
+      await until(() => first().length === 0, {
+        ...{ what: "the first attempt's worker to end", timeoutMs: 10_000 },
+        state: first,
+      });
       console.error(
         `the stale worker was gone ${((performance.now() - healed) / 1000).toFixed(1)} s after the link was back`,
       );

@@ -25,6 +25,9 @@ export class ScriptedLauncher implements Launcher {
   /** What `launch` answers although the job is made, and everything after it. */
   late: string | undefined;
   rejects: string | undefined;
+  /** It answers, and takes no job. */
+  takesNone: string | undefined;
+  launches = 0;
   /** Ids are given out from here. */
   next = 1;
   queries = 0;
@@ -34,10 +37,12 @@ export class ScriptedLauncher implements Launcher {
   }
 
   async launch(order: Order): Promise<Launched> {
+    this.launches++;
     const found = await this.find(order.name);
     if (found.t === "no_answer") return found;
     if (found.jobs.length > 0) return { t: "placed", job: found.jobs[0]!.job };
     if (this.rejects !== undefined) return { t: "rejected", why: this.rejects };
+    if (this.takesNone !== undefined) return { t: "not_taken", why: this.takesNone };
     const job = this.make(order);
     if (this.late !== undefined) return { t: "no_answer", why: this.silent = this.late };
     return { t: "placed", job: job.job };

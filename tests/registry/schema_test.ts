@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { migrate, MIGRATIONS, NewerSchemaError } from "../../src/registry/migrations.ts";
 import { Registry } from "../../src/registry/registry.ts";
+import { withSlurmDefaults } from "../../src/config/prepare.ts";
 import { newRun, withRegistry } from "./fixture.ts";
 
 const GOLDEN = new URL("./fixtures/schema.sql", import.meta.url);
@@ -85,6 +86,35 @@ Deno.test("schema: runs from before version 2 get their parameters; deleting a r
     assert.deepEqual(again.parameters("OLD").map((p) => ({ ...p })), read());
     again.delete("OLD");
     assert.deepEqual(again.parametersNamed("lr"), []);
+    again.close();
+  });
+});
+
+Deno.test("schema: runs from before version 7 that Slurm places get the daemon's defaults once; others keep their configs", async () => {
+  await withRegistry(({ directory }) => {
+    const path = `${directory}/old.db`;
+    const old = new DatabaseSync(path);
+    migrate(old, path, MIGRATIONS.slice(0, 6));
+    const configs = {
+      PLACED: `{"metadata":{"launcher":"slurm","slurm":{"time":5}}}`,
+      LOCAL: `{"metadata":{"launcher":"local"}}`,
+      DAMAGED: `{"metadata":`,
+    };
+    for (const [id, config] of Object.entries(configs)) {
+      old.prepare(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+        gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
+        VALUES (?, 'old', 'd', 'INIT', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`).run(id, config);
+    }
+    old.close();
+    const again = Registry.open(path);
+    // A lease that the job knows nothing of would be believed over a worker that lives.
+    const entered = (config: string) => withSlurmDefaults(config, { partition: "gpu", time: 30, lease_seconds: 60 });
+    assert.equal(again.enterDueSlurmDefaults(entered), 1);
+    assert.equal(again.enterDueSlurmDefaults(() => "{}"), 0);
+    assert.deepEqual(JSON.parse(again.require("PLACED").configJson), {
+      metadata: { launcher: "slurm", slurm: { partition: "gpu", time: 5 } },
+    });
+    assert.equal(again.require("LOCAL").configJson, configs.LOCAL);
     again.close();
   });
 });

@@ -28,14 +28,24 @@ export interface Job {
 
 const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/")) || "/";
 
+function listen(port: number): Deno.Listener | undefined {
+  try {
+    return Deno.listen({ hostname: "127.0.0.1", port });
+  } catch (error) {
+    if (error instanceof Deno.errors.AddrInUse) return undefined;
+    throw error;
+  }
+}
+
 /** 400 ports that no other test's cluster has: whoever listens on the last of them has them all. */
 function freePorts(): { port: number; held: Deno.Listener } {
   for (let port = 20_000; port < 28_000; port += 400) {
-    try {
-      return { port, held: Deno.listen({ hostname: "127.0.0.1", port: port + 399 }) };
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    }
+    const held = listen(port + 399);
+    // A cluster whose test was killed has its controller's.
+    const first = listen(port);
+    first?.close();
+    if (held !== undefined && first !== undefined) return { port, held };
+    held?.close();
   }
   throw new Error("twenty clusters run already");
 }

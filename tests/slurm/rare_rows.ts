@@ -9,12 +9,20 @@ import { configOf, countingWorker } from "../harness/configs.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
-import { Cluster, missing, nothingLeft } from "./cluster.ts";
+import { MosaicClient } from "../../src/client/client.ts";
+import { readTokens } from "../../src/wire/tokens.ts";
+import { noSecondHost, SecondHost } from "../harness/second_host.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
+import { Cluster, missing, nothingLeft, workersOf } from "./cluster.ts";
 
-/** An sbatch that misbehaves as a file beside it says: slow before or after, or with a script whose program is not there. */
+/**
+ * An sbatch that misbehaves as a file beside it says: slow before or after, with a script whose program is not there, or with
+ * one whose proxy is started by a further program (in another network).
+ */
 const SBATCH = `#!/bin/sh
 at=\${0%/*}
 for script; do :; done
+[ ! -e "$at/elsewhere" ] || sed -i "s#^exec #exec $(cat "$at/elsewhere") #" "$script"
 [ ! -e "$at/broken" ] || sed -i 's#^exec .*#exec /nowhere/mosaic#' "$script"
 [ ! -e "$at/before" ] || sleep "$(cat "$at/before")"
 PATH=\${PATH#*:}
@@ -208,5 +216,112 @@ Deno.test({
       await until(all(({ state }) => state === "CANCELLED"), { what: "200 cancellations", timeoutMs: 300_000 });
       assert.deepEqual((await cluster.alive()).filter(({ name }) => runs.some((run) => name.includes(run))), []);
     });
+  },
+});
+
+const LONG = countingWorker({ steps: 100_000, everySeconds: 0.05 });
+
+Deno.test({
+  name: "Slurm: an id is given out twice: each job keeps its run, and the end of one ends nothing of the other",
+  ignore: missing() !== undefined,
+  async fn() {
+    await using cluster = await Cluster.start();
+    await using daemon = await cluster.daemon();
+    const jobOf = async (run: string) => (await getRun(daemon, run)).placement?.job ?? "";
+    const first = await submit(daemon, placed(LONG, { extra: ["--nodelist=n1"] }));
+    await untilSteps(daemon, first, 3, true);
+    await cluster.saved();
+    cluster.kill("slurmctld");
+    for (const name of ["job_state", "job_state.old"]) {
+      await Deno.remove(`${cluster.directory}/state/${name}`).catch(() => {});
+    }
+    await cluster.up();
+    const second = await submit(daemon, placed(LONG, { extra: ["--nodelist=n2"] }));
+    await untilSteps(daemon, second, 3, true);
+    assert.equal(await jobOf(second), await jobOf(first), "the id is given out again");
+    await until(async () => (await getRun(daemon, first)).placement?.waitingFor.includes("knows the job no more"), {
+      what: "the doubt about the first",
+      state: () => getRun(daemon, first).then(({ placement }) => placement),
+    });
+    const before = (await steps(daemon, first)).length;
+    await untilSteps(daemon, first, before, true);
+
+    await daemon.client.unary(Mosaic.method.cancelRun, { run: first });
+    await untilState(daemon, first, "CANCELLED");
+    await until(() => workersOf(daemon, first).length === 0, { what: "no worker of the first" });
+    const then = (await steps(daemon, second)).length;
+    await untilSteps(daemon, second, then + 3, true);
+    assert.equal((await getRun(daemon, second)).state, "EXECUTING");
+    await daemon.client.unary(Mosaic.method.cancelRun, { run: second });
+    await untilState(daemon, second, "CANCELLED");
+    await nothingLeft(cluster, daemon, second);
+    for (const run of [first, second]) await assertWhole(daemon, run);
+  },
+});
+
+Deno.test({
+  name:
+    "Slurm: node and link are lost, the run is cancelled and tried again, the link heals: the stale worker is gone in 10 s",
+  ignore: missing() !== undefined || noSecondHost() !== undefined,
+  async fn() {
+    using second = new SecondHost();
+    await using cluster = await Cluster.start();
+    const bin = `${cluster.directory}/bin`;
+    await Deno.mkdir(bin);
+    await Deno.writeTextFile(`${bin}/sbatch`, SBATCH, { mode: 0o755 });
+    const { ca, server } = certificates(cluster.directory, second.address);
+    await using daemon = await cluster.daemon({
+      env: { PATH: `${bin}:${Deno.env.get("PATH")}` },
+      args: [
+        ...["--http", `${second.address}:${27_000 + Deno.pid % 1000}`, "--auth", "token", "--grace", "1"],
+        ...["--tls-cert", server.cert, "--tls-key", server.key, "--advertise-ca", ca],
+      ],
+    });
+    const client = new MosaicClient(daemon.target, { token: readTokens(daemon.layout.tokensFile)!.admin });
+    const reached = Object.create(daemon, { client: { value: client } }) as TestDaemon;
+    try {
+      await Deno.writeTextFile(`${bin}/elsewhere`, second.on().join(" "));
+      const runId = await submit(reached, placed(LONG));
+      await untilSteps(reached, runId, 3, true);
+      await Deno.remove(`${bin}/elsewhere`);
+      const node = (await getRun(reached, runId)).placement!.nodes[0]!;
+      second.cut();
+      cluster.kill(`slurmd.${node}`);
+      const doubt = async () => (await getRun(reached, runId)).placement?.waitingFor ?? "";
+      await until(async () => (await doubt()).includes("may run on"), {
+        ...{ what: "the doubt to be shown", timeoutMs: 120_000 },
+        state: doubt,
+      });
+      assert.equal((await getRun(reached, runId)).state, "EXECUTING", "no end without proof");
+      await client.unary(Mosaic.method.cancelRun, { run: runId });
+      await untilState(reached, runId, "CANCELLED");
+      await client.unary(Mosaic.method.retryRun, { run: runId });
+      const isNext = async () => {
+        const { attempt, state } = await getRun(reached, runId);
+        return attempt === 2 && state === "EXECUTING";
+      };
+      await until(isNext, { what: "the next attempt to run", timeoutMs: 60_000, state: () => getRun(reached, runId) });
+      assert.equal(workersOf(daemon, runId).length, 2, "the first attempt's worker cannot know yet");
+      second.heal();
+      const healed = performance.now();
+      await until(() => workersOf(daemon, runId).length === 1, {
+        ...{ what: "the stale worker to end", timeoutMs: 10_000 },
+        state: () => workersOf(daemon, runId),
+      });
+      console.error(`the stale worker was gone ${((performance.now() - healed) / 1000).toFixed(1)} s after the link`);
+      // What it was told, and what it did.
+      const log = await Deno.readTextFile(`${(await getRun(reached, runId)).directory}/logs/proxy.log`);
+      console.error(log.split("\n").filter((line) => / attempt=1 /.test(line)).slice(-6).join("\n"));
+      assert.ok(await isNext());
+      await client.unary(Mosaic.method.cancelRun, { run: runId });
+      await untilState(reached, runId, "CANCELLED");
+      await until(() => workersOf(daemon, runId).length === 0, { what: "no worker" });
+      await assertWhole(reached, runId);
+      const byAttempt = Map.groupBy(await steps(reached, runId), ({ attempt }) => attempt);
+      assert.deepEqual([...byAttempt.keys()], [1, 2]);
+    } finally {
+      client.close();
+      await cluster.up();
+    }
   },
 });

@@ -1,14 +1,23 @@
 /** `mosaic run -- COMMAND` */
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
-import { MosaicError } from "../../base/errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { slurmFieldsOf } from "../../config/slurm_fields.ts";
 import { manual } from "../verb_parser.ts";
 import type { Link } from "../daemon_link.ts";
 import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
 import { escapeControl } from "../text.ts";
 import { commandConfig, inheritedFrom, resolveProgram } from "../command_config.ts";
-import { connectionOptions, decimal, durationValue, outputOption, repeated, wholeNumber } from "../flags.ts";
+import {
+  bytesValue,
+  connectionOptions,
+  decimal,
+  durationValue,
+  outputOption,
+  repeated,
+  wholeNumber,
+} from "../flags.ts";
 import { FOLLOW_EXITS, submit } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -25,6 +34,13 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
     .option("-n, --name <name>", "name of the run (default: from the command)")
     .option("--gpus <n>", "number of GPU slots required", wholeNumber())
+    .option("--cpus <n>", "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm", wholeNumber(1))
+    .option("--memory <size>", "memory, such as 16G; enforced as --cpus is", bytesValue)
+    .option(
+      "--slurm [fields]",
+      "Slurm places the run; fields are those of metadata.slurm, such as partition=gpu,time=720 (default: the daemon's --slurm)",
+      slurmValue,
+    )
     .option("-e, --env <name=value>", "environment variable; NAME alone passes your value on", repeated)
     .option("--env-all", "pass on your whole environment; it is stored with the run")
     .option("-t, --tag <tag>", "tag (repeatable)", repeated)
@@ -47,6 +63,10 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic run --follow -- python train.py --lr 3e-4", "train, print events, exit by the outcome"],
           ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
+          [
+            "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
+            "on a node of Slurm",
+          ],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
         exits: { ...FOLLOW_EXITS, 4: "no such program" },
@@ -77,12 +97,21 @@ export function define(command: Command, context: Context, result: { code: numbe
         return;
       }
       if (here) requireProgram(program);
-      const choosesGpus = flags["gpus"] !== undefined || variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
+      const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
+        variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       result.code = await submit(context, JSON.stringify(config), flags, async (link) => {
         if (!choosesGpus) tellUnusedGpus(await link.unary(link.methods.getHost, {}), context);
         if (missing.length > 0 && !await wasTold(missing, link)) tellLeftOut(missing, context);
       });
     });
+}
+
+function slurmValue(text: string): Record<string, string | number> {
+  try {
+    return slurmFieldsOf(text);
+  } catch (error) {
+    throw new InvalidArgumentError(`${messageOf(error)}.`);
+  }
 }
 
 const MOST_NAMES = 8;

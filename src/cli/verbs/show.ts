@@ -52,17 +52,23 @@ export function define(command: Command, context: Context): void {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
-      const leftOut: string[] = [];
+      // Each attempt says it again.
+      const leftOut = new Set<string>();
       const kinds = ["source_problem"];
       const { signal } = new AbortController();
       const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
         const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
-        if (problem === "left_out") leftOut.push(detail ?? "");
+        if (problem === "left_out") leftOut.add(detail ?? "");
       }
       const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
-        showText(detail, { now: context.now(), color: context.terminal.color, hostGpus: gpus.length, leftOut }),
+        showText(detail, {
+          now: context.now(),
+          color: context.terminal.color,
+          hostGpus: gpus.length,
+          leftOut: [...leftOut],
+        }),
       );
     });
 }

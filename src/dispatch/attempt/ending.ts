@@ -21,7 +21,10 @@ export function endedEvent(
   telemetry: RunTelemetry,
   usedMs: number,
 ): EventToAppend {
-  const summary = { ...summaryOf(telemetry), duration_s: Math.round(usedMs) / 1000 };
+  const { placement } = row;
+  // A later attempt is another job, on another node: this is where the history tells which one it was.
+  const place = placement === null ? {} : { job: placement.job, nodes: placement.nodes };
+  const summary = { ...summaryOf(telemetry), duration_s: Math.round(usedMs) / 1000, ...place };
   if (row.state === "TERMINATED") return { kind: "completed", data: summary };
   if (row.state === "CANCELLED") return { kind: "cancelled", data: { ...summary, reason: row.reason } };
   return {

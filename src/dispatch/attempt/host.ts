@@ -83,6 +83,8 @@ export interface AttemptHost {
   readonly startsProxy: boolean;
   /** Its processes are not among those that `--max-runs` limits. */
   readonly elsewhere: boolean;
+  /** No other run of this daemon sees its worker's files, nor it theirs. */
+  readonly apart: boolean;
   /** Its files are on another disk: the proxy uploads them. */
   readonly uploads: boolean;
   /** A proxy that is gone or hung was replaced, and its replacement has not connected yet. */

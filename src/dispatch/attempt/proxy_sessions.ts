@@ -160,11 +160,11 @@ export class ProxySessions implements SessionOwner {
     if (steps === 0) progress.told(toldStep, now);
   }
 
-  /** Other live runs of this host. */
-  #others({ runId, plan: { worker } }: Attempt): Attempt[] {
-    if (worker.external) return [];
+  /** Live runs whose workers may write to the same files. */
+  #others({ runId, host }: Attempt): Attempt[] {
+    if (host.apart) return [];
     return [...this.#options.runs.values()].map(({ attempt }) => attempt)
-      .filter((other) => other.runId !== runId && !other.plan.worker.external);
+      .filter((other) => other.runId !== runId && !other.host.apart);
   }
 
   async takeFile(session: Session, uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer> {

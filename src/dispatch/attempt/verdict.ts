@@ -38,7 +38,8 @@ export function verdictOf(
   // What ran to its end before the engine ended the job has succeeded.
   const engineEnd = exit?.code === 0 && !exit.lost ? undefined : engine;
   if (engineEnd?.reason === "job_cancelled" && requests.faultRequested === null) {
-    return { event: { type: "cancelled", reason: engineEnd.reason }, patch };
+    const told = explain({ exit, faultRequested: null, runFailed: undefined, engineEnd });
+    return { event: { type: "cancelled", reason: engineEnd.reason }, patch: { ...patch, hint: told?.hint ?? null } };
   }
   const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };

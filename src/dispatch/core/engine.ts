@@ -4,6 +4,7 @@ import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
+import { withSlurmDefaults } from "../../config/prepare.ts";
 import { Activity } from "../../observability/activity.ts";
 import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
@@ -243,6 +244,8 @@ export class Engine implements Core {
 
   /** Recovers what an earlier daemon has left. To be called before proxies can connect. */
   recover(): void {
+    const { registry, slurm = {} } = this.#options;
+    registry.enterDueSlurmDefaults((config) => withSlurmDefaults(config, slurm));
     this.#placer.recover();
     this.#boot.recover();
   }

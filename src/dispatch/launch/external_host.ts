@@ -40,6 +40,7 @@ export class ExternalHost implements Host {
 class ExternalAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = false;
+  readonly apart = true;
   readonly replacing = false;
   readonly uploads: boolean;
   readonly #graceMs: number;

@@ -38,6 +38,8 @@ export type Launched =
   | { t: "placed"; job: string }
   /** It would be rejected again. `why` is the engine's own text. */
   | { t: "rejected"; why: string }
+  /** The engine answers, and has not taken this job as far as one knows; it may later. `why` is its own text. */
+  | { t: "not_taken"; why: string }
   /** Whether the job exists is unknown: ask again by the name. */
   | { t: "no_answer"; why: string };
 

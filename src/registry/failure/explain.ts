@@ -99,7 +99,8 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The engine gave the job's place to another. With metadata.restart the run goes on from its last checkpoint.",
   node_fail: () => "The job's node failed. With metadata.restart the run goes on from its last checkpoint.",
   out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
-  job_cancelled: () => null,
+  job_cancelled: () =>
+    "Somebody ended the job at the engine (scancel), so no other attempt follows. mosaic retry RUN begins one.",
   job_forgotten: () => "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
   lease_expired: () =>
     "The job's proxy had no word of the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run goes on from its last checkpoint.",

@@ -18,7 +18,7 @@ import { artifactPath, Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { Icon, Island, ScrollTable, Terms, useNow } from "./parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "./preact.ts";
-import { Chip, explanation, isEnded, isStale } from "./states.tsx";
+import { Chip, explanation, gpusOf, isEnded, isStale } from "./states.tsx";
 import { Tabs } from "./tabs.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
@@ -70,17 +70,28 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   [
     "GPUs",
     (r) =>
-      r.gpus.length > 0
-        ? r.gpus.join(", ")
+      gpusOf(r).length > 0
+        ? gpusOf(r).join(", ")
         : r.gpus_requested > 0
         ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
-        : r.host_gpus > 0
+        : r.host_gpus > 0 && r.placement === null
         ? "none asked for"
         : "none",
   ],
   ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
   ["Queue", (r) => r.queue_position > 0 ? `#${r.queue_position}` : ""],
 ];
+
+/** "slurm 17 on n1 (running)". */
+function jobText({ placement }: RunPage): string {
+  if (placement === null) return "";
+  const { launcher, name, job, nodes, phase, end, waiting_for, expected_start } = placement;
+  const where = nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`;
+  const start = expected_start === null ? "" : `, expected to start ${moment(expected_start)}`;
+  return `${launcher} ${job ?? name}${where} (${end ?? phase}${
+    waiting_for === null ? "" : `: ${waiting_for}`
+  }${start})`;
+}
 
 const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
   [
@@ -103,6 +114,7 @@ const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
   ["Submitted", (r) => moment(r.created_at)],
   ["Started", (r) => moment(r.started_at)],
   ["Finished", (r) => moment(r.finished_at)],
+  ["Job", jobText],
   ["Directory", (r) => r.directory],
   ["Config digest", (r) => r.digest],
   ["Tags", (r) => readOnly && r.tags.length === 0 ? "" : <Tags run={r} />],

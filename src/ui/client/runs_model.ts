@@ -1,7 +1,7 @@
 /** All runs in memory, and the ones to show in which order. Pure: drawing is elsewhere. */
 import type { EventLine, RunLine } from "../page_json.ts";
 import { elapsed } from "./format.ts";
-import { STATES } from "./states.tsx";
+import { gpusOf, STATES } from "./states.tsx";
 
 export interface Filter {
   states: Set<string>;
@@ -43,7 +43,7 @@ export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | str
   name: (r) => r.name.toLowerCase(),
   attempt: (r) => r.attempt,
   queue: (r) => r.queue_position || Infinity,
-  gpus: (r) => r.gpus.length || r.gpus_requested,
+  gpus: (r) => gpusOf(r).length || r.gpus_requested,
   elapsed: (r, now) => elapsed(r, now) ?? -1,
   steps: (r) => r.steps,
   rate: (r) => r.steps_per_second,

@@ -7,7 +7,7 @@ import { fill, go, h, setText } from "./dom.ts";
 import { age, bytes, duration, elapsed, plural, rate, score, whole } from "./format.ts";
 import { spreadOf } from "../../telemetry/groups.ts";
 import { rewardOf } from "./runs_model.ts";
-import { countStates, explanation, isEnded, isStale } from "./states.tsx";
+import { countStates, explanation, gpusOf, isEnded, isStale } from "./states.tsx";
 
 /** Runs as one row, over those of its runs when it is open. */
 export interface RunGroup {
@@ -80,7 +80,11 @@ const COLUMNS: Column[] = [
     label: "GPUs",
     class: "c3",
     text: (r) =>
-      r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 && !isEnded(r) ? `wants ${r.gpus_requested}` : "",
+      gpusOf(r).length > 0
+        ? gpusOf(r).join(", ")
+        : r.gpus_requested > 0 && !isEnded(r)
+        ? `wants ${r.gpus_requested}`
+        : "",
   },
   {
     id: "elapsed",

@@ -57,5 +57,18 @@ export function explanation(run: RunLine, at: number): string {
   if (run.state === "READY" && run.last_output_at !== null) {
     return `no telemetry, output ${age(run.last_output_at, at)}`;
   }
-  return run.reason ?? run.outcome ?? "";
+  if (isEnded(run) || run.placement === null) return run.reason ?? run.outcome ?? "";
+  // The engine's doubt about a job whose proxy may be connected all the same.
+  return run.placement.waiting_for ??
+    [run.reason ?? "", onNodes(run.placement.nodes)].filter((t) => t !== "").join(" ");
+}
+
+/** "on n1", "on n1 and 3 more". */
+function onNodes([first, ...more]: readonly string[]): string {
+  return first === undefined ? "" : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
+}
+
+/** Those of the node for a run that an engine places, else the host's slots. */
+export function gpusOf({ gpus, placement }: RunLine): readonly (number | string)[] {
+  return placement?.gpus ?? gpus;
 }

@@ -1,6 +1,7 @@
 /** When an attempt elsewhere is over though its engine cannot vouch for it. */
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
+import { tryLock } from "../../../src/os/files.ts";
 import { planOf } from "../../../src/config/plan.ts";
 import { PlacedHost } from "../../../src/dispatch/launch/placed/placed_host.ts";
 import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer.ts";
@@ -9,9 +10,18 @@ import { configOf } from "../../harness/configs.ts";
 
 const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, said: "NODE_FAIL" } };
 
-function attemptOf({ slurm = {}, job = NODE_FAIL }: { slurm?: Record<string, unknown>; job?: JobView["job"] } = {}) {
+interface Asked {
+  slurm?: Record<string, unknown>;
+  job?: JobView["job"];
+  cancelRequested?: boolean;
+  files?: RunFiles;
+}
+
+function attemptOf(
+  { slurm = {}, job = NODE_FAIL, cancelRequested = false, files = new RunFiles("/nowhere", "") }: Asked = {},
+) {
   const plan = planOf(configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm } }));
-  const placer = { view: (): JobView => ({ job, cancelRequested: false }), stop() {}, release() {} };
+  const placer = { view: (): JobView => ({ job, cancelRequested }), stop() {}, release() {} };
   const host = new PlacedHost({
     uploads: () => false,
     handshakeTimeoutSeconds: 60,
@@ -19,7 +29,7 @@ function attemptOf({ slurm = {}, job = NODE_FAIL }: { slurm?: Record<string, unk
     attach: () => undefined,
   });
   const row = { runId: "r", attempt: 1 } as RunRow;
-  return host.attempt(row, { plan, files: new RunFiles("/nowhere", ""), now: 0 });
+  return host.attempt(row, { plan, files, now: 0 });
 }
 const absent = (now: number) => ({ now, registered: true, stoppingSince: undefined, mayReplace: true });
 
@@ -44,4 +54,21 @@ Deno.test("a job that is forgotten while it runs is over with its lease, and nev
   assert.notEqual(attempt.whileAbsent(absent(45_000)).do, "wait");
   assert.equal(attempt.endRest(undefined, 45_000).engine?.reason, "job_forgotten");
   assert.deepEqual(attemptOf({ job: forgotten }).whileAbsent(absent(1e12)), { do: "wait" });
+});
+
+Deno.test("cancelled while its node does not answer, an attempt is over at once where the node's proxy holds it", () => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const files = new RunFiles(directory, "");
+    Deno.mkdirSync(files.control);
+    Deno.writeTextFileSync(files.proxyLock(1), "");
+    const step = () => attemptOf({ cancelRequested: true, files }).whileAbsent(absent(0));
+    const over = { do: "over", engine: { reason: "node_fail", said: "NODE_FAIL" } };
+    assert.notDeepEqual(step(), over, "its proxy is gone: another one looks at what is left");
+    using held = tryLock(files.proxyLock(1));
+    assert.ok(held);
+    assert.deepEqual(step(), over);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
 });

@@ -1,5 +1,6 @@
 /** Runs that an engine places, with a scripted one: what it does wrong must not make a second worker, nor lose a run. */
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../../src/base/errors.ts";
 import type { Order } from "../../../src/dispatch/launch/launcher.ts";
 import { configOf } from "../../harness/configs.ts";
@@ -58,6 +59,9 @@ Deno.test("a placed run waits as INIT with the engine's reason, takes no local p
   await until(() => f.row(runId).placement?.end === "finished" && f.row(runId).placement?.phase === "ended", {
     what: "the job's end to be recorded",
   });
+  const ended = f.registry.eventsSince(0, { runId, limit: 100 }).find(({ kind }) => kind === "completed")!;
+  const { job: told, nodes: where } = JSON.parse(ended.dataJson);
+  assert.deepEqual([told, where], ["1", ["n1"]], "the history says where each attempt was");
 });
 
 Deno.test("a daemon whose workers have a user of their own places no run: the engine would run it as the daemon's", async () => {
@@ -95,6 +99,20 @@ Deno.test("a run that waits for its engine keeps the defaults of the daemon that
   const { slurm } = (await jobOf(engine, runId)).order.plan;
   assert.deepEqual(slurm.fields, { account: "lab", lease_seconds: 600, partition: "gpu" });
   assert.equal(slurm.leaseSeconds, 600);
+});
+
+Deno.test("a run that an earlier version has taken without defaults gets those of the daemon that goes on with it", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  engine.silent = "no controller";
+  const { runId } = f.engine.submit(config({ slurm: { account: "lab" } }));
+  await f.engine.close();
+  const db = new DatabaseSync(f.layout.registryDb);
+  db.prepare("INSERT INTO slurm_defaults_due VALUES (?)").run(runId);
+  db.close();
+  engine.silent = undefined;
+  await using _next = f.successor(0, { ...options(engine), slurm: { partition: "gpu", account: "other" } });
+  assert.deepEqual((await jobOf(engine, runId)).order.plan.slurm.fields, { account: "lab", partition: "gpu" });
 });
 
 Deno.test("two jobs of one name: the placement's own is admitted, the other refused and ended", async () => {
@@ -141,6 +159,7 @@ Deno.test("a job that the engine names no more, and whose end its accounting kno
   engine.account(job, "job_cancelled");
   await f.state(runId, "CANCELLED");
   assert.equal(f.row(runId).reason, "job_cancelled");
+  assert.match(f.row(runId).hint ?? "", /Somebody ended the job/);
   assert.deepEqual(engine.jobs, []);
 });
 
@@ -195,7 +214,9 @@ for (
     await until(() => engine.queries > queries + 2, { what: "further queries" });
     assert.equal(f.row(runId).state, "READY");
     engine.end(job, kind);
-    assert.equal((await f.state(runId, state)).reason, reason);
+    const ended = await f.state(runId, state);
+    assert.equal(ended.reason, reason);
+    assert.notEqual(ended.hint, null, "with a hint");
   });
 }
 
@@ -230,6 +251,40 @@ Deno.test("an engine that rejects a job fails the run with its words; one that i
   engine.silent = undefined;
   engine.rejects = "invalid partition";
   assert.equal((await f.state(runId, "FAULTED")).reason, "slurm_rejected: invalid partition");
+});
+
+Deno.test("an engine that answers and takes no job makes its run wait, with its words, until it takes it", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  engine.takesNone = "too many jobs";
+  const { runId } = f.engine.submit(config());
+  const waitingFor = () => f.engine.detail(f.row(runId)).waitingFor;
+  const said = "slurm to take the job: too many jobs";
+  await until(() => waitingFor() === said, { what: "the reason", state: waitingFor });
+  const { queries } = engine;
+  await until(() => engine.queries > queries + 3, { what: "further queries" });
+  assert.equal(waitingFor(), said, "an answer about all jobs does not take it back");
+  engine.takesNone = undefined;
+  const job = await jobOf(engine, runId);
+  await until(() => waitingFor() === "job 1: Resources", { what: "the engine's reason", state: waitingFor });
+  engine.run(job);
+  hello(f, job).exit();
+  await f.state(runId, "TERMINATED");
+});
+
+Deno.test("of an engine that does not answer, not every waiting run asks", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start({ launchers: [engine], queryMs: { least: 50, most: 50 } });
+  engine.silent = "no controller";
+  const runs = Array.from({ length: 40 }, () => f.engine.submit(config()).runId);
+  await until(() => engine.queries > 0, { what: "a first query" });
+  const { launches } = engine;
+  const rounds = engine.queries - launches;
+  await until(() => engine.queries - engine.launches >= rounds + 5, { what: "five rounds" });
+  // Four are asked for at a time.
+  assert.ok(engine.launches - launches <= 6 * 4, `${engine.launches - launches} questions in five rounds`);
+  engine.silent = undefined;
+  for (const runId of runs) await jobOf(engine, runId);
 });
 
 Deno.test("a job that ends before its proxy has said hello is tried again, three times", async () => {

@@ -21,6 +21,7 @@ export interface LocalAttemptOptions {
 export class LocalAttempt implements AttemptHost {
   readonly startsProxy = true;
   readonly elsewhere = false;
+  readonly apart = false;
   readonly uploads = false;
   readonly #attempt: number;
   readonly #files: RunFiles;

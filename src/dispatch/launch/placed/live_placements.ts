@@ -12,6 +12,8 @@ export interface LivePlacement {
   job: Job;
   /** Since when, and in how many answers, the engine has not named the job. */
   missed: { answers: number; since: number };
+  /** How often in a row the engine has answered and not taken the job, and when it is asked to again. */
+  refused: { times: number; until: number };
   stopAskedAt: number;
   accountAskedAt: number;
 }
@@ -51,6 +53,7 @@ export class LivePlacements {
       stage,
       job: { t: "unknown" },
       missed: { answers: 0, since: this.#clock() },
+      refused: { times: 0, until: -Infinity },
       stopAskedAt: -Infinity,
       accountAskedAt: -Infinity,
     });

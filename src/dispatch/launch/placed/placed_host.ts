@@ -24,6 +24,7 @@ import type {
 } from "../../attempt/host.ts";
 import type { JobEnd } from "../launcher.ts";
 import { firstFailure } from "./ranks.ts";
+import { proxyLockHeld } from "../local/attempt_files.ts";
 import { ProxyKeeper } from "../local/proxy_keeper.ts";
 import type { Placer } from "./placer.ts";
 
@@ -81,6 +82,8 @@ interface PlacedParts {
 class PlacedAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = true;
+  // Directories of workers are at the same paths on all nodes, and may be shared.
+  readonly apart = false;
   readonly uploads: boolean;
   readonly #of: { runId: string; attempt: number };
   readonly #files: RunFiles;
@@ -154,7 +157,7 @@ class PlacedAttempt implements AttemptHost {
     const engine = this.#why(end);
     if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
     // What the job's proxy has not delivered is on the node's disk, or gone.
-    if (this.uploads) return { do: "over", engine };
+    if (this.uploads || this.#keepsTheRest(end)) return { do: "over", engine };
     this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
     switch (this.#keeper.step(now, registered, mayReplace).do) {
       case "nothing":
@@ -165,6 +168,13 @@ class PlacedAttempt implements AttemptHost {
       case "give_up":
         return { do: "over", engine };
     }
+  }
+
+  /** The job's own proxy lives where the engine does not reach it, and holds the attempt: no other could deliver anything. */
+  #keepsTheRest(end: JobEnd | "gone"): boolean {
+    const proven = end !== "gone" && end.proven;
+    if (proven || this.#keeper !== undefined || !this.#placer.view(this.#of)?.cancelRequested) return false;
+    return proxyLockHeld(this.#files, this.#of.attempt);
   }
 
   attach(row: RunRow, now: number): ProcessRef | undefined {

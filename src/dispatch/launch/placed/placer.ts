@@ -11,6 +11,7 @@ import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
 import { isShortage } from "../../../os/shortage.ts";
+import { explain } from "../../../registry/failure/explain.ts";
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
@@ -24,6 +25,8 @@ import { Rounds } from "./rounds.ts";
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
 /** Jobs submitted at one time. */
 const LAUNCHES = 4;
+/** After an engine has not taken a job it is asked again: 2 s, 4 s, 8 s … later, and so on after this at most. */
+const ASK_AGAIN_MS = { least: 2000, most: 60_000 } as const;
 /** Between two requests to stop the same job. */
 const STOP_AGAIN_MS = 5000;
 /** Accounting may come later than the end. */
@@ -130,8 +133,8 @@ export class Placer {
     const { placement, launcher } = live;
     const silent = this.#silent.get(launcher.name);
     if (silent !== undefined) return `${launcher.name}, which does not answer: ${silent}`;
-    if (placement.phase === "intended") return `${launcher.name} to take the job`;
-    return `${launcher.describe(placement)}${placement.waitingFor === "" ? "" : `: ${placement.waitingFor}`}`;
+    const what = placement.phase === "intended" ? `${launcher.name} to take the job` : launcher.describe(placement);
+    return `${what}${placement.waitingFor === "" ? "" : `: ${placement.waitingFor}`}`;
   }
 
   view(row: { runId: string; attempt: number }): JobView | undefined {
@@ -249,18 +252,22 @@ export class Placer {
   }
 
   async #launchIntended(): Promise<void> {
-    const due = this.#live.all().filter(({ placement: { phase }, stage }) =>
-      phase === "intended" && stage.t !== "released"
+    const now = this.#clock();
+    const due = this.#live.all().filter(({ placement: { phase }, stage, refused }) =>
+      phase === "intended" && stage.t !== "released" && refused.until <= now
     );
+    // Each question to one that does not answer takes its time: the others are asked in the next round.
+    const silent = new Set<Launcher>();
     const next = async (): Promise<void> => {
       for (let live = due.shift(); live !== undefined && !this.#rounds.closed; live = due.shift()) {
-        await this.#launch(live);
+        if (silent.has(live.launcher)) continue;
+        if (await this.#launch(live) === "no_answer") silent.add(live.launcher);
       }
     };
     await Promise.all(Array.from({ length: LAUNCHES }, next));
   }
 
-  async #launch(live: LivePlacement): Promise<void> {
+  async #launch(live: LivePlacement): Promise<"no_answer" | void> {
     const { registry, layout, log, order } = this.#options;
     const { launcher, placement } = live;
     const row = registry.get(placement.runId);
@@ -273,14 +280,18 @@ export class Placer {
       const made = order(row, plan, files);
       if (live.stage.t === "intended") live.stage = { t: "asked" };
       const launched = await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
-      if (launched.t === "no_answer") return this.#isSilent(launcher, launched.why);
+      if (launched.t === "no_answer") {
+        this.#isSilent(launcher, launched.why);
+        return "no_answer";
+      }
       this.#silent.delete(launcher.name);
       if (launched.t === "rejected") {
         return this.#fail(live, `${launcher.name}_rejected: ${launched.why}`);
       }
+      if (launched.t === "not_taken") return this.#notTaken(live, launched.why);
       live.missed = { answers: 0, since: this.#clock() };
       if (live.placement.phase !== "intended") return;
-      this.#live.note(live, { job: launched.job, phase: "queued" });
+      this.#live.note(live, { job: launched.job, phase: "queued", waitingFor: "" });
       log.info({ run_id: row.runId, attempt: row.attempt, job: launched.job, name }, `run given to ${launcher.name}`);
     } catch (error) {
       const why = messageOf(error);
@@ -301,6 +312,21 @@ export class Placer {
       kind: "failed",
       data: { reason, hint },
     })));
+  }
+
+  /** It waits, with the engine's words. */
+  #notTaken(live: LivePlacement, why: string): void {
+    const { placement: { runId, attempt, phase, waitingFor }, launcher, refused } = live;
+    if (phase !== "intended") return;
+    const waitMs = Math.min(ASK_AGAIN_MS.most, ASK_AGAIN_MS.least * 2 ** refused.times);
+    live.refused = { times: refused.times + 1, until: this.#clock() + waitMs };
+    if (why !== waitingFor) {
+      this.#options.log.warn(
+        { run_id: runId, attempt, error: why },
+        `${launcher.name} has not taken a job; it is asked again`,
+      );
+    }
+    this.#live.note(live, { waitingFor: why });
   }
 
   #isSilent(launcher: Launcher, why: string): void {
@@ -409,8 +435,14 @@ export class Placer {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
     const reason = asked ?? row.cancelReason ?? "user_cancel";
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
     onEnded(
-      registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({ kind: "cancelled", data: { reason } })),
+      registry.apply(
+        row.runId,
+        { type: "cancelled", reason },
+        { hint },
+        () => ({ kind: "cancelled", data: { reason } }),
+      ),
     );
   }
 

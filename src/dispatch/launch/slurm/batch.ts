@@ -22,11 +22,14 @@ export function sbatchOptions(plan: RunPlan, { name, comment, logFile, script }:
     constraint,
     signal: warn_seconds !== undefined ? `B:USR1@${warn_seconds}` : undefined,
     gres: gres ?? (gpus.requested > 0 ? `gpu:${gpus.requested}` : undefined),
+    // Of a config that leaves them open, as those of `mosaic run`, Slurm's own defaults hold.
+    "cpus-per-task": cpus ?? undefined,
+    mem: memoryMb === null ? undefined : `${memoryMb}M`,
   };
   return [
     // A job that Slurm put back by itself would be an attempt that nobody has counted.
     ...["--parsable", "--no-requeue", "--export=NONE", "--open-mode=append", "--chdir=/"],
-    ...[`--nodes=${nodes}`, `--ntasks-per-node=${tasksPerNode}`, `--cpus-per-task=${cpus}`, `--mem=${memoryMb}M`],
+    ...[`--nodes=${nodes}`, `--ntasks-per-node=${tasksPerNode}`],
     ...Object.entries(named).flatMap(([option, value]) => value === undefined ? [] : [`--${option}=${value}`]),
     ...[`--job-name=${name}`, `--comment=${comment}`, `--output=${literal(logFile)}`],
     ...(extra ?? []),

@@ -16,11 +16,16 @@ const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR",
 const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIBRARY_PATH"];
 
 /**
- * What sbatch says of a request that it would reject again. All else (no controller, no munge, a full queue, a text that is
- * not known) makes the run wait: a Slurm that does not answer must fail no run.
+ * What sbatch says of a request that it would reject again. All else (no controller, no munge, a full queue, a limit on how
+ * many jobs somebody may have, a text that is not known) makes the run wait: a Slurm that does not answer must fail no run.
  */
 const REJECTIONS =
-  /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|violates accounting\/qos policy|batch script (?:is empty|contains)|invalid --/i;
+  /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation|numeric value|argument|hostlist|count specification|memory specification|directive)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|more processors requested than permitted|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|batch script (?:is empty|contains)|invalid --/i;
+/** What sbatch says where nothing of Slurm has answered. */
+const SILENCE =
+  /unable to contact|connect|timed out|socket|communication|zero bytes|unexpected message|standby|munge|authenticat|configuration source/i;
+/** Of a tool that was killed. */
+const KILLED = 128 + 9;
 
 interface Answer {
   code: number;
@@ -73,7 +78,8 @@ export class Slurm implements Launcher {
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
     if (answer.code === 0 && id !== undefined) return { t: "placed", job: id };
     const why = plainText(answer);
-    return { t: REJECTIONS.test(why) ? "rejected" : "no_answer", why };
+    if (REJECTIONS.test(why)) return { t: "rejected", why };
+    return { t: answer.code < 0 || answer.code === KILLED || SILENCE.test(why) ? "no_answer" : "not_taken", why };
   }
 
   observe(): Promise<Observation> {

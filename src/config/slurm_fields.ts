@@ -1,0 +1,18 @@
+/** `metadata.slurm` as one word of a command line. It loads no schema: whoever reads the config checks the values. */
+
+const NUMBERS = ["time", "nodes", "tasks_per_node", "linger_seconds", "warn_seconds", "lease_seconds"];
+
+/**
+ * Of "partition=gpu,time=720". A value may have commas: the next field begins with its name.
+ *
+ * @throws Error that says what is wrong
+ */
+export function slurmFieldsOf(text: string): Record<string, string | number> {
+  const parts = text.split(/,(?=[^,=]*=)/).filter((part) => part !== "");
+  return Object.fromEntries(parts.map((part): [string, string | number] => {
+    const at = part.indexOf("=");
+    if (at <= 0) throw new Error(`${JSON.stringify(part)} is no NAME=VALUE, such as partition=gpu`);
+    const [name, value] = [part.slice(0, at), part.slice(at + 1)];
+    return [name, NUMBERS.includes(name) && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value];
+  }));
+}

@@ -1,0 +1,77 @@
+/** What sbatch is asked for, and what follows from its answers. */
+import assert from "node:assert/strict";
+import { RunFiles } from "../../../src/base/layout.ts";
+import { planOf } from "../../../src/config/plan.ts";
+import { sbatchOptions } from "../../../src/dispatch/launch/slurm/batch.ts";
+import { Slurm } from "../../../src/dispatch/launch/slurm/slurm.ts";
+import { configOf } from "../../harness/configs.ts";
+
+function planWith(resources: Record<string, unknown>, slurm: Record<string, unknown> = {}) {
+  const config = JSON.parse(
+    configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm, worker: { script: "/bin/true" } } }),
+  );
+  return planOf(JSON.stringify({ ...config, resources }));
+}
+
+const batch = { name: "mosaic-1-1", comment: "c", logFile: "/l/50%.log", script: "/s" };
+
+Deno.test("sbatch is asked for what the config says; what it leaves open is Slurm's", () => {
+  const asked = sbatchOptions(
+    planWith({ cpus: 4, memory_mb: 2000, gpus: { requested: 2, mandatory: true } }, { time: 30, extra: ["--nice=5"] }),
+    batch,
+  );
+  for (const one of ["--cpus-per-task=4", "--mem=2000M", "--gres=gpu:2", "--time=30", "--nice=5"]) {
+    assert.ok(asked.includes(one), one);
+  }
+  assert.ok(asked.includes("--output=/l/50%%.log"));
+  assert.deepEqual([asked.at(-2), asked.at(-1)], ["--nice=5", "/s"], "what the user says comes last, and the script");
+
+  const open = sbatchOptions(planWith({ gpus: { requested: 0, mandatory: false } }), batch);
+  assert.deepEqual(open.filter((one) => /cpus|mem|gres|null|undefined/.test(one)), []);
+});
+
+for (
+  const [said, code, t] of [
+    ['sbatch: error: Invalid numeric value "x" for --cpus-per-task.', 1, "rejected"],
+    [
+      "sbatch: error: invalid partition specified: gpu\nsbatch: error: Batch job submission failed: Invalid partition name specified",
+      1,
+      "rejected",
+    ],
+    ["sbatch: error: Batch job submission failed: More processors requested than permitted", 1, "rejected"],
+    [
+      "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+      1,
+      "not_taken",
+    ],
+    ["sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", 1, "not_taken"],
+    ["sbatch: error: something new", 1, "not_taken"],
+    [
+      "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+      1,
+      "no_answer",
+    ],
+    ["sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1, "no_answer"],
+    ["", 137, "no_answer"],
+  ] as const
+) {
+  Deno.test(`sbatch says ${JSON.stringify(said.slice(-60))}: ${t}`, async () => {
+    const directory = Deno.makeTempDirSync();
+    try {
+      const files = new RunFiles(directory, "");
+      for (const path of [files.logs, files.control]) Deno.mkdirSync(path, { recursive: true });
+      const tool = (name: string, script: string) =>
+        Deno.writeTextFileSync(`${directory}/${name}`, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+      Deno.writeTextFileSync(`${directory}/said`, said);
+      tool("squeue", "true");
+      tool("sbatch", `cat ${directory}/said >&2; exit ${code}`);
+      const launched = await new Slurm({ PATH: `${directory}:/usr/bin:/bin` }).launch({
+        ...{ name: "mosaic-1-1", comment: "", plan: planWith({ gpus: { requested: 0, mandatory: false } }), files },
+        ...{ attempt: 1, argv: ["true"], env: {} },
+      });
+      assert.equal(launched.t, t, JSON.stringify(launched));
+    } finally {
+      Deno.removeSync(directory, { recursive: true });
+    }
+  });
+}
