@@ -11,13 +11,17 @@ const AUTOGROUP_AGAIN_MS = 1000;
 
 /**
  * Of the stat of this shell: $4 the process that asks, $6 the session, ${19} the nice value, which the shell has from it.
- * All threads have a nice value each; one that has ended meanwhile is no failure. `renice` takes the value itself, not a
- * difference: both of util-linux and of busybox.
+ * All threads have a nice value each. One that has ended meanwhile is no failure; one that a thread has started before it was
+ * lowered is found when the threads are read again. `renice` takes the value itself, not a difference: both of util-linux
+ * and of busybox.
  */
 const NICE = `read -r stat </proc/$$/stat && command -pv renice >/dev/null || exit; set -- $stat
 level=$((\${19} + $0)); [ $level -le 19 ] || level=19
-ids=; for task in /proc/$4/task/[0-9]*; do ids="$ids \${task##*/}"; done
-command -p renice $level -p $ids >/dev/null || :`;
+before=; for tries in 1 2 3 4 5 6 7 8; do
+  ids=; for task in /proc/$4/task/[0-9]*; do ids="$ids \${task##*/}"; done
+  [ "$ids" != "$before" ] || break
+  before=$ids; command -p renice $level -p $ids >/dev/null || :
+done`;
 
 /** Only of a session that the process that asks has for itself, and where /proc can be written at all. */
 const AUTOGROUP = `read -r stat </proc/$$/stat || exit 0; set -- $stat
