@@ -523,8 +523,10 @@ export class Registry implements RunReader {
 
   /** Gives runs of earlier versions that Slurm places what was not entered at their submission. @returns how many */
   enterDueSlurmDefaults(entered: (configJson: string) => string): number {
+    const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
+    // A daemon starts on a full disk, too: where nothing is due, nothing is written.
+    if (due.length === 0) return 0;
     return this.#write(() => {
-      const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
       for (const { run_id, config_json } of due) {
         this.#sql.run(
           "UPDATE runs SET config_json = ? WHERE run_id = ?",
@@ -534,7 +536,7 @@ export class Registry implements RunReader {
       }
       this.#sql.run("DELETE FROM slurm_defaults_due");
       return due.length;
-    });
+    }, true);
   }
 
   #addParameters(runId: string, parameters: readonly Parameter[]): void {

@@ -297,7 +297,7 @@ Deno.test("import: refuses what it cannot import, and names it", async () => {
   await Deno.writeTextFile(`${root.path}/deep/b/progress.csv`, "step,loss\n1,2\n");
   const cases: [args: string[], code: number, message: RegExp][] = [
     [[`${root.path}/nowhere`], 4, /nowhere: there is no such file or directory/],
-    [[`${root.path}/notes.md`], 2, /notes\.md: its name is that of no format/],
+    [[`${root.path}/notes.md`], 2, /notes\.md: its name matches no format that mosaic reads/],
     [["--depth", "1", root.path], 4, /no files of trackers in it or 1 levels below it/],
     [["--name", "x", root.path], 2, /--name is for one run, and 2 are found/],
   ];

@@ -79,15 +79,29 @@ async function mendedDaemon(stateDir: string): Promise<TestDaemon> {
   return daemon;
 }
 
-Deno.test("start: a registry that is no database has an exit code of its own; doctor mends it, and runs' files stay", () =>
+/** A repair sets the damaged registry aside, and deletes nothing. */
+function assertDamagedIsKept(layout: Layout): void {
+  const names = [...Deno.readDirSync(layout.trainer)].map(({ name }) => name);
+  assert(names.some((name) => name.startsWith("registry.db.damaged-")), names.join(" "));
+}
+
+Deno.test("start: a registry without its first page has an exit code of its own; doctor mends it, and the runs are all there", () =>
   usedDirectory(async (stateDir, layout, run) => {
     spoil(layout.registryDb, 0, 100);
     assertClear(await startAgain(stateDir), 6, /registry\.db/, /mosaic doctor --repair/);
     await using daemon = await mendedDaemon(stateDir);
+    assert.equal((await getRun(daemon, run)).state, "TERMINATED");
+    assertDamagedIsKept(layout);
+  }));
+
+Deno.test("start: a registry that is no database: the same, and runs' files stay", () =>
+  usedDirectory(async (stateDir, layout, run) => {
+    spoil(layout.registryDb, 0, Deno.statSync(layout.registryDb).size);
+    assertClear(await startAgain(stateDir), 6, /registry\.db/, /mosaic doctor --repair/);
+    await using daemon = await mendedDaemon(stateDir);
     await assert.rejects(getRun(daemon, run), { code: "not_found" });
     assert(Deno.statSync(`${layout.runDir("custom_scripts", run)}/logs`).isDirectory);
-    const names = [...Deno.readDirSync(layout.trainer)].map(({ name }) => name);
-    assert(names.some((name) => name.startsWith("registry.db.damaged-")), names.join(" "));
+    assertDamagedIsKept(layout);
   }));
 
 Deno.test("start: a registry with damaged pages is found out at the start; doctor saves what can be read", () =>
