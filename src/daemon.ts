@@ -209,10 +209,11 @@ function announce(
   log: Logger,
 ): () => void {
   const started = new Date().toISOString();
-  const text = `${JSON.stringify({ ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started })}\n`;
   const write = () => {
     try {
-      writeFileAtomic(layout.daemonJson, text, { mode: 0o600 });
+      // A process 1 has no identity: nobody outside its container knows it by that number.
+      const said = { pid: Deno.pid, ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started };
+      writeFileAtomic(layout.daemonJson, `${JSON.stringify(said)}\n`, { mode: 0o600 });
       return true;
     } catch (error) {
       if (!isShortage(error)) throw error;

@@ -9,10 +9,13 @@ const NUMBERS = ["time", "nodes", "tasks_per_node", "linger_seconds", "warn_seco
  */
 export function slurmFieldsOf(text: string): Record<string, string | number> {
   const parts = text.split(/,(?=[^,=]*=)/).filter((part) => part !== "");
-  return Object.fromEntries(parts.map((part): [string, string | number] => {
+  const fields = new Map<string, string | number>();
+  for (const part of parts) {
     const at = part.indexOf("=");
     if (at <= 0) throw new Error(`${JSON.stringify(part)} is no NAME=VALUE, such as partition=gpu`);
     const [name, value] = [part.slice(0, at), part.slice(at + 1)];
-    return [name, NUMBERS.includes(name) && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value];
-  }));
+    if (fields.has(name)) throw new Error(`${name} is given twice (${fields.get(name)} and ${value}): give it once`);
+    fields.set(name, NUMBERS.includes(name) && /^\d+(\.\d+)?$/.test(value) ? Number(value) : value);
+  }
+  return Object.fromEntries(fields);
 }

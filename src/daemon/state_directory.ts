@@ -60,17 +60,14 @@ export async function takeStateDirectory(
   waitMs = REPLACE_WAIT_MS,
 ): Promise<Held> {
   let lock = lockOf(layout);
-  if (lock === undefined && replace) lock = await replaceHolder(layout, waitMs);
+  let hint = "Stop it, add --replace to replace it, or choose another --state-dir.";
+  if (lock === undefined && replace) ({ lock, hint } = await replaceHolder(layout, waitMs));
   if (lock === undefined) {
-    const pid = readTextIfThere(layout.pidFile)?.trim();
+    const pid = pidIn(layout);
     throw new StartFailure(
       DAEMON_EXIT.usage,
       `a daemon${pid ? ` (pid ${pid})` : ""} already uses ${layout.stateDir}`,
-      replace
-        ? `It could not be replaced: which process it is, its files do not say. Stop it${
-          pid ? ` ("kill ${pid}", if that is it)` : ""
-        }, and start this one again; its runs continue.`
-        : "Stop it, add --replace to replace it, or choose another --state-dir.",
+      hint,
     );
   }
   try {
@@ -104,8 +101,12 @@ function lockOf(layout: Layout): PlaceLock | undefined {
   }
 }
 
-/** The holder is asked to stop; one that hangs is killed then: its runs live on in any case, and it serves nobody. */
-async function replaceHolder(layout: Layout, waitMs: number): Promise<PlaceLock | undefined> {
+/**
+ * The holder is asked to stop; one that hangs is killed then: its runs live on in any case, and it serves nobody.
+ *
+ * @returns the lock, or what to do where the holder could not be replaced
+ */
+async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: PlaceLock | undefined; hint: string }> {
   let deadline = performance.now() + waitMs;
   let asked: ProcessRef | undefined;
   let killed = false;
@@ -114,14 +115,30 @@ async function replaceHolder(layout: Layout, waitMs: number): Promise<PlaceLock 
     const holder = asked === undefined ? holderOf(layout) : undefined;
     if (holder !== undefined && signalProcess(holder, "SIGTERM")) asked = holder;
     const lock = lockOf(layout);
-    if (lock !== undefined) return lock;
+    if (lock !== undefined) return { lock, hint: "" };
     if (performance.now() > deadline) {
-      if (killed || asked === undefined) return undefined;
+      if (asked === undefined) {
+        const pid = pidIn(layout);
+        const kill = pid ? ` ("kill ${pid}", if that is it)` : "";
+        const hint = "It could not be replaced: which process it is, its files do not say. " +
+          `Stop it${kill}, and start this one again; its runs continue.`;
+        return { lock, hint };
+      }
+      if (killed) {
+        const hint = `It was killed and has not ended yet. Start this one again when process ${asked.pid} is gone.`;
+        return { lock, hint };
+      }
       killed = signalProcess(asked, "SIGKILL");
-      deadline = performance.now() + KILL_WAIT_MS;
+      deadline = performance.now() + (killed ? KILL_WAIT_MS : waitMs);
+      // It has left, and another daemon was faster: that one is the holder now.
+      if (!killed) asked = undefined;
     }
     await sleep(20);
   }
+}
+
+function pidIn({ pidFile }: Layout): string | undefined {
+  return readTextIfThere(pidFile)?.trim();
 }
 
 /** The lock's holder writes its pid and identity into the file; a pid alone may have been reused. */

@@ -1,9 +1,11 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { messageOf } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { isShortage } from "../os/shortage.ts";
 import { copyWithFirstPage } from "./first_page.ts";
 import { freeListDamage } from "./free_list.ts";
 import { dropUnknownRecords } from "../telemetry/store/completeness.ts";
+import { isFull, refusesContent } from "../telemetry/store/failures.ts";
 import type { Repairable } from "./finding.ts";
 
 /** Above this size, uses SQLite's quick check, which skips comparing indexes with tables (seconds instead of minutes). */
@@ -85,6 +87,8 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
 /**
  * Copies the readable rows into a new database and replaces the damaged one with it. If even the schema is lost, leaves
  * no database: the daemon creates a new one.
+ *
+ * @throws MosaicError `unavailable` when the disk is full: then nothing has changed
  */
 function salvage(path: string, now: Date, create: (db: DatabaseSync) => void): string {
   const damagedPath = `${path}.damaged-${now.toISOString().replace(/[:.]/g, "-")}`;
@@ -95,6 +99,7 @@ function salvage(path: string, now: Date, create: (db: DatabaseSync) => void): s
     outcome = copyRows(path, rescued);
   } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);
+    refuseFullDisk(error, path);
     outcome = copyRowsWithoutFirstPage(path, rescued, create) ??
       `no rows are readable (${messageOf(error)}); the daemon will create an empty database`;
   }
@@ -114,12 +119,24 @@ function copyRowsWithoutFirstPage(
   const copy = `${from}.first-page`;
   try {
     return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; its first page was made anew` : undefined;
-  } catch {
+  } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${to}${suffix}`);
+    refuseFullDisk(error, from);
     return undefined;
   } finally {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${copy}${suffix}`);
   }
+}
+
+/** What can be read must not be taken for lost because it cannot be written. */
+function refuseFullDisk(error: unknown, path: string): void {
+  if (!isFull(error) && !isShortage(error)) return;
+  throw new MosaicError(
+    "unavailable",
+    `no rows were copied, and nothing has changed (${messageOf(error)}): repair again with free space of twice the ` +
+      `${bytesOf(path)} bytes that the database has`,
+    { cause: error },
+  );
 }
 
 function removeQuietly(path: string): void {
@@ -223,7 +240,8 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
         last = keyOf(row);
         try {
           rows += Number(insert.run(...row.slice(0, columns.length)).changes);
-        } catch {
+        } catch (error) {
+          if (!refusesContent(error)) throw error;
           // The row violates its table's constraints: skip it.
           gaps++;
         }

@@ -24,7 +24,7 @@ interface SchemaPage {
 }
 
 /**
- * Writes a copy of the database with a first page that is made anew.
+ * Writes a copy of the database, and of the log beside it, with a first page that is made anew.
  *
  * @param create makes the newest schema in an empty database
  * @returns false where the file's pages do not have exactly that schema
@@ -35,6 +35,8 @@ export function copyWithFirstPage(path: string, copy: string, create: (db: Datab
     const pages = cover(schemaPages(path, pageBytes, wanted), wanted.size);
     if (pages === undefined) continue;
     Deno.copyFileSync(path, copy);
+    // Commits that were not moved into the file yet. (The page itself is not among them: then it would be read from there.)
+    copyIfThere(`${path}-wal`, `${copy}-wal`);
     using file = Deno.openSync(copy, { write: true });
     const count = Math.floor(Deno.statSync(path).size / pageBytes);
     for (let bytes = firstPage(pageBytes, count, version, pages); bytes.length > 0;) {
@@ -43,6 +45,14 @@ export function copyWithFirstPage(path: string, copy: string, create: (db: Datab
     return true;
   }
   return false;
+}
+
+function copyIfThere(from: string, to: string): void {
+  try {
+    Deno.copyFileSync(from, to);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }
 
 function schemaOf(create: (db: DatabaseSync) => void): { wanted: ReadonlySet<string>; version: number } {

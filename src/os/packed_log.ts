@@ -10,7 +10,7 @@ import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { removeIfThere, syncDirectory } from "./files.ts";
-import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
+import { openLogForWriting, openRegularLog, type RegularFile } from "./untrusted.ts";
 
 export const CHUNK_BYTES = 1 << 20;
 /** A larger chunk is not mosaic's. */
@@ -132,17 +132,6 @@ function fieldsOf(header: Uint8Array): { tag: string; from: number; length: numb
   return isWhole && isPossible ? { tag, from, length, packed } : undefined;
 }
 
-/** The packed part of a log, open for writing. @throws where a worker has put something else in its place */
-export function openPacked(log: string): Deno.FsFile {
-  const path = packedPath(log);
-  quarantineFile(path);
-  const file = Deno.openSync(path, { write: true, create: true, mode: 0o600 });
-  const [opened, there] = [file.statSync(), Deno.lstatSync(path)];
-  if (there.isFile && there.ino === opened.ino && there.dev === opened.dev) return file;
-  file.close();
-  throw new Error(`${path} is another file`);
-}
-
 /** The packed part of one log. */
 export class PackedLog implements Disposable {
   readonly #log: string;
@@ -251,12 +240,10 @@ export class PackedLog implements Disposable {
     const from = last?.to ?? 0;
     const rest = new Uint8Array(to - from <= MAX_CHUNK_BYTES ? to - from : 0);
     for (let done = 0; done < rest.length;) done += this.read(from + done, rest.subarray(done));
-    using file = openPacked(this.#log);
+    using file = openLogForWriting(this.#path);
     const at = last === undefined ? 0 : last.packed!.at + last.packed!.length;
     file.truncateSync(at);
-    file.seekSync(at, Deno.SeekMode.Start);
-    const chunk = rest.length > 0 ? packChunkNow(from, rest) : rest;
-    for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
+    if (rest.length > 0) file.writeSync(at, packChunkNow(from, rest));
     PackedLog.#known.delete(this.#path);
     this.close();
     this.#index = emptyIndex();
@@ -291,7 +278,7 @@ export class PackedLog implements Disposable {
 
   /** Lists chunks that were added. */
   #refresh(): void {
-    this.#file ??= openRegular(this.#path, parentOf(parentOf(this.#path)));
+    this.#file ??= openRegularLog(this.#path);
     if (this.#file === undefined) return;
     const { dev, ino, size, mtimeMs, birthtimeMs } = this.#file.stat();
     // A removed file's number may be another file's.
@@ -356,7 +343,7 @@ function endOf({ chunks }: Index): number {
 /** The log itself; undefined where there is none, or something else is in its place. */
 function openIfLog(log: string): RegularFile | undefined {
   try {
-    return openRegular(log, parentOf(parentOf(log)));
+    return openRegularLog(log);
   } catch (error) {
     if (error instanceof MosaicError) return undefined;
     throw error;
@@ -501,7 +488,7 @@ export class LogFile implements Disposable {
 
 /** Opens a log of a run, undefined if there is none; neither the file nor its directory may be a link. */
 export function openLog(path: string, render?: Render): LogFile | undefined {
-  const file = openRegular(path, parentOf(parentOf(path)));
+  const file = openRegularLog(path);
   const packed = new PackedLog(path, render);
   if (file === undefined && packed.end() === 0) return packed.close() as undefined;
   return new LogFile(file, packed);

@@ -44,6 +44,26 @@ function lookUp(path: string, below: string): Deno.FileInfo | undefined {
   }
 }
 
+/** An error of node:fs in Deno's form, so that isShortage() recognises it. */
+function asDenos(error: unknown): unknown {
+  const { errno, message } = error as { errno?: number; message: string };
+  return errno === undefined ? error : new Error(`${message} (os error ${Math.abs(errno)})`, { cause: error });
+}
+
+/** The result of a function of node:fs. @throws errors in Deno's form */
+function called<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw asDenos(error);
+  }
+}
+
+/** The same of one that calls back. */
+function calledBack<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => call((error, result) => error ? reject(asDenos(error)) : resolve(result)));
+}
+
 interface Identity {
   dev: number;
   ino: number | null;
@@ -99,16 +119,9 @@ export class RegularFile implements Disposable {
     let filled = 0;
     while (filled < into.length) {
       const at = filled;
-      const read = await new Promise<number>((resolve, reject) => {
-        nodeFs().read(
-          this.#fd,
-          into,
-          at,
-          into.length - at,
-          position + at,
-          (error, n) => error ? reject(error) : resolve(n),
-        );
-      });
+      const read = await calledBack<number>((done) =>
+        nodeFs().read(this.#fd, into, at, into.length - at, position + at, done)
+      );
       if (read === 0) break;
       filled += read;
     }
@@ -169,16 +182,14 @@ export class RegularFile implements Disposable {
 }
 
 /** @throws errors in Deno's form, so that isShortage() recognises them; `permission_denied` for a link */
-function openNow(path: string): RegularFile | undefined {
-  const { openSync, constants: { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } } = nodeFs();
+function openFd(path: string, flags: number, mode?: number): number | undefined {
   try {
-    return new RegularFile(openSync(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW), path);
+    return nodeFs().openSync(path, flags, mode);
   } catch (error) {
-    const { code, errno, message } = error as { code?: string; errno?: number; message: string };
+    const { code } = error as { code?: string };
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     if (code === "ELOOP" || code === "ENXIO") throw notRegular(path);
-    if (errno === undefined) throw error;
-    throw new Error(`${message} (os error ${Math.abs(errno)})`, { cause: error });
+    throw asDenos(error);
   }
 }
 
@@ -191,8 +202,10 @@ function openNow(path: string): RegularFile | undefined {
 export function openRegular(path: string, below = parentOf(path)): RegularFile | undefined {
   const before = lookUp(path, below);
   if (before === undefined) return undefined;
-  const file = openNow(path);
-  if (file === undefined) return undefined;
+  const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = nodeFs().constants;
+  const fd = openFd(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+  if (fd === undefined) return undefined;
+  const file = new RegularFile(fd, path);
   try {
     const opened = file.stat();
     if (!opened.isFile || !isSame(before, opened) || !isSame(lookUp(path, below), opened)) throw notRegular(path);
@@ -201,6 +214,79 @@ export function openRegular(path: string, below = parentOf(path)): RegularFile |
     file.close();
     throw error;
   }
+}
+
+/** Open for writing. */
+export class WritableFile implements Disposable {
+  readonly #fd: number;
+  #closed = false;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  async truncate(bytes: number): Promise<void> {
+    await calledBack((done) => nodeFs().ftruncate(this.#fd, bytes, done));
+  }
+  truncateSync(bytes: number): void {
+    called(() => nodeFs().ftruncateSync(this.#fd, bytes));
+  }
+
+  /** Writes all of it at `position`. */
+  async write(position: number, bytes: Uint8Array): Promise<void> {
+    for (let done = 0; done < bytes.length;) {
+      const at = done;
+      done += await calledBack<number>((written) =>
+        nodeFs().write(this.#fd, bytes, at, bytes.length - at, position + at, written)
+      );
+    }
+  }
+  writeSync(position: number, bytes: Uint8Array): void {
+    for (let done = 0; done < bytes.length;) {
+      const at = done;
+      done += called(() => nodeFs().writeSync(this.#fd, bytes, at, bytes.length - at, position + at));
+    }
+  }
+
+  async syncData(): Promise<void> {
+    await calledBack((done) => nodeFs().fdatasync(this.#fd, done));
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    nodeFs().closeSync(this.#fd);
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/**
+ * Opens the packed part of a log for writing, and creates it if there is none; renames anything else at `path`. Its
+ * directory may be no link.
+ *
+ * @throws MosaicError `permission_denied` when something else has been put there meanwhile
+ */
+export function openLogForWriting(path: string): WritableFile {
+  const { fstatSync, constants: { O_WRONLY, O_CREAT, O_NONBLOCK, O_NOFOLLOW } } = nodeFs();
+  quarantineFile(path);
+  const fd = openFd(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
+  if (fd === undefined) throw new Deno.errors.NotFound(`${path} cannot be created: its directory is not there`);
+  const file = new WritableFile(fd);
+  try {
+    const opened = fstatSync(fd);
+    if (!opened.isFile() || !isSame(lookUp(path, parentOf(parentOf(path))), opened)) throw notRegular(path);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Opens a log of a run; neither the file nor its directory may be a link. @throws as `openRegular` */
+export function openRegularLog(path: string): RegularFile | undefined {
+  return openRegular(path, parentOf(parentOf(path)));
 }
 
 /**
@@ -227,7 +313,7 @@ export function openRegularInProxy(path: string, below = parentOf(path)): Deno.F
   }
 }
 
-/** Opens a log of a run in a proxy (`openRegularInProxy`); neither the file nor its directory may be a link. */
+/** `openRegularLog` for a proxy (`openRegularInProxy`). */
 export function openLogInProxy(path: string): Deno.FsFile | undefined {
   return openRegularInProxy(path, parentOf(parentOf(path)));
 }

@@ -18,7 +18,15 @@
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { openLogInProxy, quarantineFile, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import {
+  openLogInProxy,
+  openRegularLog,
+  quarantineFile,
+  readRecord,
+  readRecordInProxy,
+  type RegularFile,
+  writeRecord,
+} from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
 import { removeIfThere } from "../os/files.ts";
@@ -62,7 +70,7 @@ export function inodeOf(path: string): string | undefined {
   }
 }
 
-function textOf({ dev, ino }: Deno.FileInfo): string {
+function textOf({ dev, ino }: { dev: number; ino: number | null }): string {
   return `${dev}:${ino}`;
 }
 
@@ -97,6 +105,28 @@ function opensForWriting(path: string): boolean {
   }
 }
 
+type Opened = Pick<RegularFile, "readSync" | "close"> & { stat(): { dev: number; ino: number | null; size: number } };
+
+/** As a proxy opens it (untrusted.ts). */
+class OpenedInProxy implements Opened {
+  readonly #file: Deno.FsFile;
+
+  constructor(file: Deno.FsFile) {
+    this.#file = file;
+  }
+
+  stat(): Deno.FileInfo {
+    return this.#file.statSync();
+  }
+  readSync(position: number, into: Uint8Array): number {
+    this.#file.seekSync(position, Deno.SeekMode.Start);
+    return this.#file.readSync(into) ?? 0;
+  }
+  close(): void {
+    this.#file.close();
+  }
+}
+
 export class JournalFile {
   readonly #path: string;
   /** Outlives this process: another proxy must number the positions alike. */
@@ -105,7 +135,7 @@ export class JournalFile {
   readonly #log: Logger | undefined;
   readonly #readOnly: boolean;
   readonly #packed: PackedLog;
-  #file: Deno.FsFile | undefined;
+  #file: Opened | undefined;
   #shift: Shift = NO_SHIFT;
   /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
   #loaded = false;
@@ -185,11 +215,11 @@ export class JournalFile {
 
   /** What is appended from now on is not the journal's. As bytes of the file: its positions may not be known yet. */
   endHere(): void {
-    this.#most = this.#open()?.statSync().size ?? Infinity;
+    this.#most = this.#open()?.stat().size ?? Infinity;
   }
 
-  #sizeOf(file: Deno.FsFile): number {
-    return Math.min(file.statSync().size, this.#most);
+  #sizeOf(file: Opened): number {
+    return Math.min(file.stat().size, this.#most);
   }
 
   #sizeWithout(): number {
@@ -213,7 +243,7 @@ export class JournalFile {
 
   /** What may be packed: nothing of a file that somebody has changed, removed or replaced. @returns its offset in the file */
   packable(position: number): { inode: string; offset: number } | undefined {
-    const inode = this.#file && textOf(this.#file.statSync());
+    const inode = this.#file && textOf(this.#file.stat());
     if (inode === undefined || this.#wasChanged || inodeOf(this.#path) !== inode) return undefined;
     return { inode, offset: position + this.#shift.skip };
   }
@@ -222,7 +252,7 @@ export class JournalFile {
     return this.#shift.base + size - this.#shift.skip;
   }
 
-  #hasChanged(file: Deno.FsFile): boolean {
+  #hasChanged(file: Opened): boolean {
     const { offset, bytes } = this.#mark;
     return !(isAt(file, offset, bytes) || this.#isPackedAt(offset, bytes)) || !isAt(file, 0, this.#head);
   }
@@ -236,7 +266,7 @@ export class JournalFile {
   }
 
   /** The file is not what it was. @returns the position of its end */
-  #notice(file: Deno.FsFile): number {
+  #notice(file: Opened): number {
     const size = this.#sizeOf(file);
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
@@ -263,8 +293,7 @@ export class JournalFile {
       return read;
     }
     if (file === undefined) return 0;
-    file.seekSync(offset, Deno.SeekMode.Start);
-    const read = file.readSync(into.subarray(0, Math.max(0, this.#most - offset))) ?? 0;
+    const read = file.readSync(offset, into.subarray(0, Math.max(0, this.#most - offset)));
     if (this.#hasChanged(file)) {
       this.#notice(file);
       return 0;
@@ -291,12 +320,12 @@ export class JournalFile {
     this.#file = undefined;
   }
 
-  #open(): Deno.FsFile | undefined {
+  #open(): Opened | undefined {
     if (this.#file !== undefined || this.#gone) return this.#file;
     const file = this.#regular();
     this.#load();
     const origin = this.#origin();
-    const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.statSync()) === origin.inode);
+    const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
     if (isIt || origin === undefined) return this.#file = file;
     const held = origin.inode === undefined ? undefined : heldBy(origin.group, origin.inode);
     if (held !== undefined) {
@@ -310,10 +339,12 @@ export class JournalFile {
     return undefined;
   }
 
-  /** What is in the journal's place and is no regular file is no journal. */
-  #regular(): Deno.FsFile | undefined {
+  /** What is in the journal's place and is no regular file is no journal. Only a proxy may wait for a FIFO. */
+  #regular(): Opened | undefined {
     try {
-      return openLogInProxy(this.#path);
+      if (this.#readOnly) return openRegularLog(this.#path);
+      const file = openLogInProxy(this.#path);
+      return file && new OpenedInProxy(file);
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;
       return undefined;
@@ -346,7 +377,7 @@ export class JournalFile {
 
   #load(): void {
     if (this.#loaded || this.#shiftPath === undefined) return;
-    const text = readRecordInProxy(this.#shiftPath);
+    const text = this.#readOnly ? readRecord(this.#shiftPath) : readRecordInProxy(this.#shiftPath);
     this.#loaded = text !== undefined;
     try {
       const { base, skip, why, gone, unseen, head } = JSON.parse(text ?? "{}") as Shift & { head?: string };
@@ -363,21 +394,20 @@ function writeShift(path: string, shift: Shift, head: Uint8Array, durable: boole
   writeRecord(path, JSON.stringify({ ...shift, head: btoa(String.fromCharCode(...head)) }), { durable });
 }
 
-function isAt(file: Deno.FsFile, offset: number, bytes: Uint8Array): boolean {
+function isAt(file: Opened, offset: number, bytes: Uint8Array): boolean {
   if (bytes.length === 0) return true;
   const now = new Uint8Array(bytes.length);
-  file.seekSync(offset, Deno.SeekMode.Start);
-  const read = file.readSync(now) ?? 0;
+  const read = file.readSync(offset, now);
   return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
 /** The file through the standard output of a process of the group; undefined where none has it or we may not see it. */
-function heldBy(group: number | undefined, inode: string): Deno.FsFile | undefined {
+function heldBy(group: number | undefined, inode: string): Opened | undefined {
   if (group === undefined) return undefined;
   for (const pid of groupMembers(group)) {
     try {
       const path = `/proc/${pid}/fd/1`;
-      if (textOf(Deno.statSync(path)) === inode) return Deno.openSync(path, { read: true });
+      if (textOf(Deno.statSync(path)) === inode) return new OpenedInProxy(Deno.openSync(path, { read: true }));
     } catch {
       // Gone, or not readable.
     }

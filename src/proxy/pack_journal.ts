@@ -8,9 +8,9 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { removeIfThere, syncDirectory } from "../os/files.ts";
-import { CHUNK_BYTES, HOLE_BYTES, openPacked, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
+import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
-import { openRegular, type RegularFile } from "../os/untrusted.ts";
+import { openLogForWriting, openRegularLog, type RegularFile } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
 const HEAD_BYTES = HOLE_BYTES;
@@ -131,7 +131,7 @@ export class JournalPacker {
 
   #open(position: number): { file: RegularFile; inode: string; to: number; [Symbol.dispose](): void } | undefined {
     const journal = this.#journal.packable(position);
-    const file = journal && openRegular(this.#path, parentOf(parentOf(this.#path)));
+    const file = journal && openRegularLog(this.#path);
     if (file === undefined) return undefined;
     const { dev, ino, size } = file.stat();
     const to = Math.min(journal!.offset, size);
@@ -153,15 +153,14 @@ export class JournalPacker {
     // What an earlier process has begun and not ended is written again.
     const begin = packed.wholeBytes();
     let at = begin;
-    using file = openPacked(this.#path);
+    using file = openLogForWriting(packedPath(this.#path));
     await file.truncate(at);
     const buffer = new Uint8Array(CHUNK_BYTES);
     while (from < to && !this.#isStopped()) {
       const read = await journal.read(from, buffer.subarray(0, Math.min(CHUNK_BYTES, to - from)));
       if (read === 0) break;
       const chunk = await packChunk(from, buffer.subarray(0, read));
-      await file.seek(at, Deno.SeekMode.Start);
-      for (let done = 0; done < chunk.length;) done += await file.write(chunk.subarray(done));
+      await file.write(at, chunk);
       at += chunk.length;
       from += read;
     }

@@ -3,7 +3,10 @@ import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { copied } from "../os/copied_rows.ts";
 import { migrate } from "./migrations.ts";
 
-const TABLES = ["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"];
+const TABLES = [
+  ...["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"],
+  "slurm_defaults_due",
+];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
 /** Columns that mean nothing on another host: processes, and the token of the proxy. */

@@ -508,11 +508,10 @@ export class Registry implements RunReader {
 
   /** Gives runs of earlier versions their parameters, at most `limit` of them. @returns how many */
   readDueParameters(limit: number, read: (configJson: string) => readonly Parameter[]): number {
+    const due = this.#sql.all("SELECT run_id, config_json FROM parameters_due JOIN runs USING (run_id) LIMIT ?", limit);
+    // A daemon starts on a full disk, too: where nothing is due, nothing is written.
+    if (due.length === 0) return 0;
     return this.#write(() => {
-      const due = this.#sql.all(
-        "SELECT run_id, config_json FROM parameters_due JOIN runs USING (run_id) LIMIT ?",
-        limit,
-      );
       for (const { run_id, config_json } of due) {
         this.#addParameters(run_id as string, read(config_json as string));
         this.#sql.run("DELETE FROM parameters_due WHERE run_id = ?", run_id as string);
@@ -524,7 +523,7 @@ export class Registry implements RunReader {
   /** Gives runs of earlier versions that Slurm places what was not entered at their submission. @returns how many */
   enterDueSlurmDefaults(entered: (configJson: string) => string): number {
     const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
-    // A daemon starts on a full disk, too: where nothing is due, nothing is written.
+    // As above.
     if (due.length === 0) return 0;
     return this.#write(() => {
       for (const { run_id, config_json } of due) {

@@ -18,10 +18,7 @@ export function query(
   sql: string,
   damaged: (message: string) => void,
 ): Record<string, string | number | null>[] {
-  const open = () => new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
-  using db = open();
-  // What the function below asks for while a statement of the other runs.
-  using aside = open();
+  using db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
   if (user_version !== SCHEMA_VERSION) {
     throw new MosaicError(
@@ -30,9 +27,10 @@ export function query(
       { hint: "Start this mosaic's daemon once: it brings the database to its version." },
     );
   }
-  const runId = aside.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?");
+  // The functions below read by the same connection, so they see what the statement sees, whatever a daemon commits meanwhile.
+  const runId = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?");
   const told = new Set<string>();
-  const blocks = new StepBlocks(aside, (runKey, first, last, why) => {
+  const blocks = new StepBlocks(db, (runKey, first, last, why) => {
     const of = `steps ${first} to ${last} (${last - first + 1}) of run ${runId.get(runKey)?.run_id}`;
     const message = `${of} are damaged and left out (${why}): run mosaic doctor`;
     // A statement may visit a block several times.

@@ -287,6 +287,8 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
   const { metadata: local, resources } = await metadata();
   assert.deepEqual([local.launcher, local.slurm, resources.cpus], [undefined, undefined, undefined]);
   assert.match(await metadata("--slurm", "python"), /--slurm.*"python" is no NAME=VALUE/s);
+  const twice = await metadata("--slurm", "extra=--nice,extra=--exclusive");
+  assert.match(twice, /--slurm.*extra is given twice \(--nice and --exclusive\): give it once/s);
 });
 
 Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {

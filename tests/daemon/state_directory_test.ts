@@ -4,7 +4,20 @@ import { takeStateDirectory } from "../../src/daemon/state_directory.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
-import { TestDaemon } from "../harness/daemon.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { Layout } from "../../src/base/layout.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+
+const AS_PROCESS_1 = ["--unshare-pid", "--as-pid-1", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc"];
+
+function hasBubblewrap(): boolean {
+  try {
+    return new Deno.Command("bwrap", { args: [...AS_PROCESS_1, "true"] }).outputSync().success;
+  } catch {
+    return false;
+  }
+}
 
 Deno.test("state directory: a daemon whose lock file was deleted keeps it all the same; one that hangs is replaced", async () => {
   await using daemon = await TestDaemon.start();
@@ -33,4 +46,38 @@ Deno.test("state directory: a daemon whose lock file was deleted is replaced; wh
   await Deno.writeTextFile(daemon.layout.daemonJson, json);
   const held = await takeStateDirectory(daemon.layout, true, 300);
   held.release();
+});
+
+Deno.test("state directory: where another daemon was faster than the one that replaces, that other is replaced", async () => {
+  await using faster = await TestDaemon.start();
+  const { lockFile } = faster.layout;
+  const signature = await Deno.readTextFile(lockFile);
+  const first = new Deno.Command("sleep", { args: ["600"] }).spawn();
+  await Deno.writeTextFile(lockFile, JSON.stringify(processRef(first.pid)));
+  const taken = takeStateDirectory(faster.layout, true, 300);
+  assert.equal((await first.status).signal, "SIGTERM");
+  await Deno.writeTextFile(lockFile, signature);
+  (await taken).release();
+});
+
+Deno.test({
+  name: "state directory: daemon.json of a daemon that is process 1 (of a container) has its pid, as any other's",
+  ignore: !hasBubblewrap(),
+  fn: async () => {
+    const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+    const options = ["--state-dir", stateDir, "--listen", "none", "--http", "127.0.0.1:0", "--gpus", "0"];
+    const container = new Deno.Command("bwrap", {
+      args: [...AS_PROCESS_1, ...PROGRAM, "daemon", ...options],
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    try {
+      const text = await until(() => readTextIfThere(new Layout(stateDir).daemonJson), { what: "daemon.json" });
+      assert.equal(JSON.parse(text).pid, 1);
+    } finally {
+      container.kill("SIGKILL");
+      await container.status;
+      await Deno.remove(stateDir, { recursive: true });
+    }
+  },
 });

@@ -9,6 +9,7 @@ import { tryLock } from "../../src/os/files.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { migrate } from "../../src/telemetry/store/tables.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { diskTest } from "../machine/small_disk.ts";
 import { newRun, runId } from "../registry/fixture.ts";
 
 /** A state directory as a daemon that was stopped in good order leaves it: one ended run. */
@@ -290,6 +291,60 @@ Deno.test("doctor: the loss of a database's first page loses no row: not of the 
       assert.equal(inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version), version);
     }
   });
+});
+
+Deno.test("doctor: the loss of a database's first page loses nothing that is in its log only", async () => {
+  await withState((layout) => {
+    const path = layout.telemetryDb;
+    inDatabase(path, (db) => db.exec("INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 1)"));
+    const db = new DatabaseSync(path);
+    db.exec("PRAGMA journal_mode = WAL; PRAGMA wal_checkpoint(TRUNCATE)");
+    db.exec("UPDATE telemetry_runs SET steps = 2");
+    // As a daemon that is killed leaves them.
+    const [bytes, log] = [Deno.readFileSync(path), Deno.readFileSync(`${path}-wal`)];
+    assert.ok(log.length > 0);
+    db.close();
+    Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
+    Deno.writeFileSync(`${path}-wal`, log);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /first page was made anew/);
+    assert.deepEqual({ ...inDatabase(path, (db) => db.prepare("SELECT steps FROM telemetry_runs").get()) }, {
+      steps: 2,
+    });
+  });
+});
+
+diskTest("doctor: a database is not replaced where the disk is too full for what can be read of it", async (stage) => {
+  const disk = stage.disk(`${stage.stateDir}/telemetry`, "8m");
+  const { layout } = stage;
+  for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  write(layout.telemetryDb, "");
+  inDatabase(layout.telemetryDb, (db) => {
+    migrate(db, layout.telemetryDb);
+    db.exec("BEGIN; INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
+    const insert = db.prepare("INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, 1, ?)");
+    for (let seq = 1; seq <= 2000; seq++) insert.run(seq, "o".repeat(500));
+    db.exec("COMMIT");
+  });
+  // Of the loss of the first page two copies are made.
+  for (const { at, frees } of [{ at: 0.5, frees: [64, 512] }, { at: 0, frees: [64, 512, 1400] }]) {
+    damage(layout.telemetryDb, at, at);
+    const before = Deno.readFileSync(layout.telemetryDb);
+    for (const free of frees) {
+      disk.fill(free << 10);
+      const { repaired } = repair(stage.stateDir);
+      assert.deepEqual(repaired.map(({ done }) => done), [false], `${free} KiB are free`);
+      assert.match(
+        repaired[0]!.outcome,
+        /nothing has changed \(.*(?:full|No space left).*\): repair again with free space of twice the \d+ bytes/,
+      );
+      assert.deepEqual(Deno.readFileSync(layout.telemetryDb), before);
+      disk.free();
+    }
+    assert.match(repair(stage.stateDir).repaired[0]!.outcome, /rows recovered: .*steps [12]\d{3}/);
+    for (const { name } of Deno.readDirSync(disk.path)) {
+      if (name.includes(".damaged-")) Deno.removeSync(`${disk.path}/${name}`);
+    }
+  }
 });
 
 Deno.test("doctor: a registry that is no database at all is put aside, and no run's files go with it", async () => {

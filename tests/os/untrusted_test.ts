@@ -4,10 +4,11 @@ import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
 import { makeDirectory, openRegular, quarantineFile, readRecord, writeRecord } from "../../src/os/untrusted.ts";
-import { openLog } from "../../src/os/packed_log.ts";
+import { openLog, packedPath } from "../../src/os/packed_log.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";
 import { askShell } from "../../src/os/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
+import { until } from "../harness/wait.ts";
 
 function withDirectory(body: (directory: string) => void): void {
   const directory = Deno.makeTempDirSync();
@@ -90,4 +91,76 @@ Deno.test("exit record: beside the control directory only where the worker file 
     Deno.writeTextFileSync(files.workerFile(1), `{"pid":17,"identity":"boot/1"}`);
     assert.deepEqual(codes(), [0, 0]);
   });
+});
+
+/** Runs a script with the modules of `src/`, in a process of its own: what waits for a FIFO never comes back. */
+async function output(script: string, ...args: string[]): Promise<string> {
+  const source = new URL("../../src/", import.meta.url).href;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--no-check", script.replaceAll("src:", source), "--", ...args],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const ended = child.output();
+  let end: Deno.CommandOutput | undefined;
+  ended.then((it) => end = it);
+  try {
+    await until(() => end !== undefined, { what: "the script to end", timeoutMs: 20_000 });
+  } finally {
+    if (end === undefined) child.kill("SIGKILL");
+    await ended;
+  }
+  assert(end!.success, new TextDecoder().decode(end!.stderr));
+  return new TextDecoder().decode(end!.stdout);
+}
+
+Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemon opens it hangs nobody", async () => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const files = new RunFiles(directory, "w");
+    for (const path of [files.stdout(1), files.journalShift(1), packedPath(files.stdout(1))]) {
+      Deno.mkdirSync(path.slice(0, path.lastIndexOf("/")), { recursive: true });
+      Deno.writeTextFileSync(path, "{}");
+      const said = await output(
+        `import { RunFiles } from "src:base/layout.ts";
+        import { openLogForWriting } from "src:os/untrusted.ts";
+        import { JournalFile } from "src:proxy/journal_file.ts";
+        import { packedPath } from "src:os/packed_log.ts";
+        const [directory, path] = Deno.args;
+        const files = new RunFiles(directory, "w");
+        const { lstatSync } = Deno;
+        let looked = 0;
+        Deno.lstatSync = (at) => {
+          const found = lstatSync(at);
+          if (at === path && looked++ === 0) {
+            Deno.removeSync(path);
+            new Deno.Command("mkfifo", { args: [path] }).outputSync();
+          }
+          return found;
+        };
+        const sizes = [];
+        if (path === packedPath(files.stdout(1))) {
+          try {
+            openLogForWriting(path);
+          } catch (error) {
+            sizes.push(error.code);
+          }
+        } else {
+          const journal = JournalFile.left(files, 1);
+          sizes.push(journal.size());
+        }
+        console.log(...sizes, looked > 0);`,
+        directory,
+        path,
+      );
+      const expected = path === files.stdout(1) ? "0" : path === files.journalShift(1) ? "2" : "permission_denied";
+      assert.equal(said, `${expected} true\n`, path);
+      assert(!Deno.lstatSync(path).isFile);
+      Deno.removeSync(path);
+      if (path === files.stdout(1)) Deno.writeTextFileSync(path, "{}");
+    }
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
 });

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
 import { buildBatch, sealedMessage } from "../../src/proxy/batches.ts";
-import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
+import { checked, seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
+import { create } from "@bufbuild/protobuf";
+import { SealedStepsSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { sealedOf } from "../../src/rpc/ingest_service.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
 import type { Event, Result } from "../../src/proxy/events.ts";
@@ -77,12 +80,16 @@ Deno.test("batch: steps are a block where there are enough and the daemon takes 
   assert.equal(block.sealedSteps?.n, 300);
   assert.equal(block.stepsJson?.length, 0);
   const several = lines(300, (i) => `agent_${i % 2}`);
+  const large = (mib: number) => Lines.of(`{"type":"step","observation":"${"x".repeat(mib << 20)}"}`);
+  assert.ok(checked(sealedOf(create(SealedStepsSchema, built(large(7), SEALED_FORM).sealedSteps!))));
   for (
     const message of [
       built(lines(300), ""),
       built(lines(300), "2"),
       built(lines(20), SEALED_FORM),
       built(several, SEALED_FORM),
+      // The daemon would refuse it, and take no block from this proxy any more.
+      built(large(9), SEALED_FORM),
     ]
   ) {
     assert.equal(message.sealedSteps, undefined);

@@ -115,6 +115,11 @@ Deno.test("schema: runs from before version 7 that Slurm places get the daemon's
       metadata: { launcher: "slurm", slurm: { partition: "gpu", time: 5 } },
     });
     assert.equal(again.require("LOCAL").configJson, configs.LOCAL);
+    // Nothing is due: nothing is written, so that it does not matter who else writes, or whether the disk is full.
+    const other = new DatabaseSync(path);
+    other.exec("BEGIN IMMEDIATE");
+    assert.deepEqual([again.enterDueSlurmDefaults(() => "{}"), again.readDueParameters(10, () => [])], [0, 0]);
+    other.close();
     again.close();
   });
 });

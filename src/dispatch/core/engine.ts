@@ -244,10 +244,15 @@ export class Engine implements Core {
 
   /** Recovers what an earlier daemon has left. To be called before proxies can connect. */
   recover(): void {
-    const { registry, slurm = {} } = this.#options;
-    registry.enterDueSlurmDefaults((config) => withSlurmDefaults(config, slurm));
+    this.#enterDueSlurmDefaults();
     this.#placer.recover();
     this.#boot.recover();
+  }
+
+  /** Of runs that an earlier version has taken. */
+  #enterDueSlurmDefaults(): void {
+    const { registry, slurm = {} } = this.#options;
+    registry.enterDueSlurmDefaults((config) => withSlurmDefaults(config, slurm));
   }
 
   /** A run is being started, or output of one waits to be stored. */
@@ -365,7 +370,9 @@ export class Engine implements Core {
   // ------------------------------------------------------------------------------------------------------ deleting
 
   async importRun(name: string): Promise<RunRow> {
-    return await importRun(this.#imports, name);
+    const { runId } = await importRun(this.#imports, name);
+    this.#enterDueSlurmDefaults();
+    return this.#options.registry.require(runId);
   }
   delete(runId: string): Promise<{ freedBytes: number }> {
     return this.#cleanup.delete(runId);

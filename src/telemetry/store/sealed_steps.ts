@@ -67,7 +67,10 @@ const [TS, FLAGS] = ["ts", "flags"].map((name) => CELL_COLUMNS.indexOf(name)) as
 const MOST_DIGITS = 26;
 const UNITS = [1, 1e3, 1e6, 1e9];
 
-/** @returns undefined for steps that the daemon makes blocks of: few, of several sources, or only some with a time */
+/**
+ * @returns undefined for steps that the daemon makes blocks of: few, of several sources, only some with a time, or one that
+ * is larger than the daemon takes in a block
+ */
 export function seal(columns: StepColumns<Texts>): Sealed | undefined {
   if (Object.values(labelsOf(columns)).some(Array.isArray)) return undefined;
   if (columns.n < LEAST_ROWS && lengthOfTexts(columns) < LONG_TEXT) return undefined;
@@ -76,6 +79,7 @@ export function seal(columns: StepColumns<Texts>): Sealed | undefined {
   if (tsNs.includes(NO_TIME) && tsNs.some((time) => time !== NO_TIME)) return undefined;
   if (n === 0 || !isOneBlock(n, steps.textLength)) return undefined;
   const block = encodeBlock(0, { ...steps, attempt: 0, source: 0 });
+  if (block.raw > MOST_RAW) return undefined;
   return { n, labels: labelsOf(steps), block, info: infoJson !== undefined, clamped };
 }
 

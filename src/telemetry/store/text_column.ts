@@ -37,7 +37,8 @@ export class TextColumn {
   #used = 0;
   #n = 0;
   #length = 0;
-  #clamped = 0;
+  /** Texts that had to be changed to be stored, as they were, by their rows. */
+  readonly #changed = new Map<number, string>();
 
   static of(texts: readonly string[]): TextColumn {
     const column = new TextColumn();
@@ -54,7 +55,7 @@ export class TextColumn {
   }
   /** Texts that had to be changed to be stored. */
   get clamped(): number {
-    return this.#clamped;
+    return this.#changed.size;
   }
 
   /** @param text one that lies among bytes has no NUL, as no JSON has */
@@ -80,7 +81,7 @@ export class TextColumn {
 
   #add(text: string): void {
     const clean = storableText(text);
-    if (clean !== text) this.#clamped++;
+    if (clean !== text) this.#changed.set(this.#n, text);
     const room = this.#roomFor(clean.length * 3);
     const at = this.#used + 1;
     this.#added(at + encoder.encodeInto(clean, room.subarray(at)).written, clean.length);
@@ -119,9 +120,11 @@ export class TextColumn {
     return this.#bytes.subarray(0, this.#used);
   }
 
-  /** As JSON it is what it holds. */
+  /** The texts as they were added: the daemon makes them storable, and counts those that it had to change. */
   toJSON(): string[] {
-    return this.strings();
+    const texts = this.strings();
+    for (const [row, text] of this.#changed) texts[row] = text;
+    return texts;
   }
 }
 

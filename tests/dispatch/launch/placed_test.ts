@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../../src/base/errors.ts";
 import type { Order } from "../../../src/dispatch/launch/launcher.ts";
+import { migrate, MIGRATIONS } from "../../../src/registry/migrations.ts";
 import { configOf } from "../../harness/configs.ts";
 import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";
 import { type ScriptedJob, ScriptedLauncher } from "../../harness/scripted_launcher.ts";
@@ -113,6 +114,25 @@ Deno.test("a run that an earlier version has taken without defaults gets those o
   engine.silent = undefined;
   await using _next = f.successor(0, { ...options(engine), slurm: { partition: "gpu", account: "other" } });
   assert.deepEqual((await jobOf(engine, runId)).order.plan.slurm.fields, { account: "lab", partition: "gpu" });
+});
+
+Deno.test("a run of an earlier version that is imported gets the defaults of the daemon that may place it again", async () => {
+  await using f = EngineFixture.start({
+    ...options(new ScriptedLauncher()),
+    slurm: { partition: "gpu", account: "other" },
+  });
+  const path = `${f.layout.imports}/moved/registry.db`;
+  Deno.mkdirSync(`${f.layout.imports}/moved`, { recursive: true });
+  const old = new DatabaseSync(path);
+  migrate(old, path, MIGRATIONS.slice(0, 6));
+  const runId = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
+  old.prepare(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+    gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
+    VALUES (?, 'old', 'd', 'FAULTED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', ?)`)
+    .run(runId, '{"metadata":{"launcher":"slurm","slurm":{"account":"lab"}}}');
+  old.close();
+  const { configJson } = await f.engine.importRun("moved");
+  assert.deepEqual(JSON.parse(configJson).metadata.slurm, { account: "lab", partition: "gpu" });
 });
 
 Deno.test("two jobs of one name: the placement's own is admitted, the other refused and ended", async () => {

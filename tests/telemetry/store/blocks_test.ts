@@ -6,7 +6,7 @@ import { sealedMessage } from "../../../src/proxy/batches.ts";
 import { sealedOf } from "../../../src/rpc/ingest_service.ts";
 import type { IngestBatch, StepColumns } from "../../../src/telemetry/batch.ts";
 import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
-import { damagedSteps } from "../../../src/telemetry/store/step_blocks.ts";
+import { damagedSteps, StepBlocks } from "../../../src/telemetry/store/step_blocks.ts";
 import { query } from "../../../src/telemetry/sql.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
@@ -411,4 +411,20 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
     db.close();
     await bench.reopen().delete("R");
     assert.equal(bench.store.head("R", "steps"), 0);
+  }));
+
+Deno.test("blocks: a query of SQL has all steps that were there at its beginning, though a daemon makes one of their blocks meanwhile", () =>
+  withStore((bench) => {
+    for (let b = 0; b < 4; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    bench.store.close();
+    const daemon = new DatabaseSync(bench.path);
+    daemon.exec("UPDATE step_blocks SET unit_ns = 2 WHERE first_seq = 1");
+    const told: string[] = [];
+    const [found] = query(bench.path, "SELECT count(*) AS n, count(action) AS texts FROM run_steps", (message) => {
+      told.push(message);
+      assert.ok(new StepBlocks(daemon, () => {}).merge(1, [301, 601, 901]));
+    });
+    daemon.close();
+    assert.deepEqual([found, told.length], [{ n: 900, texts: 900 }, 1], told.join());
+    bench.reopen();
   }));

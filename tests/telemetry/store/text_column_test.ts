@@ -65,6 +65,7 @@ Deno.test("text column: texts that lie among bytes are the same column as these 
   }
   const clean = TextColumn.of(["a\0b", "\ud800", "c"]);
   assert.deepEqual([clean.strings(), clean.clamped], [["a\ufffdb", "\ufffd", "c"], 2]);
+  assert.deepEqual(JSON.parse(JSON.stringify(clean)), ["a\0b", "\ud800", "c"], "whoever stores them counts them");
   assert.deepEqual(new TextColumn().strings(), []);
 });
 
