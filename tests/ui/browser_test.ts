@@ -448,7 +448,10 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
   await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
   await page.goto(base);
-  await page.getByText("450, 100 overwritten").waitFor();
+  const steps = page.getByText("450, 100 overwritten");
+  await steps.waitFor();
+  // It is cut where the column is too narrow.
+  assert.equal(await steps.getAttribute("title"), "450, 100 overwritten");
 });
 
 inBrowser(
@@ -503,12 +506,29 @@ inBrowser("the x axis is any metric: of runs, of groups, and by its address", as
 });
 
 inBrowser("the table has groups that fold; parameters are drawn against results", async ({ core, page, base }) => {
+  core.addExecuting(`${"long-".repeat(20)}end-seed1`);
   const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
   for (const [i, { runId }] of runs.entries()) core.addEpisode(runId, 10 * (i + 1));
   await page.goto(`${base}/?group=name`);
   const group = page.getByRole("button", { name: "a", exact: true });
   await group.waitFor();
   assert.equal(await page.locator("td.name a:visible").count(), 0);
+  // A name that is too long gives way to the number of its runs, and is cut at its beginning.
+  const long = page.locator("tr.group", { hasText: "long-long" });
+  const sight = await long.evaluate((row) => {
+    const [button, tags] = ["button", ".tags"].map((of) => row.querySelector<HTMLElement>(of)!);
+    const text = document.createTreeWalker(button!, NodeFilter.SHOW_TEXT).nextNode() as Text;
+    const end = document.createRange();
+    end.setStart(text, text.length - 1);
+    end.setEnd(text, text.length);
+    const rightOf = (one: Element | Range) => Math.floor(one.getBoundingClientRect().right);
+    return {
+      end: rightOf(end) <= rightOf(button!),
+      number: tags!.clientWidth > 0 && tags!.scrollWidth <= tags!.clientWidth &&
+        rightOf(tags!) <= rightOf(row.querySelector("td.name")!),
+    };
+  });
+  assert.deepEqual(sight, { end: true, number: true });
   const cells = page.locator("tr.group", { hasText: "2 runs" });
   await cells.locator(".chip[data-state=EXECUTING]:visible", { hasText: "EXECUTING" }).waitFor();
   core.registry.apply(runs[0]!.runId, { type: "exited_ok" });
