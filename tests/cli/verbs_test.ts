@@ -287,6 +287,11 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
   const { metadata: local, resources } = await metadata();
   assert.deepEqual([local.launcher, local.slurm, resources.cpus], [undefined, undefined, undefined]);
   assert.match(await metadata("--slurm", "python"), /--slurm.*"python" is no NAME=VALUE/s);
+  // The option is named, not the config's field that nobody has written.
+  assert.match(
+    await metadata("--memory", "100M"),
+    /--memory <size>' argument '100M' is invalid\. It must be at least 256M/,
+  );
 });
 
 Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
