@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, ResetRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { envelope } from "../../src/wire/connect.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -181,7 +182,7 @@ Deno.test("errors: every code of MosaicError crosses the wire unchanged", async 
   }
 });
 
-Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is answered with deadline_exceeded", async () => {
+Deno.test("deadlines: a call that takes longer than its connect-timeout-ms or grpc-timeout is answered with deadline_exceeded", async () => {
   await withApi("Connect, TCP", async ({ core, url }) => {
     const run = executing(core);
     let resetting = 0;
@@ -207,6 +208,14 @@ Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is an
     assert.deepEqual([status, code], [400, "invalid_argument"]);
     assert.match(message, /connect-timeout-ms is "soon"/);
     assert.equal(resetting, 1);
+    const web = await fetch(url + methodPath(method.resetRun), {
+      method: "POST",
+      signal: AbortSignal.timeout(20_000),
+      headers: { "content-type": "application/grpc-web+proto", "grpc-timeout": "300m" },
+      body: envelope(toBinary(ResetRequestSchema, create(ResetRequestSchema, { run }))),
+    });
+    assert.match(await web.text(), /grpc-status: 4\r\ngrpc-message: the%20call%20took%20longer/);
+    assert.equal(resetting, 2);
   });
 });
 
