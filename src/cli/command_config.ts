@@ -61,7 +61,7 @@ export function commandConfig(
     environment: { ...options.inherited, ...environmentOf(variables, options.env) },
     resources: {
       ...(options.cpus === undefined ? {} : { cpus: options.cpus }),
-      ...(options.memory === undefined ? {} : { memory_mb: Math.max(1, Math.ceil(Number(options.memory) / 2 ** 20)) }),
+      ...(options.memory === undefined ? {} : { memory_mb: Math.ceil(Number(options.memory) / 2 ** 20) }),
       gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 },
     },
     artifacts: {},

@@ -24,6 +24,7 @@ import {
   WAITING,
   type Waiting,
 } from "../wire/http_listener.ts";
+import type { TlsBounds } from "../wire/tls_upgrade.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front, type FrontOptions, GROUP_PEER } from "./front.ts";
 import { groupOfSocket, type GroupSocket } from "./group_socket.ts";
@@ -146,15 +147,11 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     waiting,
   });
   stops.push(() => group?.stop());
-  // A connection with TLS takes three descriptors.
-  const waitingByTls = waitingWithin(descriptorsThere && descriptorsThere / 3);
+  const byTls = tlsBounds(bounds.maxConnections, descriptorsThere);
   const secure = bound && tls &&
-    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), {
-      ...waitingByTls,
-      open: connectionsWithin(bounds.maxConnections, descriptorsThere && descriptorsThere / 3),
-    });
+    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls);
   const http = bound &&
-    listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? waitingByTls : waiting, tls: secure });
+    listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? byTls : waiting, tls: secure });
   for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);
   const httpPort = http === undefined ? 0 : hostAndPort(http.address).port;
   return {
@@ -178,6 +175,13 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
 
 function waitingWithin(descriptors: number | undefined): Waiting {
   return { ...WAITING, most: connectionsWithin(WAITING.most, descriptors) };
+}
+
+/** Of connections with TLS, which take three descriptors each. */
+export function tlsBounds(maxConnections: number, descriptors: number | undefined): Waiting & TlsBounds {
+  const open = connectionsWithin(maxConnections, descriptors && descriptors / 3);
+  // They wait for a handshake, for a first request or for another: strangers who only wait leave a quarter to the others.
+  return { ...WAITING, open, most: Math.min(WAITING.most, Math.max(1, Math.floor(open / 4))) };
 }
 
 /** @throws StartFailure (usage), MosaicError `unavailable` when another process listens there */

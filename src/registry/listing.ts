@@ -49,7 +49,10 @@ export function eventConditions({ runId, kinds }: EventFilter): { conditions: st
     conditions.push("run_id = ?");
     values.push(runId);
   }
-  if (kinds !== undefined && kinds.length > 0) {
+  if (kinds?.length === 1 && kinds[0] === "alert") {
+    // Not as a value: then SQLite would not see that their index suffices.
+    conditions.push("kind = 'alert'");
+  } else if (kinds !== undefined && kinds.length > 0) {
     conditions.push("kind IN (SELECT value FROM json_each(?))");
     values.push(JSON.stringify(kinds));
   }

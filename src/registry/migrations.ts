@@ -184,6 +184,13 @@ INSERT INTO slurm_defaults_due SELECT run_id FROM runs
   WHERE CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.launcher') = 'slurm' END;
 `,
   },
+  {
+    version: 8,
+    sql: `
+-- The page reads all alerts whenever the list of runs is opened: they are few among many events.
+CREATE INDEX events_alerts ON events (seq) WHERE kind = 'alert';
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -81,7 +81,12 @@ export class TlsUpgrade implements TlsEnd {
 
   #handshake(secure: TLSSocket, raw: Duplex): Promise<boolean> {
     this.#handshakes.add(raw);
-    if (this.#handshakes.size > this.#bounds.most) this.#handshakes.values().next().value!.destroy();
+    if (this.#handshakes.size > this.#bounds.most) {
+      const [oldest] = this.#handshakes;
+      // At once: several may be accepted before any of them is told that it is closed.
+      this.#handshakes.delete(oldest!);
+      oldest!.destroy();
+    }
     return new Promise((resolve) => {
       const over = (done: boolean) => {
         clearTimeout(timer);

@@ -289,6 +289,11 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
   assert.match(await metadata("--slurm", "python"), /--slurm.*"python" is no NAME=VALUE/s);
   const twice = await metadata("--slurm", "extra=--nice,extra=--exclusive");
   assert.match(twice, /--slurm.*extra is given twice \(--nice and --exclusive\): give it once/s);
+  // The option is named, not the config's field that nobody has written.
+  assert.match(
+    await metadata("--memory", "100M"),
+    /--memory <size>' argument '100M' is invalid\. It must be at least 256M/,
+  );
 });
 
 Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { eventConditions } from "../../src/registry/listing.ts";
 import { migrate, MIGRATIONS, NewerSchemaError } from "../../src/registry/migrations.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { withSlurmDefaults } from "../../src/config/prepare.ts";
@@ -48,6 +49,17 @@ Deno.test("schema: a migration that fails leaves the database at the version bef
   assert.equal(db.prepare("PRAGMA user_version").get()!.user_version, 1);
   assert.equal(db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'half'").get()!.n, 0);
   db.close();
+});
+
+Deno.test("schema: alerts are found without reading the other events", () => {
+  const db = new DatabaseSync(":memory:");
+  migrate(db, "registry.db");
+  const { conditions, values } = eventConditions({ kinds: ["alert"] });
+  const plan = db.prepare(
+    `EXPLAIN QUERY PLAN SELECT * FROM events WHERE ${[...conditions, "seq > ?"].join(" AND ")} ORDER BY seq LIMIT ?`,
+  ).all(...values, 0, 1000);
+  db.close();
+  assert.deepEqual(plan.map(({ detail }) => detail), ["SEARCH events USING INDEX events_alerts (seq>?)"]);
 });
 
 Deno.test("schema: the database is its owner's alone", async () => {

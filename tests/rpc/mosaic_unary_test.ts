@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { create, toBinary } from "@bufbuild/protobuf";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, ResetRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { envelope } from "../../src/wire/connect.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -180,7 +182,7 @@ Deno.test("errors: every code of MosaicError crosses the wire unchanged", async 
   }
 });
 
-Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is answered with deadline_exceeded", async () => {
+Deno.test("deadlines: a call that takes longer than its connect-timeout-ms or grpc-timeout is answered with deadline_exceeded", async () => {
   await withApi("Connect, TCP", async ({ core, url }) => {
     const run = executing(core);
     let resetting = 0;
@@ -206,6 +208,14 @@ Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is an
     assert.deepEqual([status, code], [400, "invalid_argument"]);
     assert.match(message, /connect-timeout-ms is "soon"/);
     assert.equal(resetting, 1);
+    const web = await fetch(url + methodPath(method.resetRun), {
+      method: "POST",
+      signal: AbortSignal.timeout(20_000),
+      headers: { "content-type": "application/grpc-web+proto", "grpc-timeout": "300m" },
+      body: envelope(toBinary(ResetRequestSchema, create(ResetRequestSchema, { run }))),
+    });
+    assert.match(await web.text(), /grpc-status: 4\r\ngrpc-message: the%20call%20took%20longer/);
+    assert.equal(resetting, 2);
   });
 });
 
@@ -223,12 +233,29 @@ Deno.test("a call in a form that is not spoken, or of a method that is not there
       await said(getHost, "text/plain"),
       `415 invalid_argument content-type is "text/plain": ${unary}`,
     );
-    assert.match(await said(getHost, "application/grpc+proto"), /^415 .*\ngRPC itself is served at .* --listen\.$/);
+    assert.match(
+      await said(methodPath(TrainerService.method.getHealth), "application/grpc+proto"),
+      /^415 .*\ngRPC itself is served at .* --listen\.$/,
+    );
+    // At that address it would find nothing.
+    assert.match(
+      await said(getHost, "application/grpc+proto"),
+      /^415 .*\nmosaic\.v1\.Mosaic is not served over gRPC itself: let the client use Connect or gRPC-Web\.$/,
+    );
+    const compressed = { method: "POST", headers: { "content-type": "application/json", "content-encoding": "gzip" } };
+    const refused = await fetch(`${url}${getHost}`, { ...compressed, body: "{}" });
+    assert.deepEqual([refused.status, (await refused.json()).message], [
+      501,
+      'content-encoding is "gzip"; the daemon takes none\nSend the request uncompressed.',
+    ]);
     assert.match(await said(streamEvents, "application/json"), /^415 .*takes application\/connect\+json and/);
     assert.equal(
       await said(getHost, "application/json", "GET"),
       "405 invalid_argument the HTTP method is GET: GetHost is called by POST",
     );
+    const got = await fetch(`${url}${getHost}`);
+    await got.body!.cancel();
+    assert.equal(got.headers.get("allow"), "POST");
     assert.match(
       await said("/mosaic.v1.Mosaic/Nope", "application/json"),
       /^501 unimplemented this daemon has no method mosaic\.v1\.Mosaic\/Nope\nIs the client of a later version\?/,

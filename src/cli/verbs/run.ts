@@ -35,7 +35,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <name>", "name of the run (default: from the command)")
     .option("--gpus <n>", "number of GPU slots required", wholeNumber())
     .option("--cpus <n>", "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm", wholeNumber(1))
-    .option("--memory <size>", "memory, such as 16G; enforced as --cpus is", bytesValue)
+    .option("--memory <size>", "memory, such as 16G, at least 256M; enforced as --cpus is", memoryValue)
     .option(
       "--slurm [fields]",
       "Slurm places the run; fields are those of metadata.slurm, such as partition=gpu,time=720 (default: the daemon's --slurm)",
@@ -104,6 +104,15 @@ export function define(command: Command, context: Context, result: { code: numbe
         if (missing.length > 0 && !await wasTold(missing, link)) tellLeftOut(missing, context);
       });
     });
+}
+
+/** That of `resources.memory_mb`. */
+const LEAST_MEMORY_BYTES = 256 << 20;
+
+function memoryValue(text: string): number {
+  const bytes = bytesValue(text);
+  if (bytes >= LEAST_MEMORY_BYTES) return bytes;
+  throw new InvalidArgumentError("It must be at least 256M.");
 }
 
 function slurmValue(text: string): Record<string, string | number> {

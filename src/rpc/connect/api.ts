@@ -1,6 +1,7 @@
 /** The API on the page's server: Connect's protocol, and gRPC-Web, which need no trailers of HTTP. */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
+import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
@@ -45,7 +46,7 @@ export class Api {
     const route = this.#routes.get(path);
     if (route === undefined) return refusal(noMethod(path));
     const { method, handler } = route;
-    if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405);
+    if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405, { allow: "POST" });
     const type = request.headers.get("content-type") ?? "";
     const enveloped = (method.methodKind === "unary" ? undefined : streamForm(type)) ?? webForm(type);
     if (enveloped !== undefined) {
@@ -68,11 +69,12 @@ function wrongVerb({ name }: DescMethod, verb: string): MosaicError {
   return new MosaicError("invalid_argument", `the HTTP method is ${verb}: ${name} is called by POST`);
 }
 
-function wrongType({ name, methodKind }: DescMethod, type: string): MosaicError {
+function wrongType({ name, methodKind, parent }: DescMethod, type: string): MosaicError {
   const form = methodKind === "unary" ? "application/" : "application/connect+";
-  return new MosaicError(
-    "invalid_argument",
-    `content-type is "${type}": ${name} takes ${form}json and ${form}proto, and application/grpc-web+proto`,
-    /^application\/grpc(\+|;|$)/.test(type) ? { hint: "gRPC itself is served at the address of --listen." } : {},
-  );
+  const what = `content-type is "${type}": ${name} takes ${form}json and ${form}proto, and application/grpc-web+proto`;
+  if (!/^application\/grpc(\+|;|$)/.test(type)) return new MosaicError("invalid_argument", what);
+  const hint = parent === TrainerService
+    ? "gRPC itself is served at the address of --listen."
+    : `${parent.typeName} is not served over gRPC itself: let the client use Connect or gRPC-Web.`;
+  return new MosaicError("invalid_argument", what, { hint });
 }

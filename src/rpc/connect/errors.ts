@@ -42,9 +42,12 @@ function told(error: unknown): Told {
 }
 
 /** The answer to one of Connect's unary calls that failed. @param status where it is not the code's own */
-export function refusal(error: unknown, status?: number): Response {
+export function refusal(error: unknown, status?: number, headers: Record<string, string> = {}): Response {
   const { code, message, metadata } = told(error);
-  return Response.json({ code, message }, { status: status ?? HTTP_STATUS[code], headers: metadata });
+  return Response.json({ code, message }, {
+    status: status ?? HTTP_STATUS[code],
+    headers: { ...metadata, ...headers },
+  });
 }
 
 /** The envelope that ends one of Connect's streams, with its error where it failed. */

@@ -8,6 +8,7 @@ import { envelope } from "../../wire/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
 import { arrivalOf, type CallContext, count, isProxys, MAX_MESSAGE_BYTES, type Peer, report } from "../calls.ts";
 import { requestOf, stopped } from "../calls.ts";
+import { Interruption } from "../interruption.ts";
 import { type AnyHandler, type Outgoing, StalledError } from "../handlers.ts";
 import { AnswerBody } from "./body.ts";
 import { startDeadline } from "./deadline.ts";
@@ -52,6 +53,8 @@ async function run(
   gone: AbortController,
 ): Promise<void> {
   const { signal } = gone;
+  const interruption = new Interruption();
+  signal.addEventListener("abort", () => interruption.interrupt(new MosaicError("aborted", "the client has gone")));
   const abort = () => gone.abort();
   context.stopping.addEventListener("abort", abort, { once: true });
   if (context.stopping.aborted) abort();
@@ -89,7 +92,10 @@ async function run(
     const clientStreams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
     const input = clientStreams ? incoming : await only(method, incoming);
     if (method.methodKind === "client_streaming" || method.methodKind === "unary") {
-      const bytes = coding.encode(method.output, await handler(input, caller) as MessageInitShape<DescMessage>);
+      const answering = Promise.resolve(handler(input, caller));
+      // The handler of a stream hears that it is over, and has views of its messages until then; one of a single message may not.
+      const answer = await (clientStreams ? answering : interruption.wait(answering));
+      const bytes = coding.encode(method.output, answer as MessageInitShape<DescMessage>);
       held = context.streams.holdAnswer(peer.name, bytes.length);
       body.write(envelope(bytes))?.catch(() => {});
     } else await handler(input, out, caller);

@@ -38,7 +38,9 @@ export async function answerUnary(
     enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
-      throw new MosaicError("unimplemented", `content-encoding is "${encoding}": requests are not compressed`);
+      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon takes none`, {
+        hint: "Send the request uncompressed.",
+      });
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
     const answer = handler(requestOf(context, method, body, caller, coding.decode), caller);

@@ -215,7 +215,7 @@ export class Chart {
   large = false;
   #pin: HTMLButtonElement | undefined;
   #pinned = false;
-  #resize: ResizeObserver | undefined;
+  readonly #resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
   #crowd: Crowd | undefined;
   /** What is below it while no line is pointed at. */
   #crowdTold = "";
@@ -243,29 +243,44 @@ export class Chart {
       "section",
       { class: "chart", "aria-label": title },
       // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
-      h("header", {}, h("h2", { title }, h("bdi", {}, title)), this.#readout),
+      h("header", {}, h("h2", { title }, h("bdi", {}, title)), this.#readout, this.#buttons()),
       this.#holder,
       this.#nonFinite,
       this.#legend,
       this.#figures,
     );
-  }
-
-  /** Makes the rest, once it comes into sight: there may be thousands of charts. */
-  fill(): void {
-    if (this.#resize !== undefined) return;
-    const { title } = this;
     let pressedAt = 0;
     this.#holder.addEventListener("mousedown", (event) => pressedAt = event.clientX);
     this.#holder.addEventListener("click", (event) => {
       if (Math.abs(event.clientX - pressedAt) < 4) this.#pick();
     });
+    this.#resize.observe(this.#holder);
+  }
+
+  /** All are there from the beginning: a person who goes on by Tab would pass by those that come before what has the focus. */
+  #buttons(): HTMLElement {
+    const { title } = this;
     const larger = iconButton("larger", `Larger chart of ${title}`, () => {
       this.large = !this.large;
       larger.setAttribute("aria-pressed", String(this.large));
       this.element.toggleAttribute("data-large", this.large);
       this.onzoom();
     });
+    const more = iconButton("more", `More of ${title}`, () => {});
+    // There may be thousands of charts, and few of their menus are ever opened.
+    const addMenu = () => {
+      if (more.popoverTargetElement !== null) return;
+      const menu = this.#menu(more);
+      more.after(menu);
+      more.popoverTargetElement = menu;
+    };
+    for (const event of ["focus", "click"]) more.addEventListener(event, addMenu);
+    const reset = iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined));
+    return h("span", { class: "chart-buttons" }, reset, larger, more);
+  }
+
+  #menu(more: HTMLButtonElement): HTMLElement {
+    const { title } = this;
     const item = (text: string, label: string, does: () => void) =>
       h("button", {
         type: "button",
@@ -276,6 +291,7 @@ export class Chart {
         },
       }, text);
     this.#asTable = item("Table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
+    this.#asTable.setAttribute("aria-pressed", String(!this.#figures.hidden));
     this.#pin = item("Keep on top", `Keep ${title} on top`, this.onpin);
     this.pinned(this.#pinned);
     const menu = h(
@@ -287,24 +303,13 @@ export class Chart {
       item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
       item("Download as PNG", `Download ${title} as PNG`, () => this.#savePng()),
     );
-    const more = iconButton("more", `More of ${title}`, () => {});
     menu.addEventListener("toggle", () => {
       const { right, bottom } = more.getBoundingClientRect();
       menu.style.inset = `${Math.min(bottom, innerHeight - menu.offsetHeight)}px auto auto ${
         Math.max(0, right - menu.offsetWidth)
       }px`;
     });
-    more.popoverTargetElement = menu;
-    this.element.querySelector("header")!.append(h(
-      "span",
-      { class: "chart-buttons" },
-      iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
-      larger,
-      more,
-      menu,
-    ));
-    this.#resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
-    this.#resize.observe(this.#holder);
+    return menu;
   }
 
   /** The style sheet says how high charts are. */
@@ -812,7 +817,7 @@ export class Chart {
 
   destroy() {
     crowds.delete(this);
-    this.#resize?.disconnect();
+    this.#resize.disconnect();
     this.#plot?.destroy();
   }
 

@@ -119,7 +119,6 @@ class ChartReader {
     for (const { target, isIntersecting } of entries) {
       const name = (target as HTMLElement).dataset.series ?? "";
       isIntersecting ? this.#inSight.add(name) : this.#inSight.delete(name);
-      if (isIntersecting) this.charts.get(name)?.fill();
     }
     for (const [request, names] of this.#reading) if (!names.some((n) => this.#inSight.has(n))) request.abort();
     this.#read();

@@ -215,7 +215,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
           >
             {group}
           </button>{" "}
-          <span class="sub">{`${plural(members.length, "run")}, mean ± sd`}</span>
+          <span class="sub">{plural(members.length, "run") + (members.length > 1 ? ", mean ± sd" : "")}</span>
         </th>
         <td>
           <Chips of={members} />

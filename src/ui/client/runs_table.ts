@@ -28,6 +28,7 @@ interface RowParts {
   link: HTMLAnchorElement;
   name: HTMLElement;
   fold: HTMLButtonElement;
+  label: HTMLElement;
   tags: HTMLElement;
   cells: HTMLElement[];
 }
@@ -45,6 +46,8 @@ export interface Column {
   label: string;
   title?: string;
   class: string;
+  /** Its text may be too long for it, and is told as a whole where one points at it. */
+  cut?: true;
   text(r: RunLine, now: number): string;
   /** What a group has the mean and the standard deviation of, and how it is written. */
   number?(r: RunLine, now: number): number | null | undefined;
@@ -98,6 +101,7 @@ const COLUMNS: Column[] = [
     id: "steps",
     label: "Steps",
     class: "num c1",
+    cut: true,
     text: (r) =>
       whole(r.steps) + (r.overwritten.steps > 0 ? `, ${whole(r.overwritten.steps)} overwritten` : "") +
       (r.max_steps > 0 && !isEnded(r)
@@ -129,7 +133,7 @@ const COLUMNS: Column[] = [
     class: "num c4",
     text: (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "",
   },
-  { id: "outcome", label: "Outcome", class: "wide c2", text: explanation },
+  { id: "outcome", label: "Outcome", class: "wide c2", cut: true, text: explanation },
 ];
 
 export class RunsTable {
@@ -280,12 +284,13 @@ export class RunsTable {
     // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
     const name = h("bdi");
     const link = h("a", {}, name);
+    const label = h("bdi");
     const fold = h("button", {
       type: "button",
       class: "link",
       hidden: true,
       onclick: () => this.options.onfold(parts.id.slice(GROUP.length)),
-    });
+    }, h("span", {}, label));
     const tags = h("span", { class: "tags" });
     const cells = this.#columns.map((c) => h("td", { class: c.class }));
     const row = h(
@@ -296,7 +301,7 @@ export class RunsTable {
       h("td", { class: "wide name" }, h("div", {}, link, fold, tags)),
       cells,
     );
-    const parts: RowParts = { id: "", row, check, chip: state, states, link, name, fold, tags, cells };
+    const parts: RowParts = { id: "", row, check, chip: state, states, link, name, fold, label, tags, cells };
     return parts;
   }
 
@@ -305,7 +310,7 @@ export class RunsTable {
     parts.check.checked = all;
     parts.check.indeterminate = some && !all;
     parts.check.setAttribute("aria-label", `Select the runs of ${label}`);
-    setText(parts.fold, label);
+    setText(parts.label, label);
     parts.fold.title = label;
     parts.fold.setAttribute("aria-expanded", String(open));
     delete parts.tags.dataset.tags;
@@ -329,7 +334,7 @@ export class RunsTable {
         ),
       );
     }
-    this.#columns.forEach((column, i) => setText(parts.cells[i]!, groupText(column, { label, members, open }, now)));
+    this.#drawCells(parts, (column) => groupText(column, { label, members, open }, now));
   }
 
   #drawRow(parts: RowParts, run: ShownRow, index: number, now: number): void {
@@ -367,12 +372,18 @@ export class RunsTable {
         more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
       );
     }
+    this.#drawCells(parts, (column) => column.text(run, now));
+    this.#columns.forEach(({ id }, i) => {
+      if (id === "record") parts.cells[i]!.classList.toggle("stale", isStale(run, now));
+    });
+  }
+
+  #drawCells({ cells }: RowParts, textOf: (column: Column) => string): void {
     this.#columns.forEach((column, i) => {
-      const cell = parts.cells[i]!;
-      const text = column.text(run, now);
+      const cell = cells[i]!;
+      const text = textOf(column);
       setText(cell, text);
-      if (column.id === "outcome" && cell.title !== text) cell.title = text;
-      if (column.id === "record") cell.classList.toggle("stale", isStale(run, now));
+      if (column.cut && cell.title !== text) cell.title = text;
     });
   }
 

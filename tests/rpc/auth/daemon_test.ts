@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { tlsBounds } from "../../../src/daemon/servers.ts";
 import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
@@ -152,5 +153,37 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
     }
   } finally {
     Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("TLS: peers that only connect keep nobody else out, however few connections may be open", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-tls-" });
+  const silent: Deno.Conn[] = [];
+  try {
+    const { ca, server } = certificates(directory);
+    await using daemon = await TestDaemon.start({
+      args: ["--listen", "none", "--max-connections", "8", "--tls-cert", server.cert, "--tls-key", server.key],
+    });
+    const port = Number(daemon.http.split(":")[1]);
+    // They are accepted in this order, before the client.
+    for (let i = 0; i < 12; i++) silent.push(await Deno.connect({ hostname: "127.0.0.1", port }));
+    const client = new MosaicClient(`https://localhost:${port}`, { tls: { ca } });
+    try {
+      assert.ok(await client.unary(Mosaic.method.getHost, {}));
+    } finally {
+      client.close();
+    }
+  } finally {
+    for (const connection of silent) connection.close();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("TLS: whoever only waits never takes all connections, whatever the limits are", () => {
+  for (const maxConnections of [4, 8, 100, 2048]) {
+    for (const descriptors of [undefined, 64, 256, 1024, 4096, 20_000, 1 << 20]) {
+      const { open, most } = tlsBounds(maxConnections, descriptors);
+      assert.ok(most >= 1 && 3 * most < open, `${most} of ${open}`);
+    }
   }
 });
