@@ -12,16 +12,19 @@ type PictureSize = Omit<Picture, "pixels">;
 
 /** Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as a short row. */
 const JOINED_ROWS = 2;
+/** Beyond, the whole picture is sent: rows may be a pixel long, and a picture may have millions of them. */
+const MOST_RANGES = 1000;
 
 /** Bounds what is kept of pictures. A worker says how large its pictures are, and how many environments it has. */
 export class KeptPictures {
+  readonly #most: number;
   #free: number;
   /** One for all: each is compared at once. */
   #aligned = new Uint8Array(0);
 
   /** @param most bytes of all pictures together */
   constructor(most: number) {
-    this.#free = most;
+    this.#most = this.#free = most;
   }
 
   get free(): number {
@@ -37,6 +40,7 @@ export class KeptPictures {
 
   give(bytes: number): void {
     this.#free += bytes;
+    if (this.#free === this.#most) this.#aligned = new Uint8Array(0);
   }
 
   /** The same bytes at the beginning of a buffer, valid until the next call. */
@@ -60,7 +64,7 @@ export class ChangedRows implements Disposable {
   /**
    * @param picture read only during this call
    * @returns the ranges of rows that differ from the picture of the call before, and their pixels. Ranges are null for a whole
-   * picture, which is the given one: the first, one of another size, and each where no more may be kept.
+   * picture, which is the given one: the first, one of another size or with too many ranges, and each where no more may be kept.
    */
   next({ width, height, channels, pixels }: Picture): Pick<Picture, "pixels"> & { rows: RowRange[] | null } {
     const isSame = this.#size?.width === width && this.#size.height === height && this.#size.channels === channels;
@@ -74,6 +78,10 @@ export class ChangedRows implements Disposable {
     }
     const rowBytes = width * channels;
     const rows = changedRanges(this.#last, this.#kept.aligned(pixels), rowBytes);
+    if (rows === undefined) {
+      this.#last.set(pixels);
+      return { rows: null, pixels };
+    }
     for (const [first, count] of rows) {
       const from = first * rowBytes;
       this.#last.set(pixels.subarray(from, from + count * rowBytes), from);
@@ -89,8 +97,11 @@ export class ChangedRows implements Disposable {
   }
 }
 
-/** @param before each picture is at the beginning of its buffer, so that rows of whole words are compared four bytes at a time */
-function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number): RowRange[] {
+/**
+ * @param before each picture is at the beginning of its buffer, so that rows of whole words are compared four bytes at a time
+ * @returns undefined where they are too many
+ */
+function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number): RowRange[] | undefined {
   const inWords = rowBytes % 4 === 0;
   const wordsOf = ({ buffer, length }: Uint8Array) => new Uint32Array(buffer, 0, length / 4);
   const [a, b] = inWords ? [wordsOf(before), wordsOf(after)] : [before, after];
@@ -104,7 +115,7 @@ function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number):
     at = end;
     if (i === end) continue;
     if (last !== undefined && row <= last[0] + last[1] + JOINED_ROWS) last[1] = row + 1 - last[0];
-    else ranges.push(last = [row, 1]);
+    else if (ranges.push(last = [row, 1]) > MOST_RANGES) return undefined;
   }
   return ranges;
 }
