@@ -313,7 +313,7 @@ Deno.test("doctor: the loss of a database's first page loses nothing that is in 
   });
 });
 
-diskTest("doctor: a database is not replaced where the disk is too full for what can be read of it", async (stage) => {
+diskTest("doctor: a database is not replaced where the disk is too full for what can be read of it", (stage) => {
   const disk = stage.disk(`${stage.stateDir}/telemetry`, "8m");
   const { layout } = stage;
   for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
