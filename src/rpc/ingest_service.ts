@@ -21,7 +21,7 @@ import type {
   SourceBatch,
 } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
-import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { checked, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";

@@ -5,7 +5,7 @@ import { buildBatch, sealedMessage } from "../../src/proxy/batches.ts";
 import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
-import type { Event, Result } from "../../src/proxy/events.ts";
+import type { Event, Result } from "../../src/proxy/events_and_effects.ts";
 import { Journal, type JournalChunk } from "../../src/proxy/journal.ts";
 import { openIngest } from "../../src/proxy/ingest_stream.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { nextShare, slices } from "../../src/proxy/duty_cycle.ts";
 import { isOverBacklog } from "../../src/proxy/backlog.ts";
-import type { ControlRecord, Event } from "../../src/proxy/events.ts";
+import type { ControlRecord, Event } from "../../src/proxy/events_and_effects.ts";
 import { RunFiles } from "../../src/base/layout.ts";
 import { Journal } from "../../src/proxy/journal.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";

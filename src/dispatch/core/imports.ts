@@ -10,7 +10,7 @@ import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
 export interface ImportOptions {
   registry: Registry;

@@ -4,7 +4,7 @@
  * W&B's variant begins with 7 bytes of its own, which count as part of the first block, and checks with plain CRC-32.
  */
 import { zlib } from "../../base/node_modules.ts";
-import { MAX_RECORD_BYTES } from "./reader.ts";
+import { MAX_RECORD_BYTES } from "./base_reader.ts";
 
 export const BLOCK_BYTES = 32_768;
 const CHUNK_HEADER_BYTES = 7;

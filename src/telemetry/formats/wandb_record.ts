@@ -7,7 +7,14 @@ import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { isObject } from "./flat.ts";
 import { jsonOf, numberOfText } from "./literal.ts";
 import { stepOf, timeOf } from "./step_column.ts";
-import type { HistogramRecord, MediaRecord, ParamsRecord, ParamValue, RunRecord, SourceRecord } from "./types.ts";
+import type {
+  HistogramRecord,
+  MediaRecord,
+  ParamsRecord,
+  ParamValue,
+  RunRecord,
+  SourceRecord,
+} from "./tracker_records.ts";
 
 type Fields = { [key: string]: ParamValue };
 /** A message by its fields; each handler reads its field's value. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { BLOCK_BYTES, CHUNK, chunkCrc } from "../../../src/telemetry/formats/leveldb_log.ts";
 import { openFormat } from "../../../src/telemetry/formats/formats.ts";
-import type { SourceRecord } from "../../../src/telemetry/formats/types.ts";
+import type { SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 import { WANDB_HEADER } from "../../../src/telemetry/formats/wandb_file.ts";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { assertSameHoweverRead, FIXTURES, readAll, readOn } from "./harness.ts";

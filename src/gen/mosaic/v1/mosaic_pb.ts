@@ -2339,7 +2339,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
   toPosition: bigint;
 
   /**
-   * UTF-8 JSON of src/telemetry/batch.ts StepColumns / EpisodeRecord[] / EventRecord[]; empty when there is none.
+   * UTF-8 JSON of src/telemetry/ingest_batch.ts StepColumns / EpisodeRecord[] / EventRecord[]; empty when there is none.
    *
    * @generated from field: bytes steps_json = 3;
    */
