@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { SealedStepsSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { sealedMessage } from "../../../src/proxy/batches.ts";
-import { sealedOf } from "../../../src/rpc/ingest_service.ts";
+import { sealedOf } from "../../../src/rpc/ingest_messages.ts";
 import type { IngestBatch, StepColumns } from "../../../src/telemetry/ingest_batch.ts";
 import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
 import { damagedSteps } from "../../../src/telemetry/store/step_blocks.ts";
