@@ -273,11 +273,8 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
     hello: {
       runId,
       attempt,
-      workerId,
-      agentId,
       proxyPid: BigInt(Deno.pid),
       proxyIdentity: identityOf(Deno.pid) ?? "",
-      version: VERSION,
       ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {

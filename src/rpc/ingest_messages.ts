@@ -23,11 +23,8 @@ export function helloOf(hello: Hello): ProxyHello {
   return {
     runId: hello.runId,
     attempt: hello.attempt,
-    workerId: hello.workerId,
-    agentId: hello.agentId,
     proxy: { pid: Number(hello.proxyPid), identity: hello.proxyIdentity },
     worker: hello.workerPid === 0n ? null : { pid: Number(hello.workerPid), identity: hello.workerIdentity },
-    version: hello.version,
     startsWorker: hello.startsWorker,
     ...(hello.job === "" ? {} : { place: { host: hello.host, job: hello.job, gpus: [...hello.gpus] } }),
   };

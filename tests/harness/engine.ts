@@ -145,11 +145,8 @@ export class EngineFixture implements AsyncDisposable {
     played.session = this.engine.openProxy({
       runId,
       attempt,
-      workerId: "",
-      agentId: "",
       proxy: process,
       worker: null,
-      version: "test",
     }, played);
     played.position = played.session.journalPosition;
     return played;

@@ -153,7 +153,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     });
     const proxy = new WillingProxy();
     proxy.session = this.openProxy({
-      ...{ runId, attempt: row.attempt, workerId: "", agentId: "", worker: null, version: "test" },
+      ...{ runId, attempt: row.attempt, worker: null },
       // No process has this pid: none is signalled.
       proxy: { pid: 2 ** 30, identity: "none" },
     }, proxy);

@@ -27,7 +27,7 @@ function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
   const send = (message: ProxyInit) => call.send({ message });
   send({
     case: "hello",
-    value: { protocol, runId, attempt: 1, agentId: "a", proxyPid: 12n, proxyIdentity: "boot/1", version: "0" },
+    value: { protocol, runId, attempt: 1, proxyPid: 12n, proxyIdentity: "boot/1" },
   });
   return {
     call,

@@ -131,11 +131,8 @@ export interface ProxyLink {
 export interface ProxyHello {
   runId: string;
   attempt: number;
-  workerId: string;
-  agentId: string;
   proxy: { pid: number; identity: string };
   worker: { pid: number; identity: string } | null;
-  version: string;
   /** Where a proxy that an engine has placed runs; undefined for others. */
   place?: { host: string; job: string; gpus: string[] } | undefined;
   /** It starts its worker when it is welcomed; earlier versions do not say. */

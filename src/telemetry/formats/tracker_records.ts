@@ -104,7 +104,6 @@ export interface StatusRecord {
 export interface OutputRecord {
   kind: "output";
   wallTime: number | undefined;
-  stream: "stdout" | "stderr";
   text: string;
 }
 

@@ -233,13 +233,11 @@ function readFiles(bytes: Uint8Array, records: SourceRecord[]): void {
 }
 
 function readOutput(bytes: Uint8Array, records: SourceRecord[]): void {
-  let stream: "stdout" | "stderr" = "stderr"; // 0, which proto3 leaves out
   let wallTime: number | undefined;
   let text = "";
   readMessage(bytes, {
-    1: (r) => stream = r.int32() === 1 ? "stdout" : "stderr",
     2: (r) => wallTime = timestamp(r.bytes()),
     3: (r) => text = r.string(),
   });
-  records.push({ kind: "output", wallTime, stream, text });
+  records.push({ kind: "output", wallTime, text });
 }

@@ -46,10 +46,6 @@ export class ProxyKeeper {
     this.#absenceMs = absenceMs;
   }
 
-  get process(): ProcessRef | undefined {
-    return this.#process;
-  }
-
   /** The run's first proxy was started. It has the handshake's own time limit. */
   started(process: ProcessRef | undefined, now: number): void {
     this.#started(process, now, Infinity);
