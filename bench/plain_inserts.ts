@@ -1,6 +1,6 @@
 /** Steps as rows of one table, an insert each: what SQLite does with them where nothing else is asked of it. */
 import { DatabaseSync } from "node:sqlite";
-import type { StepColumns } from "../src/telemetry/batch.ts";
+import type { StepColumns } from "../src/telemetry/ingest_batch.ts";
 
 const ROWS_A_TRANSACTION = 1024;
 

@@ -1,5 +1,5 @@
 /** The records that are measured with: documented-dialect steps, as lines and as a proxy's columns. */
-import type { IngestBatch, StepColumns } from "../src/telemetry/batch.ts";
+import type { IngestBatch, StepColumns } from "../src/telemetry/ingest_batch.ts";
 
 /** Shape of the steps of a run. */
 export interface Shape {

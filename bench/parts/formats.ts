@@ -2,7 +2,7 @@
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
 import { openFormat } from "../../src/telemetry/formats/formats.ts";
 import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
-import type { FormatName } from "../../src/telemetry/formats/types.ts";
+import type { FormatName } from "../../src/telemetry/formats/format_reader.ts";
 import { medianOf, processorSeconds } from "../measure.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";

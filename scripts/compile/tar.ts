@@ -1,4 +1,5 @@
 /** A tar archive (ustar) of small files whose bytes depend on nothing but their names and contents. */
+import { joinedBytes } from "../../src/base/joined_bytes.ts";
 
 export interface ArchivedFile {
   /** At most 100 bytes. */
@@ -14,13 +15,7 @@ export function tarOf(files: readonly ArchivedFile[]): Uint8Array {
     blocks.push(header(name, bytes.length), bytes, new Uint8Array((BLOCK - bytes.length % BLOCK) % BLOCK));
   }
   blocks.push(new Uint8Array(2 * BLOCK));
-  const archive = new Uint8Array(blocks.reduce((sum, block) => sum + block.length, 0));
-  let at = 0;
-  for (const block of blocks) {
-    archive.set(block, at);
-    at += block.length;
-  }
-  return archive;
+  return joinedBytes(blocks);
 }
 
 function header(name: string, size: number): Uint8Array {

@@ -9,12 +9,12 @@ import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { BASE_DIRS, Layout, RunFiles } from "../base/layout.ts";
 import { VERSION } from "../base/version.ts";
-import { type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
+import { infoIfThere, type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../registry/rows.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import { copyIfChanged, isOfThisHost, lstat, writing } from "./copied_files.ts";
+import { copyIfChanged, isOfThisHost, writing } from "./copied_files.ts";
 
 /** Says of a directory that it is a backup, and of what. */
 const MARK = "backup.json";
@@ -50,7 +50,7 @@ export interface BackupOutcome {
  */
 export async function backUp(stateDir: string, to: string): Promise<BackupOutcome> {
   const from = new Layout(stateDir);
-  if (lstat(from.registryDb) === undefined) {
+  if (infoIfThere(from.registryDb) === undefined) {
     throw new MosaicError("not_found", `no state directory ${stateDir}: it has no ${from.registryDb}`, {
       hint: "Give --state-dir DIR.",
     });
@@ -68,9 +68,9 @@ export async function backUp(stateDir: string, to: string): Promise<BackupOutcom
 
 /** @returns the lock that a daemon on the copy would need */
 function prepared(to: string): PlaceLock {
-  const info = lstat(to);
+  const info = infoIfThere(to);
   if (info !== undefined && !info.isDirectory) throw new MosaicError("invalid_argument", `${to} is no directory`);
-  if (info !== undefined && lstat(`${to}/${MARK}`) === undefined && [...Deno.readDirSync(to)].length > 0) {
+  if (info !== undefined && infoIfThere(`${to}/${MARK}`) === undefined && [...Deno.readDirSync(to)].length > 0) {
     throw new MosaicError("failed_precondition", `${to} is not empty, and no backup: it has no ${MARK}`, {
       hint: "Name a new directory, or one that mosaic backup has made.",
     });
@@ -103,7 +103,7 @@ class Backup {
     this.#mark();
     const telemetryDb = this.#from.telemetryDb;
     using registry = snapshotOf(this.#from.registryDb);
-    using telemetry = lstat(telemetryDb) === undefined ? undefined : snapshotOf(telemetryDb);
+    using telemetry = infoIfThere(telemetryDb) === undefined ? undefined : snapshotOf(telemetryDb);
     const runs = registry.prepare(SELECT_RUN).all().map(runFrom);
     this.#done.runs = runs.length;
     const live = runs.filter(({ state }) => !isEnded(state));
@@ -197,7 +197,7 @@ class Backup {
       return void this.#done.left_out.push(`${source}: ${messageOf(error)}`);
     }
     writing(target!, () => {
-      const there = lstat(target!);
+      const there = infoIfThere(target!);
       if (there !== undefined && !there.isDirectory) Deno.removeSync(target!);
       Deno.mkdirSync(target!, { recursive: true, mode: 0o700 });
     });
@@ -234,15 +234,15 @@ class Backup {
       // The backup's disk ends it; a file that cannot be read is that file's trouble.
       if (error instanceof MosaicError && error.code !== "permission_denied") throw error;
       this.#done.left_out.push(`${from}: ${messageOf(error)}`);
-      return lstat(to) !== undefined;
+      return infoIfThere(to) !== undefined;
     }
   }
 
   #link(from: string, to: string): void {
     const goal = readLink(from);
-    if (goal === undefined || (lstat(to)?.isSymlink === true && readLink(to) === goal)) return;
+    if (goal === undefined || (infoIfThere(to)?.isSymlink === true && readLink(to) === goal)) return;
     writing(to, () => {
-      if (lstat(to) !== undefined) Deno.removeSync(to, { recursive: true });
+      if (infoIfThere(to) !== undefined) Deno.removeSync(to, { recursive: true });
       Deno.symlinkSync(goal, to);
     });
   }

@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { removeIfThere } from "../os/files.ts";
+import { infoIfThere, removeIfThere } from "../os/files.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 
 /** At the copy's side while it is being written. */
@@ -40,7 +40,7 @@ export function copyIfChanged(from: string, to: string): number | undefined {
   const { size, mtimeMs } = source.stat();
   const mode = (Deno.lstatSync(from).mode ?? 0o600) & 0o777;
   const mtime = new Date(Math.floor(mtimeMs));
-  const there = lstat(to);
+  const there = infoIfThere(to);
   const same = there?.isFile === true && there.size === size && there.mtime?.getTime() === mtime.getTime();
   if (same && ((there.mode ?? 0) & 0o777) === mode) return 0;
   return writing(to, () => {
@@ -90,13 +90,4 @@ function hashOf(path: string): string {
   const bytes = new Uint8Array(CHUNK_BYTES);
   for (let n = file.readSync(bytes); n !== null; n = file.readSync(bytes)) hash.update(bytes.subarray(0, n));
   return hash.digest("hex");
-}
-
-export function lstat(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.lstatSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
-    throw error;
-  }
 }

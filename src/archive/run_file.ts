@@ -7,7 +7,7 @@ import { sha256, zlib } from "../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
-import { removeIfThere } from "../os/files.ts";
+import { infoIfThere, removeIfThere } from "../os/files.ts";
 import { openRegular } from "../os/untrusted.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
@@ -128,13 +128,8 @@ class Writer {
 
   /** A file, or a directory with all below it; links as links, anything else not. */
   tree(source: string, path: string, left: ReadonlySet<string>): void {
-    let info: Deno.FileInfo;
-    try {
-      info = Deno.lstatSync(source);
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return;
-      throw error;
-    }
+    const info = infoIfThere(source);
+    if (info === undefined) return;
     const of = { mode: (info.mode ?? 0o600) & 0o777, mtime: info.mtime?.getTime() ?? 0 };
     if (info.isFile) this.file(source, path, of);
     else if (info.isSymlink) {

@@ -1,5 +1,5 @@
 /** Everything outside the process that a verb uses. Tests pass a fake. */
-import type { Api, ConnectionFlags } from "./api.ts";
+import type { ConnectionFlags, DaemonApi } from "./daemon_api.ts";
 import { hostEnvironment } from "../os/environment.ts";
 import { fileOutput, type Output } from "./output.ts";
 import type { TakenTerminal } from "./top/terminal.ts";
@@ -23,7 +23,7 @@ export interface Context {
   /** Standard error is a terminal, so a status line can be redrawn there. */
   errIsTty: boolean;
   /** @throws MosaicError `unavailable` when no daemon is found or none answers */
-  connect(flags: ConnectionFlags): Promise<Api>;
+  connect(flags: ConnectionFlags): Promise<DaemonApi>;
   /** All of standard input. */
   readInput(): Promise<string>;
   /** Calls `handler` at each Ctrl-C until the returned function is called. */

@@ -9,7 +9,7 @@ import type {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { anyOf, pause } from "../wire/waiting.ts";
-import type { Api, ConnectionFlags } from "./api.ts";
+import type { ConnectionFlags, DaemonApi } from "./daemon_api.ts";
 import type { Context } from "./context.ts";
 import { escapeControl } from "./text.ts";
 
@@ -33,10 +33,16 @@ export class Link implements Disposable {
   readonly #retryMs: number;
   /** The service's methods. Loaded on open(): loading is slow, and --help does not need them. */
   readonly methods: Methods;
-  #api: Api;
+  #api: DaemonApi;
   #told = false;
 
-  private constructor(context: Context, flags: ConnectionFlags, methods: Methods, api: Api, options: LinkOptions) {
+  private constructor(
+    context: Context,
+    flags: ConnectionFlags,
+    methods: Methods,
+    api: DaemonApi,
+    options: LinkOptions,
+  ) {
     this.methods = methods;
     this.#context = context;
     this.#flags = flags;

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { oneOf } from "./verb_parser.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { ConnectionFlags } from "./api.ts";
+import type { ConnectionFlags } from "./daemon_api.ts";
 import { parseBytes, parseDuration } from "./format.ts";
 
 export const FORMATS = ["table", "wide", "json", "jsonl", "csv"] as const;

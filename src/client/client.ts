@@ -14,6 +14,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { joinedBytes } from "../base/joined_bytes.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { errorOfAnswer, MAX_MESSAGE_BYTES, UNARY_TYPE } from "../wire/connect.ts";
 import { atDeadline } from "../wire/deadlines.ts";
@@ -292,14 +293,7 @@ async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
     }
     chunks.push(chunk.slice());
   }
-  if (chunks.length === 1) return chunks[0]!;
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return joinedBytes(chunks);
 }
 
 /** Whether the connection is what failed, and not what was sent over it. */

@@ -9,18 +9,16 @@ import { MosaicError } from "../base/errors.ts";
 /** A number with the text Python gives it: digits for an integer, `repr` for a float. */
 export class JsonNumber {
   readonly text: string;
-  readonly isInteger: boolean;
 
-  private constructor(text: string, isInteger: boolean) {
+  private constructor(text: string) {
     this.text = text;
-    this.isInteger = isInteger;
   }
   static integer(digits: string | number): JsonNumber {
     // Python reads "-0" as the integer 0.
-    return new JsonNumber(digits === "-0" ? "0" : String(digits), true);
+    return new JsonNumber(digits === "-0" ? "0" : String(digits));
   }
   static float(value: number): JsonNumber {
-    return new JsonNumber(pythonFloat(value), false);
+    return new JsonNumber(pythonFloat(value));
   }
   get value(): number {
     if (this.text === "inf") return Infinity;

@@ -1,7 +1,6 @@
 /** A stored config for the engine: typed, with all defaults. */
 import { type AlertRule, alertRules } from "./alerts.ts";
-import type { BaseDir } from "../base/layout.ts";
-import { baseDirOf, truthy } from "./prepare.ts";
+import { truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import {
   BACKPRESSURE_POLICIES,
@@ -30,13 +29,12 @@ const PLAN_DEFAULTS = {
 } as const;
 
 export interface RunPlan {
-  baseDir: BaseDir;
   entryPoint: string;
   /** Arguments of the entry point. */
   arguments: string[];
   environment: Record<string, string>;
   /** Null: no limit. */
-  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; mandatory: boolean } };
+  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
   artifacts: {
     persistLogs: boolean;
@@ -48,9 +46,7 @@ export interface RunPlan {
   /** null: no such limit. */
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
-  priority: number;
-  tags: string[];
-  restart: { maxAttempts: number; backoffSeconds: number; on: readonly RestartCause[] };
+  restart: { backoffSeconds: number; on: readonly RestartCause[] };
   alerts: readonly AlertRule[];
   backpressure: { policy: BackpressurePolicy; minRateHz: number; starvedSeconds: number };
   preflight: PreflightPlan;
@@ -180,14 +176,13 @@ function makePlan(configJson: string): RunPlan {
   const { worker, restart = {}, telemetry = {} } = metadata;
   const inner = worker?.config ?? {};
   return {
-    baseDir: baseDirOf(config),
     entryPoint: config.entry_point,
     arguments: config.arguments ?? [],
     environment: config.environment,
     resources: {
       cpus: resources.cpus ?? null,
       memoryMb: resources.memory_mb ?? null,
-      gpus: { requested: resources.gpus.requested, mandatory: resources.gpus.mandatory ?? false },
+      gpus: { requested: resources.gpus.requested },
     },
     artifacts: {
       persistLogs: artifacts.persist_logs ?? true,
@@ -215,10 +210,7 @@ function makePlan(configJson: string): RunPlan {
       uploadFiles: worker?.upload_files ?? false,
       cwd: worker?.cwd ?? "",
     },
-    priority: metadata.priority ?? 0,
-    tags: [...new Set(metadata.tags ?? [])],
     restart: {
-      maxAttempts: restart.max_attempts ?? 1,
       backoffSeconds: restart.backoff_s ?? PLAN_DEFAULTS.restartBackoffSeconds,
       on: restart.on ?? RESTART_CAUSES,
     },

@@ -321,7 +321,6 @@ const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
 
 export type SlurmFields = z.infer<typeof slurmFields>;
 export type FlatConfig = z.infer<typeof FlatConfig>;
-export type Metadata = z.infer<typeof metadata>;
 
 /** The published JSON Schema (draft 2020-12). */
 export function publishedSchema(): Record<string, unknown> {

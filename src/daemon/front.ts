@@ -3,7 +3,7 @@
  * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so do those of its other
  * connections on loopback. That is an identity and no consent: a browser of the same user sends what a foreign page asks for.
  */
-import type { Api } from "../rpc/connect/api.ts";
+import type { HttpApi } from "../rpc/connect/http_api.ts";
 import type { Peer, User } from "../rpc/calls.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { errorBody } from "../ui/answers.ts";
@@ -13,7 +13,7 @@ import { isBrowsers, refuseForeignChange, refuseForeignHost } from "../ui/guard.
 import type { HttpHandler } from "../wire/http_listener.ts";
 
 export interface FrontOptions {
-  api: Api;
+  api: HttpApi;
   mlflow: MlflowApi;
   page: PageApp;
   /** Host of the TCP listener; "" without one. */

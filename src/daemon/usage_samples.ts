@@ -3,7 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/usage.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import type { TelemetryLog } from "../telemetry/types.ts";
+import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 
 const INTERVAL_MS = 15_000;
 /** A run's samples come less often as it gets older: about so many in its first hours, and few more in weeks. */

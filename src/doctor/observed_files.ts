@@ -5,7 +5,7 @@ import { readRecord } from "../os/untrusted.ts";
 import { FileSources } from "../proxy/sources/file_sources.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/batch.ts";
+import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/ingest_batch.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 /** A run with its files, among all runs. */

@@ -7,7 +7,7 @@ import { Journal } from "../proxy/journal.ts";
 import { JournalFile } from "../proxy/journal_file.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch } from "../telemetry/batch.ts";
+import type { IngestBatch } from "../telemetry/ingest_batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";

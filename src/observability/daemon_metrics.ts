@@ -4,6 +4,7 @@
  * docs/observability.md lists all metrics, and a test compares that list with this one.
  */
 import { Layout } from "../base/layout.ts";
+import { fileBytes } from "../os/files.ts";
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { Observed } from "./observed.ts";
 import type { Histogram, HistogramSnapshot } from "./histogram.ts";
@@ -187,14 +188,6 @@ function ofReaders(daemon: Observed): Family[] {
     ),
     counter("events_total", "Events in the log, all that there ever were.", "1", runs.eventHead()),
   ];
-}
-
-function fileBytes(path: string): number {
-  try {
-    return Deno.statSync(path).size;
-  } catch {
-    return 0;
-  }
 }
 
 function ofStorage(daemon: Observed): Family[] {

@@ -1,6 +1,6 @@
 /** What this room asks of the daemon; whoever implements the core of it does. */
 import type { RunReader } from "../registry/run_reader.ts";
-import type { TelemetryReader } from "../telemetry/types.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import type { Activity } from "./activity.ts";
 
 export interface Observed {

@@ -1,4 +1,4 @@
-/** Atomic file writes, and exclusive file locks. */
+/** What there is at a path, atomic file writes, and exclusive file locks. */
 
 /** Writes a file atomically: readers see the old or the new content. @param durable also survives power loss */
 export function writeFileAtomic(
@@ -43,6 +43,25 @@ export function removeIfThere(path: string): void {
     Deno.removeSync(path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** What is at the path, a link as itself; undefined when nothing is. @throws where that cannot be seen */
+export function infoIfThere(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}
+
+/** Bytes of the file; 0 where none can be seen. */
+export function fileBytes(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    return 0;
   }
 }
 

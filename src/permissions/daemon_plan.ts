@@ -2,7 +2,7 @@
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace, tlsSocket } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
-import { absolutePath, optionValue, splitCommand } from "./find_option.ts";
+import { absolutePath, optionValue, ownWords } from "./find_option.ts";
 import { COLLECTOR_VARIABLES, daemonVariables } from "./variables.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
@@ -23,8 +23,8 @@ export function daemonPlan(args: readonly string[], world: World): Permissions {
 }
 
 export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds {
-  const line = splitCommand(args);
-  const stateDir = stateDirectory(optionValue(line, "--state-dir"), world);
+  const words = ownWords(args);
+  const stateDir = stateDirectory(optionValue(words, "--state-dir"), world);
   const net: string[] = [];
   const certificates: string[] = [];
   // The runtime's own null device stands in for descriptors that must be kept free.
@@ -37,10 +37,10 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     write.push(own.directory);
   }
   const listeners = [
-    ["--listen", optionValue(line, "--listen") ?? "127.0.0.1:50055"],
-    ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
+    ["--listen", optionValue(words, "--listen") ?? "127.0.0.1:50055"],
+    ["--http", optionValue(words, "--http") ?? "127.0.0.1:8055"],
   ] as const;
-  const isTls = optionValue(line, "--tls-cert") !== undefined;
+  const isTls = optionValue(words, "--tls-cert") !== undefined;
   for (const [option, address] of listeners) {
     if (address === "none" || (option === "--http" && address === "off")) continue;
     if (isTls && option === "--http") net.push(`unix:${tlsSocket(own.path)}`);
@@ -51,7 +51,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     write.push(grant.socket);
   }
   // GROUP:PATH; the daemon reads its directory's mode.
-  const shared = optionValue(line, "--group-socket")?.replace(/^[^:]*:/, "");
+  const shared = optionValue(words, "--group-socket")?.replace(/^[^:]*:/, "");
   if (shared !== undefined) {
     const socket = absolutePath(shared, world.cwd);
     net.push(`unix:${socket}`);
@@ -60,14 +60,14 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   }
   // Beside a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
   if (isTls) net.push("127.0.0.1:0");
-  const webhook = optionValue(line, "--webhook");
+  const webhook = optionValue(words, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
   for (const name of COLLECTOR_VARIABLES) {
     const endpoint = world.env(name);
     if (endpoint) net.push(urlGrant(endpoint, name));
   }
   for (const option of FILES) {
-    const file = optionValue(line, option);
+    const file = optionValue(words, option);
     if (file !== undefined) certificates.push(absolutePath(file, world.cwd));
   }
   const notify = world.env("NOTIFY_SOCKET");

@@ -1,29 +1,23 @@
 /** Finds a few options in a command line. Another parser validates it; this one must not miss an option. */
 import { MosaicError } from "../base/errors.ts";
 
-export interface CommandLine {
-  /** Everything before `--`. */
-  own: readonly string[];
-  /** Everything after it. */
-  rest: readonly string[];
-}
-
-export function splitCommand(args: readonly string[]): CommandLine {
+/** Everything before `--`: what follows are words of a worker's. */
+export function ownWords(args: readonly string[]): readonly string[] {
   const at = args.indexOf("--");
-  return at < 0 ? { own: args, rest: [] } : { own: args.slice(0, at), rest: args.slice(at + 1) };
+  return at < 0 ? args : args.slice(0, at);
 }
 
 /**
  * Value of `--name VALUE` or `--name=VALUE`, the last one given.
  * @throws MosaicError `invalid_argument` when nothing follows the name.
  */
-export function optionValue(line: CommandLine, ...names: string[]): string | undefined {
+export function optionValue(words: readonly string[], ...names: string[]): string | undefined {
   let value: string | undefined;
-  line.own.forEach((word, at) => {
+  words.forEach((word, at) => {
     for (const name of names) {
       if (word.startsWith(`${name}=`)) value = word.slice(name.length + 1);
       if (word !== name) continue;
-      value = line.own[at + 1];
+      value = words[at + 1];
       if (value === undefined) throw new MosaicError("invalid_argument", `${name} has no value`);
     }
   });

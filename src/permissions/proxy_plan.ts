@@ -1,7 +1,7 @@
 /** The permissions that `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
-import { absolutePath, type CommandLine, optionValue, splitCommand } from "./find_option.ts";
+import { absolutePath, optionValue, ownWords } from "./find_option.ts";
 import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./variables.ts";
 import { type Permissions, permissions } from "./permissions.ts";
 import type { World } from "./world.ts";
@@ -10,13 +10,13 @@ import type { World } from "./world.ts";
 const FILES = ["--token-file", "--tls-ca"];
 
 export function proxyPlan(args: readonly string[], world: World): Permissions {
-  const line = splitCommand(args);
-  const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:8055", "--target", world.cwd);
-  const given = optionValue(line, "--run-dir");
+  const words = ownWords(args);
+  const target = addressGrant(optionValue(words, "--target") || "127.0.0.1:8055", "--target", world.cwd);
+  const given = optionValue(words, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const { daemonJson, ca, placed, observed } = runDir === undefined
     ? { ...NOTHING_SAID, observed: [world.cwd] }
-    : startFileOf(runDir, line, world);
+    : startFileOf(runDir, words, world);
   const net = [...target.net];
   const read = ["/dev/null", ...observed];
   const write: string[] = [];
@@ -28,13 +28,13 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     net.push(...target.net.filter((entry) => entry.includes(":")).map(hostOf));
   }
   for (const option of FILES) {
-    const file = optionValue(line, option);
+    const file = optionValue(words, option);
     if (file !== undefined) read.push(absolutePath(file, world.cwd));
   }
   if (ca !== undefined) read.push(ca);
   if (daemonJson !== undefined) read.push(daemonJson);
   else read.push(...tlsFiles(world));
-  const directories = runDir === undefined ? standAlone(line, world, read) : [runDir];
+  const directories = runDir === undefined ? standAlone(words, world, read) : [runDir];
   return permissions({
     read: [...read, ...directories],
     write: [...write, ...directories],
@@ -59,9 +59,9 @@ interface Said {
 const NOTHING_SAID = { daemonJson: undefined, ca: undefined, placed: false };
 
 /** What the start file says. */
-function startFileOf(runDir: string, line: CommandLine, world: World): Said {
-  const attempt = Number(optionValue(line, "--attempt") ?? 1);
-  const files = new RunFiles(runDir, optionValue(line, "--worker-id") ?? "");
+function startFileOf(runDir: string, words: readonly string[], world: World): Said {
+  const attempt = Number(optionValue(words, "--attempt") ?? 1);
+  const files = new RunFiles(runDir, optionValue(words, "--worker-id") ?? "");
   const path = (value: unknown) => typeof value === "string" && value.startsWith("/") ? value : undefined;
   try {
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
@@ -82,8 +82,8 @@ function startFileOf(runDir: string, line: CommandLine, world: World): Said {
 }
 
 /** The run's directory below the state directory, and the temporary directory used if it cannot be created. */
-function standAlone(line: CommandLine, world: World, read: string[]): string[] {
-  const runId = optionValue(line, "--run-id") ?? "";
+function standAlone(words: readonly string[], world: World, read: string[]): string[] {
+  const runId = optionValue(words, "--run-id") ?? "";
   const temporary = absolutePath(world.env("TMPDIR") || "/tmp", world.cwd);
   try {
     const layout = new Layout(resolveStateDir(undefined, (name) => world.env(name)));

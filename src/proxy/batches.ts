@@ -1,7 +1,7 @@
 /** A chunk of the journal as the message that delivers it. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { numberText } from "../telemetry/store/step_block.ts";
 import { TextColumn } from "../telemetry/store/text_column.ts";

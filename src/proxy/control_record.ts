@@ -2,7 +2,7 @@
 import { removeIfThere } from "../os/files.ts";
 import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import type { RunFiles } from "../base/layout.ts";
-import type { ControlRecord } from "./events.ts";
+import type { ControlRecord } from "./events_and_effects.ts";
 
 /** The record, and where earlier versions have theirs. */
 function pathsOf({ control }: RunFiles, attempt: number): [string, string] {

@@ -5,7 +5,7 @@
  * Its group is stopped (SIGSTOP) while any of its reasons says so: a pause by signal, a hold, the off part of the rate limit's
  * duty cycle. A worker that takes messages is asked to pause first; one that does not answer in time is stopped all the same.
  */
-import type { AppliedControl, ControlRecord, DesiredControl, Effects, Hold, PausedBy } from "./events.ts";
+import type { AppliedControl, ControlRecord, DesiredControl, Effects, Hold, PausedBy } from "./events_and_effects.ts";
 
 /** How long a worker may take to answer a control message before it is stopped. */
 export const ANSWER_MS = 10_000;

@@ -5,7 +5,7 @@ import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/mosa
 import { INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
-import type { Event, Failure, Message, SourceId } from "./events.ts";
+import type { Event, Failure, Message, SourceId } from "./events_and_effects.ts";
 import type { IngestStream } from "./ingest_stream.ts";
 import type { Journal, JournalChunk } from "./journal.ts";
 import type { Logger } from "../base/log.ts";

@@ -4,7 +4,7 @@
  * Delivery is a cursor: each connection begins where the daemon says that its store ends. While there is no connection nothing is
  * read and nothing is kept: the sources on disk are the queue.
  */
-import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events.ts";
+import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events_and_effects.ts";
 import { batchBytes, BUSY_BYTES, DEFAULT_WINDOW_BYTES, FLUSH_MS, isSmall } from "./flush.ts";
 import { delayAfter, meaningOf, WELCOME_TIMEOUT_MS } from "./reconnect.ts";
 

@@ -2,7 +2,7 @@
 import { FreeSpacePoll, freeSpaceText } from "../os/free_space.ts";
 import { isShortage } from "../os/shortage.ts";
 import { backlogLimit, LEAST_BACKLOG_BYTES } from "./backlog.ts";
-import type { Event, Hold } from "./events.ts";
+import type { Event, Hold } from "./events_and_effects.ts";
 import type { Journal } from "./journal.ts";
 
 /** How often it is measured. */

@@ -1,5 +1,5 @@
 /** How long the proxy waits before it connects again, when it considers a connection dead, and which answers are final. */
-import type { Failure } from "./events.ts";
+import type { Failure } from "./events_and_effects.ts";
 
 const FIRST_DELAY_MS = 100;
 const LONGEST_DELAY_MS = 2000;

@@ -4,7 +4,7 @@
  */
 import { isHeld } from "./control_state.ts";
 import { DutyCycle } from "./duty_cycle.ts";
-import type { Effect, Event, Hold, Result, SourceId } from "./events.ts";
+import type { Effect, Event, Hold, Result, SourceId } from "./events_and_effects.ts";
 import { PRESSURE_POLL_MS } from "./pressure.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";

@@ -17,7 +17,7 @@ import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
 import { dialOptions } from "./dial_daemon.ts";
-import type { Event, WorkerSettings } from "./events.ts";
+import type { Event, WorkerSettings } from "./events_and_effects.ts";
 import { addedEnvironment } from "./stand_alone_environment.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 import { GrowthWatch } from "./growth.ts";
@@ -273,11 +273,8 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
     hello: {
       runId,
       attempt,
-      workerId,
-      agentId,
       proxyPid: BigInt(Deno.pid),
       proxyIdentity: identityOf(Deno.pid) ?? "",
-      version: VERSION,
       ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {

@@ -37,7 +37,7 @@ import {
   welcomed,
 } from "./delivery_state.ts";
 import { isOverBacklog } from "./backlog.ts";
-import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, WorkerEnd } from "./events.ts";
+import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, WorkerEnd } from "./events_and_effects.ts";
 import { PROXY_EXIT, statusOf } from "./exit_codes.ts";
 import { GRACE_S, LEAVE_AFTER_MS } from "./grace.ts";
 

@@ -6,7 +6,7 @@ import { writeRecord } from "../os/untrusted.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";
-import type { ControlRecord, Event, WorkerRequest, WorkerSettings } from "./events.ts";
+import type { ControlRecord, Event, WorkerRequest, WorkerSettings } from "./events_and_effects.ts";
 import type { Journal } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";

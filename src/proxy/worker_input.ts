@@ -1,7 +1,7 @@
 /** Control messages to a worker that reads them on its standard input, which is a FIFO then. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { WorkerRequest } from "./events.ts";
+import type { WorkerRequest } from "./events_and_effects.ts";
 
 export class WorkerInput {
   readonly #path: string;

@@ -7,6 +7,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { fileBytes } from "../os/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
@@ -27,7 +28,7 @@ import {
   SELECT_RUN,
   transitionFrom,
 } from "./rows.ts";
-import { bytesOf, type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
+import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
 import type {
   ArtifactRow,
   EventFilter,
@@ -615,7 +616,7 @@ export class Registry implements RunReader {
 
   /** Bytes of the database with its write-ahead log. */
   fileBytes(): number {
-    return [this.#path, `${this.#path}-wal`].reduce((sum, path) => sum + bytesOf(path), 0);
+    return [this.#path, `${this.#path}-wal`].reduce((sum, path) => sum + fileBytes(path), 0);
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 /** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { removeIfThere } from "../os/files.ts";
+import { fileBytes, removeIfThere } from "../os/files.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
@@ -100,7 +100,7 @@ export class Sql {
     this.#reserved = new WithReserve(reserve, {
       isFull: (error) => /disk is full/i.test(messageOf(error)),
       full: () => explainSqlite(full, path),
-      logBytes: () => bytesOf(`${path}-wal`),
+      logBytes: () => fileBytes(`${path}-wal`),
       emptyLog: () => this.#emptyLog(),
     });
     this.#reserved.begin();
@@ -112,7 +112,7 @@ export class Sql {
     } catch {
       // Such as a damaged file: the next write reports it.
     }
-    return bytesOf(`${this.path}-wal`) === 0;
+    return fileBytes(`${this.path}-wal`) === 0;
   }
 
   #prepared(sql: string): StatementSync {
@@ -213,14 +213,5 @@ export class Sql {
     } catch (error) {
       throw explainSqlite(error, this.path);
     }
-  }
-}
-
-export function bytesOf(path: string): number {
-  try {
-    return Deno.statSync(path).size;
-  } catch {
-    // No log has been written, or there is no file (":memory:").
-    return 0;
   }
 }

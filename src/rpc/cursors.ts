@@ -1,7 +1,7 @@
 /** Cursors: how every stream reads a log from `since_seq` on, in chunks that leave other calls their turn. */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { FollowedRun, TelemetryKind } from "../telemetry/types.ts";
+import type { FollowedRun, TelemetryKind } from "../telemetry/telemetry_log.ts";
 import type { Form } from "./record_forms.ts";
 import type { Chunk, SharedEncodings } from "./shared_encodings.ts";
 import { turn } from "./turns.ts";

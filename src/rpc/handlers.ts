@@ -30,7 +30,7 @@ export interface Incoming<T> {
    */
   take(): Promise<T[]>;
   /** Makes `take` throw this from now on. */
-  interrupt(error: MosaicError): void;
+  interrupt(error: Error): void;
 }
 
 /** Messages to the client. */

@@ -1,7 +1,7 @@
 /** The forms in which stored records go to subscribers: framed messages, rendered from rows. */
 import { writeEpisode, writeStep } from "../gen/records/run_frames.ts";
 import { jsonLines } from "../telemetry/public_json.ts";
-import type { StoredOf, TelemetryKind } from "../telemetry/types.ts";
+import type { StoredOf, TelemetryKind } from "../telemetry/telemetry_log.ts";
 import { FrameWriter } from "../wire/message_frames.ts";
 
 export interface Form<K extends TelemetryKind> {

@@ -8,7 +8,7 @@ import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Audit } from "../wire/audit.ts";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
 import type { CallContext } from "./calls.ts";
-import { Api } from "./connect/api.ts";
+import { HttpApi } from "./connect/http_api.ts";
 import type { StreamOptions } from "./connect/streams.ts";
 import type { Handlers } from "./handlers.ts";
 import { ingestHandlers } from "./ingest_service.ts";
@@ -68,7 +68,7 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
   return services;
 }
 
-export function apiOf(services: Services, options: Partial<StreamOptions> = {}): Api {
+export function apiOf(services: Services, options: Partial<StreamOptions> = {}): HttpApi {
   const { context, trainer, mosaic, ingest } = services;
-  return new Api(context, options).add(TrainerService, trainer).add(Mosaic, mosaic).add(Ingest, ingest);
+  return new HttpApi(context, options).add(TrainerService, trainer).add(Mosaic, mosaic).add(Ingest, ingest);
 }

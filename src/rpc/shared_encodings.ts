@@ -4,7 +4,7 @@
  * than one reader may want, and the newest of it.
  */
 import type { Core } from "../dispatch/core/core.ts";
-import type { TelemetryKind } from "../telemetry/types.ts";
+import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
 import type { Form } from "./record_forms.ts";
 
 /** Framed messages with the rows from `first` to `last`. */

@@ -8,25 +8,24 @@ export interface StoreWait {
   signal: AbortSignal;
   /** Called once, with why the first try failed. */
   failed(error: MosaicError): void;
-  /** Called before each further try, with why the last one failed. */
-  again?(error: MosaicError): void;
+  /** Called before each further try. */
+  again?(): void;
 }
 
 /**
  * Does the work, and again each second for as long as the store cannot be written.
- * @param work gets the number of the try, from 1
  * @throws what the work throws, once the signal aborts or when it is anything else than `unavailable`
  */
-export async function untilStored<T>(work: (tries: number) => T | Promise<T>, wait: StoreWait): Promise<T> {
-  for (let tries = 1;; tries++) {
+export async function untilStored<T>(work: () => T | Promise<T>, wait: StoreWait): Promise<T> {
+  for (let isFirst = true;; isFirst = false) {
     try {
-      return await work(tries);
+      return await work();
     } catch (error) {
       if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
-      if (tries === 1) wait.failed(error);
+      if (isFirst) wait.failed(error);
       await pause(RETRY_MS, wait.signal);
       if (wait.signal.aborted) throw error;
-      wait.again?.(error);
+      wait.again?.();
     }
   }
 }

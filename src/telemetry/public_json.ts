@@ -3,7 +3,7 @@
  * StreamTelemetry sends. Built as text, because the worker's own JSON is passed through as it is, not decoded and encoded.
  */
 import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/public_lines.ts";
-import type { StoredOf, TelemetryKind } from "./types.ts";
+import type { StoredOf, TelemetryKind } from "./telemetry_log.ts";
 
 /** By kind, a row as a line without its end. The run's id is given as JSON, encoded once for many rows. */
 const LINE: { [K in TelemetryKind]: (runIdJson: string, row: StoredOf[K]) => string } = {

@@ -2,7 +2,7 @@
  * What is stored in place of a batch that cannot be stored for what is in it: to try it again would be refused again, and
  * hold up all that comes after it. The records stay in the worker's log, and an event among the run's says where. Pure.
  */
-import type { IngestBatch, WorkerEventRecord } from "./batch.ts";
+import type { IngestBatch, WorkerEventRecord } from "./ingest_batch.ts";
 
 /** The event that tells of it: data `{from, to, records, reason}`, positions in the worker's log. */
 export const REFUSED_KIND = "records_refused";

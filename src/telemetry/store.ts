@@ -13,7 +13,7 @@ import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { explainShortage } from "../os/shortage.ts";
 import { openWal } from "../os/wal.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./batch.ts";
+import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./ingest_batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
 import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
@@ -22,7 +22,7 @@ import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
 import { OwnPoints } from "./store/own_points.ts";
 import { ParameterRows, type ToldParameter } from "./store/parameter_rows.ts";
 import { msOf } from "./store/points.ts";
-import { allRows, prepareArrays, READ_BYTES, Reader } from "./store/reader.ts";
+import { allRows, prepareArrays, READ_BYTES, RowReader } from "./store/row_reader.ts";
 import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
 import { Waiters } from "./store/row_waiters.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
@@ -47,7 +47,7 @@ import type {
   StoredOf,
   TelemetryKind,
   TelemetryLog,
-} from "./types.ts";
+} from "./telemetry_log.ts";
 
 export interface StoreOptions extends RingLimits {
   /** "full" survives power loss: every commit is synced to the disk. */
@@ -80,7 +80,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #checkpoints: Checkpoints;
   readonly #deletions: Deletions;
   readonly #rows: RunRows;
-  readonly #reader: Reader;
+  readonly #reader: RowReader;
   readonly #blocks: StepBlocks;
   readonly #steps: StepStorage;
   readonly #states: RunStates;
@@ -135,7 +135,7 @@ export class TelemetryStore implements TelemetryLog {
     });
     const damaged = (message: string) => options.checkpoints?.warn?.(message);
     this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey), damaged);
-    this.#reader = new Reader(db);
+    this.#reader = new RowReader(db);
     this.#parameters = new ParameterRows(db);
     const seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
     this.#summaries = new Summaries(db, seriesRows);

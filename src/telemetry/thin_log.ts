@@ -16,7 +16,7 @@ import {
   OPEN_BRACE,
   QUOTE,
 } from "./dialects/json_scan.ts";
-import type { StoredStep, TelemetryReader } from "./types.ts";
+import type { StoredStep, TelemetryReader } from "./telemetry_log.ts";
 
 /** Steps in the order of their seq, after one; none at the end. */
 export type ReadSteps = (since: number) => readonly StoredStep[];

@@ -9,7 +9,7 @@ import { planOf } from "../config/plan.ts";
 import { groupOfWorker } from "../os/worker_user.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import { explainMissing } from "../permissions/missing.ts";
-import { mediaType } from "../telemetry/formats/media.ts";
+import { mediaType } from "../telemetry/formats/media_type.ts";
 import { byteRange, isSameContent } from "./byte_range.ts";
 
 const FILE_POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; sandbox";

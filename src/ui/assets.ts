@@ -49,15 +49,6 @@ function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** What is loaded only by those who need it. */
-const LATER = ["markdown.js"];
-
-/** Bytes of everything that every view loads, as they are sent to a browser. */
-export function shippedBytes(): number {
-  const first = [...ASSETS].filter(([name]) => !LATER.includes(name));
-  return first.reduce((n, [name, a]) => n + packedAsset(name, a.text).length, indexHtml.length);
-}
-
 /** @throws `not_found`. */
 export function asset(name: string, request: Headers): Response {
   const found = ASSETS.get(name);

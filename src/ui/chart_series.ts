@@ -1,6 +1,6 @@
 /** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
 import { MosaicError } from "../base/errors.ts";
-import type { TelemetryReader } from "../telemetry/types.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { finiteOrText, type SeriesColumns } from "./page_json.ts";
 
 export function columns(

@@ -1,7 +1,7 @@
 /** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is not touched. */
 import { jsonLines } from "../telemetry/public_json.ts";
 import { withoutRenderPayload } from "../telemetry/render_payload.ts";
-import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/types.ts";
+import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/telemetry_log.ts";
 
 export interface Records {
   /** A JSON array. */

@@ -3,7 +3,7 @@
  * page longer than all the rest. Of each name: how many buckets each run has, then column after column of all runs.
  */
 import type { SeriesColumns } from "./page_json.ts";
-import type { SeriesBucketRow } from "../telemetry/types.ts";
+import type { SeriesBucketRow } from "../telemetry/telemetry_log.ts";
 
 /** Of an absent step or attempt. */
 const NONE = NaN;

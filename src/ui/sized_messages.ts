@@ -1,4 +1,5 @@
 /** Messages of bytes in one stream: each behind its length (u32, little endian). The server writes them, the page reads them. */
+import { joinedBytes } from "../base/joined_bytes.ts";
 
 const LENGTH_BYTES = 4;
 
@@ -21,7 +22,7 @@ export async function* sizedMessages(stream: ReadableStream<Uint8Array>): AsyncG
       parts.push(read.value);
       have += read.value.length;
       while (have >= need) {
-        const all = joined(parts, have);
+        const all = joinedBytes(parts);
         parts = [all];
         need = LENGTH_BYTES + new DataView(all.buffer, all.byteOffset).getUint32(0, true);
         if (have < need) break;
@@ -34,15 +35,4 @@ export async function* sizedMessages(stream: ReadableStream<Uint8Array>): AsyncG
   } finally {
     await reader.cancel();
   }
-}
-
-function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const all = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

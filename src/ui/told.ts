@@ -2,7 +2,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { parsedObject } from "../base/json_text.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { StoredStep } from "../telemetry/types.ts";
+import type { StoredStep } from "../telemetry/telemetry_log.ts";
 import type { Told } from "./page_json.ts";
 
 /** Events looked at for one answer. */

@@ -16,7 +16,6 @@ export const RING_MAGIC = "FLAN";
 const MAGIC = 0x4e414c46;
 const INVALIDATED = 1;
 const MAX_FRAME_BYTES = 16 << 20;
-const MAX_METADATA_BYTES = 64 << 10;
 const MAX_CAPACITY = 4096;
 /** Slots tried, from the newest back, before a ring that is written faster than it is read is left for this time. */
 const MAX_TRIES = 4;
@@ -48,7 +47,6 @@ export interface RingFrame extends Picture {
   reward: number;
   rollingReturn: number;
   stepsPerSecond: number;
-  metadata: string;
 }
 
 interface RingHeader {
@@ -209,7 +207,7 @@ type Ranges = [at: number, length: number][];
 /** A slot, and its beginning again after the rest: a frame whose seq has changed meanwhile is torn. */
 function slotRanges({ capacity, slotSize, width, height, channels }: RingHeader, n: number): Ranges {
   const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
-  const length = Math.min(slotSize, SLOT_HEADER_BYTES + width * height * channels + MAX_METADATA_BYTES);
+  const length = SLOT_HEADER_BYTES + width * height * channels;
   return [[position, length], [position, 8]];
 }
 
@@ -225,14 +223,12 @@ function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | u
   const seq = view.getBigUint64(0, true);
   if (seq % 2n !== 0n || view.getBigUint64(length, true) !== seq) return undefined;
   if (view.getUint32(8, true) !== frameBytes) return undefined;
-  const metadata = slot.subarray(end, Math.min(slot.length, end + view.getUint32(12, true)));
   return {
     n,
     width,
     height,
     ...colored(slot.subarray(SLOT_HEADER_BYTES, end), channels),
     ...{ reward, rollingReturn, stepsPerSecond },
-    metadata: new TextDecoder().decode(metadata),
   };
 }
 

@@ -1,6 +1,7 @@
 /** One call over a connection of its own: what is sent waits for the other end's window, never for more than that. */
 import { anyOf } from "./waiting.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { joinedBytes } from "../base/joined_bytes.ts";
 import { encodeHeaders, type Header, statusIn } from "./hpack.ts";
 import { writeAll } from "./http1.ts";
 import {
@@ -155,7 +156,7 @@ export class Http2Call {
   }
 
   async *#answer(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
-    let block = new Uint8Array();
+    let block: Uint8Array = new Uint8Array();
     let last = false;
     for await (const frame of framesOf(this.#read(conn))) {
       switch (frame.type) {
@@ -169,7 +170,7 @@ export class Http2Call {
           block = new Uint8Array();
           // falls through: what did not fit into the frame comes in frames of continuation
         case FRAME.continuation:
-          block = joined(block, frame.payload);
+          block = joinedBytes([block, frame.payload]);
           if (block.length > MAX_HEADER_BYTES) throw unavailable("the daemon's headers have no end");
           if ((frame.flags & FLAG.endHeaders) === 0) break;
           // Trailers, of which nothing is needed, come after the status.
@@ -325,13 +326,6 @@ export class Http2Call {
     }
     return length;
   }
-}
-
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const both = new Uint8Array(a.length + b.length);
-  both.set(a);
-  both.set(b, a.length);
-  return both;
 }
 
 function unavailable(message: string): MosaicError {

@@ -1,5 +1,6 @@
 /** A listener whose connections the runtime's own HTTP server serves, each with a bound on how long it may wait. */
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { infoIfThere, removeIfThere } from "../os/files.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
 import { pause } from "./waiting.ts";
@@ -305,14 +306,10 @@ export function listenSocket({ path, group }: { path: string; group?: number }):
 
 /** @throws MosaicError `unavailable` for a file that is no socket: it is somebody's */
 export function removeSocket(path: string): void {
-  try {
-    if (!Deno.lstatSync(path).isSocket) {
-      throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is not a socket exists there`);
-    }
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  if (infoIfThere(path)?.isSocket === false) {
+    throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is not a socket exists there`);
   }
+  removeIfThere(path);
 }
 
 function boundAddress(asked: HttpAddress, listener: Deno.Listener): HttpAddress {

@@ -3,7 +3,7 @@ import { runCli } from "../../src/cli/cli.ts";
 import { rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
 import { configDifferences, optionsApart } from "../../src/config/differences.ts";
 import { runDetailJson } from "../../src/cli/message_json.ts";
-import type { Api } from "../../src/cli/api.ts";
+import type { DaemonApi } from "../../src/cli/daemon_api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";
 import { type Answers, fakeApi, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
@@ -242,7 +242,7 @@ Deno.test("prune, du: who needs the sizes waits for a long walk, who only shows 
   const waits: (number | undefined)[] = [];
   const api = fakeApi({ ListRuns: () => ({ runs: [] }), GetDiskUsage: () => ({}) });
   for (const args of [["prune", "--keep-last", "1"], ["prune", "--max-size", "0"], ["du"]]) {
-    const connected: Api = {
+    const connected: DaemonApi = {
       ...api,
       unary(method, request, options) {
         if (method.name === "GetDiskUsage") waits.push(options?.deadlineMs);

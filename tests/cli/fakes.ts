@@ -1,7 +1,7 @@
 /** A terminal and a daemon for tests of the verbs: what is written is kept, what is asked is answered from a table. */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { Api } from "../../src/cli/api.ts";
+import type { DaemonApi } from "../../src/cli/daemon_api.ts";
 import type { Context } from "../../src/cli/context.ts";
 import { fileOutput, moveSequence, type Output } from "../../src/cli/output.ts";
 import { type Run, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -22,7 +22,7 @@ export interface FakeWorld extends Context {
   connections: number;
 }
 
-export function fakeApi(answers: Answers): Api {
+export function fakeApi(answers: Answers): DaemonApi {
   const handler = (name: string) => {
     const found = answers[name];
     if (found === undefined) throw new Error(`the test's daemon does not know ${name}`);

@@ -5,7 +5,7 @@ import { Lines } from "../../src/cli/import/record_lines.ts";
 import { recordsOf, recordsOfSource, sourcesOf } from "../../src/cli/import/read.ts";
 import { formatOfName } from "../../src/telemetry/formats/formats.ts";
 import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
-import type { SourceRecord } from "../../src/telemetry/formats/types.ts";
+import type { SourceRecord } from "../../src/telemetry/formats/tracker_records.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
 import { runVerb } from "./verb.ts";

@@ -52,7 +52,6 @@ Deno.test("plan: every default is in place", () => {
   const plan = planOfFixture("flat-minimal");
   assert.deepEqual(plan.schedule, { maxDurationSeconds: null, maxSteps: null, stallTimeoutSeconds: null });
   assert.deepEqual(plan.restart, {
-    maxAttempts: 1,
     backoffSeconds: 5,
     on: ["exit", "heartbeat", "handshake", "lost", "infrastructure"],
   });
@@ -95,7 +94,7 @@ Deno.test("plan: telemetry.text names the dialects of printed text that are read
 
 Deno.test("plan: every field of the config arrives", () => {
   const plan = planOfFixture("flat-every-metadata-field");
-  assert.deepEqual(plan.restart, { maxAttempts: 4, backoffSeconds: 0.5, on: ["exit", "lost"] });
+  assert.deepEqual(plan.restart, { backoffSeconds: 0.5, on: ["exit", "lost"] });
   assert.deepEqual(plan.backpressure, { policy: "throttle", minRateHz: 50, starvedSeconds: 2.5 });
   assert.deepEqual(plan.preflight, {
     files: [
@@ -120,8 +119,6 @@ Deno.test("plan: every field of the config arrives", () => {
     secretFile: "/etc/mosaic/hook.key",
   });
   assert.deepEqual(plan.schedule, { maxDurationSeconds: 60, maxSteps: 1000, stallTimeoutSeconds: 30 });
-  assert.deepEqual(plan.tags, ["a", "b"]);
-  assert.equal(plan.priority, -3);
   assert.equal(plan.heartbeatTimeoutSeconds, 12.5);
   assert.equal(plan.handshakeTimeoutSeconds, 7);
 });

@@ -13,14 +13,6 @@ const PROGRAMS = [
   ...["tail", "tar", "wc", "sleep"],
 ];
 
-export const available = (() => {
-  try {
-    return new Deno.Command("bwrap", { args: ["--ro-bind", "/", "/", "--unshare-pid", "true"] }).outputSync().success;
-  } catch {
-    return false;
-  }
-})();
-
 /** Copies a program with the libraries that it is linked to. */
 function install(program: string, root: string, as: string): void {
   const { stdout } = new Deno.Command("ldd", { args: [program] }).outputSync();

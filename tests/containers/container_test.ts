@@ -9,13 +9,15 @@ import { RunFiles } from "../../src/base/layout.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 import { Relay } from "../faults/relay.ts";
+import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { buildMosaic } from "../harness/built.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
-import { available, type Container, Image } from "./container.ts";
+import { type Container, Image } from "./container.ts";
 
+const available = hasBubblewrap();
 if (!available) console.log("SKIPPED: bubblewrap is not usable here, so no container is started");
 
 const STEP = `step() { printf '{"type":"step","step":%d}\\n' "$1"; }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { Layout } from "../../src/base/layout.ts";
 import { examine, reindex, repair } from "../../src/doctor/doctor.ts";
+import type { Finding } from "../../src/doctor/finding.ts";
 import { knownRuns } from "../../src/doctor/registry_state.ts";
 import { leftInFiles } from "../../src/doctor/observed_files.ts";
 import { runFiles } from "../../src/doctor/run_logs.ts";
@@ -528,14 +529,27 @@ Deno.test("refill: counters that have changed by themselves, up or down, are cou
   });
 });
 
+/** Changes a value of the run as damage does: it is found, named and mended. @returns the other findings */
+function assertMended(layout: Layout, table: string, named: string, change: string): Finding[] {
+  // What a repair has replaced is deleted after the next start.
+  const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
+  const db = new DatabaseSync(layout.telemetryDb);
+  assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, change);
+  db.close();
+  const [finding, ...others] = examine(layout.stateDir);
+  assert.match(finding?.message ?? "", new RegExp(`lacks .*${named}`), change);
+  const [repaired] = repair(layout.stateDir).repaired;
+  assert.equal(repaired!.done, true, `${change}: ${repaired!.outcome}`);
+  assert.deepEqual(kinds(layout), [], change);
+  return others;
+}
+
 Deno.test("refill: a value that has changed by itself is damage in every table, and the log has what was stored", () => {
   withRun((layout, journal) => {
     const agent = lines(1, 250).replaceAll('"type":"step"', '"type":"step","agent_id":"a1","ts":1700000000');
     Deno.writeTextFileSync(journal, agent);
     repair(layout.stateDir);
     const before = rows(layout);
-    // What a repair has replaced is deleted after the next start.
-    const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
     const flips = {
       step_blocks: ["steps", "crc = crc + 1 WHERE first_seq = (SELECT max(first_seq) FROM step_blocks)"],
       episodes: ["episodes", "total_reward = total_reward * 2 WHERE seq = 2"],
@@ -546,15 +560,7 @@ Deno.test("refill: a value that has changed by itself is damage in every table, 
       journal_positions: ["position", "position = position + 64 WHERE attempt = 1"],
     };
     for (const [table, [named, change]] of Object.entries(flips)) {
-      const db = new DatabaseSync(layout.telemetryDb);
-      assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, table);
-      db.close();
-      const [finding, ...others] = examine(layout.stateDir);
-      assert.match(finding!.message, new RegExp(`lacks .*${named}`), table);
-      assert.deepEqual(others, []);
-      const [repaired] = repair(layout.stateDir).repaired;
-      assert.equal(repaired!.done, true, `${table}: ${repaired!.outcome}`);
-      assert.deepEqual(kinds(layout), [], table);
+      assert.deepEqual(assertMended(layout, table, named!, change!), [], table);
       assert.deepEqual(rows(layout), before, table);
     }
   });
@@ -579,7 +585,6 @@ Deno.test("refill: names and summaries of series, their attempts, parameters and
     assert.deepEqual(kinds(layout), []);
     const before = rows(layout);
     for (const table of TABLES) assert.ok(before[table.replace("run_", "")]!.length > 0, table);
-    const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
     const flips: [table: string, named: string, change: string][] = [
       ["series", "series", "name = 'losr' WHERE series = 16"],
       ["series", "series", "last = -last WHERE series = 1"],
@@ -590,15 +595,8 @@ Deno.test("refill: names and summaries of series, their attempts, parameters and
       ["source_cursors", "cursors", "state = replace(state, '1', '3') WHERE source LIKE '%jsonl'"],
     ];
     for (const [table, named, change] of flips) {
-      const db = new DatabaseSync(layout.telemetryDb);
-      assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, change);
-      db.close();
-      const [finding, ...others] = examine(layout.stateDir);
-      assert.match(finding?.message ?? "", new RegExp(`lacks .*${named}`), change);
-      assert.deepEqual(others.filter(({ severity }) => severity !== "note"), []);
-      const [repaired] = repair(layout.stateDir).repaired;
-      assert.equal(repaired!.done, true, `${change}: ${repaired!.outcome}`);
-      assert.deepEqual(kinds(layout), [], change);
+      const others = assertMended(layout, table, named, change);
+      assert.deepEqual(others.filter(({ severity }) => severity !== "note"), [], change);
       assert.deepEqual(rows(layout), before, change);
     }
   });

@@ -4,6 +4,7 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
+import { infoIfThere } from "../../src/os/files.ts";
 import { isAlive, processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 
@@ -61,7 +62,7 @@ Deno.test("a worker ends while the daemon is away: its exit and its last words a
   await daemon.kill9();
   finish();
   const directory = daemon.layout.runDir("custom_scripts", run);
-  await until(() => exists(`${directory}/.mosaic/exit-1.json`), { what: "the exit record" });
+  await until(() => infoIfThere(`${directory}/.mosaic/exit-1.json`) !== undefined, { what: "the exit record" });
   await daemon.restart();
   await assertWhole(daemon, run);
 });
@@ -133,12 +134,3 @@ Deno.test("worker and wrapper are killed with their proxy: FAULTED worker_lost, 
     state: () => processesOf(daemon.stateDir),
   });
 });
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-}

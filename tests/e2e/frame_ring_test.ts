@@ -1,5 +1,6 @@
 /** The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it. */
 import assert from "node:assert/strict";
+import { infoIfThere } from "../../src/os/files.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { SharedMemory } from "../../src/os/shared_memory.ts";
 import { ringName, RingReader } from "../../src/wire/fastlane.ts";
@@ -10,13 +11,7 @@ import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
-const isThere = (path: string) => {
-  try {
-    return Deno.lstatSync(path).isFile;
-  } catch {
-    return false;
-  }
-};
+const isThere = (path: string) => infoIfThere(path)?.isFile === true;
 
 /** SIGKILL for the perls that a process has started. */
 async function killReaders(pid: number): Promise<void> {

@@ -7,6 +7,7 @@ import { signalProcess } from "../../src/os/signals.ts";
 import { frame } from "../../src/telemetry/formats/tfrecord.ts";
 import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../harness/runs.ts";
@@ -22,14 +23,6 @@ function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => 
       Deno.removeSync(cwd, { recursive: true });
     }
   });
-}
-
-function hasBubblewrap(): boolean {
-  try {
-    return new Deno.Command("bwrap", { args: ["--unshare-pid", "--ro-bind", "/", "/", "true"] }).outputSync().success;
-  } catch {
-    return false;
-  }
 }
 
 function shell(daemon: TestDaemon, cwd: string, script: string, metadata: Record<string, unknown> = {}) {

@@ -7,7 +7,7 @@ import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { BASE_DIRS, RunFiles } from "../../src/base/layout.ts";
 import { packedPath } from "../../src/os/packed_log.ts";
-import { readTextIfThere, removeIfThere } from "../../src/os/files.ts";
+import { infoIfThere, readTextIfThere, removeIfThere } from "../../src/os/files.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { repair } from "../../src/doctor/doctor.ts";
@@ -219,6 +219,12 @@ async function submitAll(
   return runs;
 }
 
+async function stopFor(ms: number, signal: (signal: "SIGSTOP" | "SIGCONT") => void): Promise<void> {
+  signal("SIGSTOP");
+  await pause(ms);
+  signal("SIGCONT");
+}
+
 async function inflict(
   fault: Fault,
   runs: RunUnderTest[],
@@ -239,20 +245,14 @@ async function inflict(
       return await daemon.restart();
     case "stop-daemon": {
       const process = processRef(daemon.pid)!;
-      signalProcess(process, "SIGSTOP");
-      await pause(fault.forMs);
-      signalProcess(process, "SIGCONT");
-      return;
+      return await stopFor(fault.forMs, (signal) => signalProcess(process, signal));
     }
     case "kill-proxy":
     case "stop-proxy": {
       const process = processRef(Number((await detail(fault.run)).proxyPid));
       if (process === undefined) return;
       if (fault.type === "kill-proxy") return void signalProcess(process, "SIGKILL");
-      signalProcess(process, "SIGSTOP");
-      await pause(fault.forMs);
-      signalProcess(process, "SIGCONT");
-      return;
+      return await stopFor(fault.forMs, (signal) => signalProcess(process, signal));
     }
     case "kill-worker":
     case "stop-worker": {
@@ -262,10 +262,7 @@ async function inflict(
         runs[fault.run]!.killed = true;
         return void signalGroup(leader, "SIGKILL");
       }
-      signalGroup(leader, "SIGSTOP");
-      await pause(fault.forMs);
-      signalGroup(leader, "SIGCONT");
-      return;
+      return await stopFor(fault.forMs, (signal) => signalGroup(leader, signal));
     }
     case "empty-journal": {
       const run = runs[fault.run]!;
@@ -275,7 +272,7 @@ async function inflict(
       }, { what: `run ${fault.run} to start`, timeoutMs: STUCK_MS });
       await pause(fault.afterStartMs);
       if (processRef(Number(now.workerPid)) === undefined) return;
-      const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, run.runId)).find(existsAt);
+      const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, run.runId)).find(isDirectory);
       const logs = `${directory}/logs`;
       const journal = [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!;
       try {
@@ -395,12 +392,12 @@ async function cutWhileThinning(
   await pause(afterMs);
   await cutPower(daemon, 0);
   await look("after a power failure");
-  const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, runId)).find(existsAt);
+  const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, runId)).find(isDirectory);
   const packed = packedPath(new RunFiles(directory!, "").stdout(1));
   const text = (await readLog(client, runId)).length;
   // A worker that was ended early may have left too little.
   if (text < LEAST_THINNED) return findings;
-  await until(() => (statIfThere(packed)?.size ?? Infinity) < text / 10, {
+  await until(() => (infoIfThere(packed)?.size ?? Infinity) < text / 10, {
     what: `${packed} to be thin`,
     timeoutMs: STUCK_MS,
   });
@@ -431,7 +428,7 @@ async function deleteKilled(run: string, afterMs: number, client: MosaicClient, 
   await pause(afterMs);
   await daemon.kill9();
   await asked;
-  const hasFiles = () => BASE_DIRS.some((base) => existsAt(daemon.layout.runDir(base, run)));
+  const hasFiles = () => BASE_DIRS.some((base) => isDirectory(daemon.layout.runDir(base, run)));
   const hadBegun = !hasFiles();
   await daemon.restart();
   await until(async () => {
@@ -448,21 +445,8 @@ async function deleteKilled(run: string, afterMs: number, client: MosaicClient, 
   if (hasFiles()) throw new Error("a deleted run has left its files");
 }
 
-function statIfThere(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.lstatSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-}
-
-function existsAt(path: string): boolean {
-  try {
-    return Deno.lstatSync(path).isDirectory;
-  } catch {
-    return false;
-  }
+function isDirectory(path: string): boolean {
+  return infoIfThere(path)?.isDirectory === true;
 }
 
 /** Whether the run ended as its worker was to end by itself. */

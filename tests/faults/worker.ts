@@ -2,6 +2,7 @@
  * The checking worker: prints lines 1 … N of `lineAt(seed, n)` in bursts, and after each write notes in the ledger how
  * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM.
  */
+import { joinedBytes } from "../../src/base/joined_bytes.ts";
 import { type Form, lineAt } from "./lines.ts";
 import { Random } from "./random.ts";
 
@@ -28,12 +29,7 @@ for (let n = 1; n <= count;) {
     parts.push(line.kind === "garbage" && line.bytes !== undefined ? line.bytes : encoder.encode(line.text));
     parts.push(encoder.encode("\n"));
   }
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
+  const bytes = joinedBytes(parts);
   // A burst in two writes leaves torn lines for whoever looks in between.
   const cut = random.int(0, bytes.length);
   writeAll(bytes.subarray(0, cut));

@@ -9,7 +9,7 @@ import { type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
-import type { IngestBatch } from "../../src/telemetry/batch.ts";
+import type { IngestBatch } from "../../src/telemetry/ingest_batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch } from "../telemetry/store/harness.ts";
 import { until } from "./wait.ts";
@@ -145,11 +145,8 @@ export class EngineFixture implements AsyncDisposable {
     played.session = this.engine.openProxy({
       runId,
       attempt,
-      workerId: "",
-      agentId: "",
       proxy: process,
       worker: null,
-      version: "test",
     }, played);
     played.position = played.session.journalPosition;
     return played;

@@ -11,7 +11,7 @@ import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { NewRun, RunRow } from "../../src/registry/row_types.ts";
-import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
+import type { EpisodeRecord, StepRecord } from "../../src/telemetry/ingest_batch.ts";
 import type { Parameter } from "../../src/telemetry/parameters.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun } from "../registry/fixture.ts";
@@ -153,7 +153,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     });
     const proxy = new WillingProxy();
     proxy.session = this.openProxy({
-      ...{ runId, attempt: row.attempt, workerId: "", agentId: "", worker: null, version: "test" },
+      ...{ runId, attempt: row.attempt, worker: null },
       // No process has this pid: none is signalled.
       proxy: { pid: 2 ** 30, identity: "none" },
     }, proxy);

@@ -70,13 +70,17 @@ diskTest(
   },
 );
 
+function makeOldestRegistry(path: string): void {
+  const db = new DatabaseSync(path);
+  db.exec("PRAGMA journal_mode = WAL");
+  migrate(db, path, MIGRATIONS.slice(0, 1));
+  db.close();
+}
+
 diskTest("a registry of an older version on a full disk: its migration takes the reserve's space", (stage) => {
   const disk = stage.disk(`${stage.stateDir}/small`, "16m");
   const path = `${disk.path}/registry.db`;
-  const older = new DatabaseSync(path);
-  older.exec("PRAGMA journal_mode = WAL");
-  migrate(older, path, MIGRATIONS.slice(0, 1));
-  older.close();
+  makeOldestRegistry(path);
   const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
   assert.ok(reserve.make());
   disk.fill();
@@ -93,10 +97,7 @@ diskTest(
   (stage) => {
     const disk = stage.disk(`${stage.stateDir}/small`, "16m");
     const registryDb = `${disk.path}/registry.db`;
-    const older = new DatabaseSync(registryDb);
-    older.exec("PRAGMA journal_mode = WAL");
-    migrate(older, registryDb, MIGRATIONS.slice(0, 1));
-    older.close();
+    makeOldestRegistry(registryDb);
     const telemetryDb = `${disk.path}/telemetry.sqlite`;
     const made = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
     made.ingest("R", 1, batch(0, 1, { steps: steps(0, 5) }));

@@ -6,6 +6,7 @@ import { traceIds, traceparent } from "../../src/observability/trace_context.ts"
 import { exportWanted } from "../../src/observability/otlp.ts";
 import { Tracing } from "../../src/observability/tracing.ts";
 import { until } from "../harness/wait.ts";
+import { newRun } from "../registry/fixture.ts";
 
 interface OtlpSpan {
   traceId: string;
@@ -66,20 +67,7 @@ interface Clock {
 const RUN = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
 
 function insertRun(registry: Registry): void {
-  registry.insert({
-    runId: RUN,
-    name: "traced",
-    digest: "d",
-    maxAttempts: 1,
-    priority: 0,
-    tags: [],
-    baseDir: "runs",
-    configJson: "{}",
-    gpusRequested: 0,
-    gpusMandatory: false,
-    workerId: "w",
-    agentId: "a",
-  });
+  registry.insert(newRun(1, { runId: RUN, name: "traced" }));
 }
 
 Deno.test("tracing: one trace from submit to end, spawns and events below the run", () =>

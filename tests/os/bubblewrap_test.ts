@@ -1,6 +1,7 @@
 /** What a sandboxed worker can and cannot do, with the real bubblewrap. */
 import assert from "node:assert/strict";
 import { sandboxed } from "../../src/os/bubblewrap.ts";
+import { hasBubblewrap } from "../harness/bubblewrap.ts";
 
 const directory = Deno.makeTempDirSync();
 const stateDir = `${directory}/state`;
@@ -22,13 +23,7 @@ Deno.writeTextFileSync(`${otherRun}/secret`, "of another run");
 Deno.writeTextFileSync(`${stateDir}/trainer/configs/worker-R1.json`, "{}");
 Deno.writeTextFileSync(`${runDir}/.mosaic/proxy-1.json`, "a token");
 
-const available = (() => {
-  try {
-    return new Deno.Command("bwrap", { args: ["--ro-bind", "/", "/", "--unshare-pid", "true"] }).outputSync().success;
-  } catch {
-    return false;
-  }
-})();
+const available = hasBubblewrap();
 if (!available) console.log("SKIPPED: bubblewrap is not usable here");
 
 async function inside(script: string, options: { network?: boolean } = {}): Promise<{ code: number; out: string }> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { nextShare, slices } from "../../src/proxy/duty_cycle.ts";
 import { isOverBacklog } from "../../src/proxy/backlog.ts";
-import type { ControlRecord, Event } from "../../src/proxy/events.ts";
+import type { ControlRecord, Event } from "../../src/proxy/events_and_effects.ts";
 import { RunFiles } from "../../src/base/layout.ts";
 import { Journal } from "../../src/proxy/journal.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
@@ -156,13 +156,16 @@ Deno.test("control: a pause outlives the proxy, and a stop reaches a paused work
     assert.equal(await second.code(), 0);
   }));
 
+/** Writes down what it is asked and answers; ends when it is asked to resume. */
+const ANSWERING = `while read -r line; do echo "$line" >>said; case $line in
+  *pause*) echo '{"event":"paused","payload":{}}';;
+  *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`;
+
 Deno.test("control: a worker that reads its input is asked to pause, and its answer counts", () =>
   inScene(async (scene) => {
     const { daemon } = scene;
     const proxy = scene.shell(
-      `while read -r line; do echo "$line" >>said; case $line in
-        *pause*) echo '{"event":"paused","payload":{}}';;
-        *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
+      ANSWERING,
       { start: { supportsPause: true } },
     );
     await until(() => daemon.applied.length > 0, { what: "the proxy" });
@@ -181,9 +184,7 @@ Deno.test("control: a worker that has paused when asked is not asked again by an
   inScene(async (scene) => {
     const { daemon } = scene;
     const first = scene.shell(
-      `while read -r line; do echo "$line" >>said; case $line in
-        *pause*) echo '{"event":"paused","payload":{}}';;
-        *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
+      ANSWERING,
       { start: { supportsPause: true } },
     );
     await until(() => daemon.applied.length > 0, { what: "the proxy" });

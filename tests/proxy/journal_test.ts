@@ -44,21 +44,24 @@ Deno.test("journal: whole lines in order, a torn one when it is whole", () => {
   assert.equal(written.journal.position, written.journal.size());
 });
 
+/** Lines of each chunk. */
+function chunkSizes(journal: Journal): number[] {
+  const sizes: number[] = [];
+  for (let chunk; (chunk = journal.next(false)) !== undefined;) sizes.push(chunk.lines.length);
+  return sizes;
+}
+
 Deno.test("journal: a chunk is bounded in lines and bytes, a long line goes by itself", () => {
   using written = new Written();
   written.append("a\nb\nc\nd\ne\n" + "x".repeat(100) + "\n" + "y".repeat(40) + "\n" + "z".repeat(40) + "\nw\n");
-  const sizes: number[] = [];
-  for (let chunk; (chunk = written.journal.next(false)) !== undefined;) sizes.push(chunk.lines.length);
-  assert.deepEqual(sizes, [4, 1, 1, 1, 2]);
+  assert.deepEqual(chunkSizes(written.journal), [4, 1, 1, 1, 2]);
 });
 
 Deno.test("journal: chunks are as large as they may be while there is more to read", () => {
   using written = new Written();
   written.append("abcdefghi\n".repeat(20));
-  const sizes: number[] = [];
-  for (let chunk; (chunk = written.journal.next(false)) !== undefined;) sizes.push(chunk.lines.length);
   // Of the six lines that are read at once two are left.
-  assert.deepEqual(sizes, [4, 4, 4, 4, 4]);
+  assert.deepEqual(chunkSizes(written.journal), [4, 4, 4, 4, 4]);
 });
 
 Deno.test("journal: small chunks are cut from what is held, and what is held is not read again for each", () => {

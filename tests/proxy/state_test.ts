@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Effect, Event, WorkerEnd } from "../../src/proxy/events.ts";
+import type { Effect, Event, WorkerEnd } from "../../src/proxy/events_and_effects.ts";
 import { dueAt, initialState, next, type Settings, type State } from "../../src/proxy/state.ts";
 import { SETTINGS } from "./inert_edges.ts";
 

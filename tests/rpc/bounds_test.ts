@@ -31,6 +31,16 @@ async function refused(client: GrpcClient, runId: string, message: RegExp): Prom
   await assert.rejects(next, hasCode("resource_exhausted", message));
 }
 
+/** Such a stream may be opened again. */
+async function untilServed(open: () => AsyncGenerator<unknown, void>): Promise<void> {
+  await until(async () => {
+    const stream = open();
+    const served = await stream.next().then(() => true, () => false);
+    await stream.return();
+    return served;
+  }, { what: "a place for a stream" });
+}
+
 /** A proxy is welcomed. */
 async function deliver(client: AnyClient, runId: string): Promise<bigint> {
   const call = client.duplex(Ingest.method.deliver);
@@ -58,12 +68,7 @@ Deno.test("bounds: streams in all, on a connection and of a run are counted apar
       await watching.next();
       await refused(other, two, /3 streams are open; the limit is 3 \(--max-streams\)/);
       await Promise.all([leave(), leaveTwo(), watching.return()]);
-      await until(async () => {
-        const snapshot = client.stream(TrainerService.method.watchRuns, {});
-        const served = await snapshot.next().then(() => true, () => false);
-        await snapshot.return();
-        return served;
-      }, { what: "room again" });
+      await untilServed(() => client.stream(TrainerService.method.watchRuns, {}));
     } finally {
       other.close();
     }
@@ -126,12 +131,7 @@ Deno.test("bounds: health streams, for which nobody needs a token, are few per a
       const leave = await following(core, client, executing(core, 1));
       await leave();
       stop.abort();
-      await until(async () => {
-        const again = client.stream(Health.method.watch, {});
-        const served = await again.next().then(() => true, () => false);
-        await again.return();
-        return served;
-      }, { what: "room again" });
+      await untilServed(() => client.stream(Health.method.watch, {}));
     } finally {
       stop.abort();
       for (const each of clients.slice(1)) each.close();

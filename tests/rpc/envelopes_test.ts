@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
+import { joinedBytes } from "../../src/base/joined_bytes.ts";
 import { BufferPool } from "../../src/rpc/connect/buffers.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { Interruption } from "../../src/rpc/interruption.ts";
@@ -12,16 +13,6 @@ const NEVER = new AbortController().signal;
 /** A message whose bytes say which it is. */
 function messageOf(n: number, length: number): Uint8Array {
   return new Uint8Array(length).map((_, i) => (n * 31 + i * 7) & 255);
-}
-
-function joined(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
-  let at = 0;
-  for (const chunk of chunks) {
-    all.set(chunk, at);
-    at += chunk.length;
-  }
-  return all;
 }
 
 /** A body in chunks of so many bytes, by turns. */
@@ -61,14 +52,14 @@ async function all(incoming: EnvelopedIncoming<Uint8Array>): Promise<Uint8Array[
 Deno.test("envelopes: messages of every size arrive whole, however the bytes come in chunks", async () => {
   const sizes = [0, 1, 16_379, 16_380, 0, 3, 70_000, 200_000, 5, 2_500_000, 16_384, 65_531, 65_536, 0];
   const messages = sizes.map((size, n) => messageOf(n, size));
-  const bytes = joined(messages.map((message) => envelope(message)));
+  const bytes = joinedBytes(messages.map((message) => envelope(message)));
   for (const chunks of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [65_541, 3]]) {
     for (const type of ["bytes", undefined] as const) {
       const incoming = new EnvelopedIncoming(bodyOf(bytes, chunks, type), () => MOST, (message) => message, NEVER);
       assert.deepEqual(await all(incoming), messages, `in chunks of ${chunks}`);
     }
   }
-  const small = joined([3, 0, 17].map((size, n) => envelope(messageOf(n, size))));
+  const small = joinedBytes([3, 0, 17].map((size, n) => envelope(messageOf(n, size))));
   const incoming = new EnvelopedIncoming(bodyOf(small, [1]), () => MOST, (message) => message, NEVER);
   assert.deepEqual((await all(incoming)).map((message) => message.length), [3, 0, 17]);
   const halting = new EnvelopedIncoming(bodyOf(small, [0, 4, 0]), () => MOST, (message) => message, NEVER);

@@ -3,8 +3,8 @@ import type { ProxyHello, ProxyLink, ProxySession, RunDetail } from "../../src/d
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
-import type { IngestBatch } from "../../src/telemetry/batch.ts";
-import type { IngestResult, TelemetryKind } from "../../src/telemetry/types.ts";
+import type { IngestBatch } from "../../src/telemetry/ingest_batch.ts";
+import type { IngestResult, TelemetryKind } from "../../src/telemetry/telemetry_log.ts";
 import { PlayedProxy } from "../harness/engine.ts";
 import { ConnectClient } from "../harness/connect_client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";

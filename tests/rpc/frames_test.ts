@@ -7,7 +7,7 @@ import { messagesOf } from "../../src/wire/message_frames.ts";
 import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
 import { jsonLines } from "../../src/telemetry/public_json.ts";
 import { RECORDS } from "../../src/telemetry/record_fields.ts";
-import type { StoredEpisode, StoredStep } from "../../src/telemetry/types.ts";
+import type { StoredEpisode, StoredStep } from "../../src/telemetry/telemetry_log.ts";
 import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { A_STEP } from "../harness/played_engine.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { StepColumns, WorkerEventRecord } from "../../src/telemetry/batch.ts";
+import type { StepColumns, WorkerEventRecord } from "../../src/telemetry/ingest_batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -7,7 +7,7 @@ import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { sealedMessage } from "../../src/proxy/batches.ts";
 import { type Block, CELL_COLUMNS, crcOf } from "../../src/telemetry/store/step_block.ts";
 import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
-import { windowOf } from "../../src/rpc/ingest_service.ts";
+import { windowOf } from "../../src/rpc/proxy_window.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
 import { turn } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -27,7 +27,7 @@ function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
   const send = (message: ProxyInit) => call.send({ message });
   send({
     case: "hello",
-    value: { protocol, runId, attempt: 1, agentId: "a", proxyPid: 12n, proxyIdentity: "boot/1", version: "0" },
+    value: { protocol, runId, attempt: 1, proxyPid: 12n, proxyIdentity: "boot/1" },
   });
   return {
     call,
@@ -317,6 +317,33 @@ testEachApiWay(
       storeFull: false,
     });
     assert.equal(session.batches.length, 1);
+    proxy.call.cancel();
+  },
+);
+
+testEachApiWay(
+  "Deliver: a batch of an observed file that waits for the full disk, too, does not end the hold of the worker",
+  async ({ client, core }) => {
+    const proxy = proxyOf(client, executing(core));
+    await proxy.next();
+    const session = core.sessions[0]!;
+    core.full = true;
+    proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
+    const first = await proxy.next();
+    assert.deepEqual(first?.case === "ack" && [first.value.position, first.value.storeFull], [0n, true]);
+    const cursor = { name: "/w/metrics.csv", label: "metrics.csv", serial: 1n, state: "{}" };
+    const events = [{ kind: "metrics", dataJson: '{"global_step":7,"loss":1}', tsNs: "1" }];
+    proxy.send({ case: "sourceBatch", value: { cursor, eventsJson: json(events), position: 30n } });
+    await until(() => session.sources.length > 1, { what: "the file's batch to be tried again" });
+    core.full = false;
+    const holds: boolean[] = [];
+    for (let stored = false; !stored;) {
+      const message = await proxy.next();
+      if (message?.case !== "ack") continue;
+      stored = message.value.position > 0n;
+      if (!stored) holds.push(message.value.storeFull);
+    }
+    assert.ok(holds.length > 1 && holds.every((hold) => hold), `${holds}`);
     proxy.call.cancel();
   },
 );

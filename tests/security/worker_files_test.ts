@@ -4,6 +4,7 @@ import { isAlive, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
@@ -194,13 +195,7 @@ Deno.test("artifacts: however fast a worker changes files and directories for li
   await untilState(daemon, run, "TERMINATED");
 });
 
-const bubblewrap = (() => {
-  try {
-    return new Deno.Command("bwrap", { args: ["--ro-bind", "/", "/", "--unshare-pid", "true"] }).outputSync().success;
-  } catch {
-    return false;
-  }
-})();
+const bubblewrap = hasBubblewrap();
 if (!bubblewrap) console.log("SKIPPED: bubblewrap is not usable here");
 
 Deno.test({

@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
 import type { Browser, Locator, Page } from "npm:playwright-core@1.65.1";
 import type { RunRow } from "../../src/registry/row_types.ts";
-import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
+import { type Served, servePage } from "./served_page.ts";
 
 const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
@@ -34,22 +33,6 @@ const points = (page: Page, series: string) =>
 async function fromMenu(chart: Locator, name: string): Promise<void> {
   await chart.getByRole("button", { name: /^More of / }).click();
   await chart.getByRole("button", { name }).click();
-}
-
-interface Served {
-  address: string;
-  stop(): Promise<void>;
-}
-
-function servePage(core: PlayedEngine, port = 0): Served {
-  const hostname = "127.0.0.1";
-  const page = createApp(core, { log: core.log, bound: hostname, tickMs: 100 });
-  const server = listenHttp({ address: { hostname, port }, log: core.log, handler: (request) => page.fetch(request) });
-  const stop = async () => {
-    page.stop();
-    await server.stop();
-  };
-  return { address: server.address, stop };
 }
 
 interface Scene {

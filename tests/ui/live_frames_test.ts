@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { PageLiveFrame } from "../../src/registry/contract.ts";
 import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
 import { ringName } from "../../src/wire/fastlane.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
+import { servePage } from "./served_page.ts";
 
 const [WIDTH, HEIGHT, CAPACITY] = [16, 8, 4];
 const FRAME = WIDTH * HEIGHT * 3;
@@ -84,9 +84,7 @@ Deno.test({
   sanitizeResources: false,
 }, async () => {
   await using core = new PlayedEngine();
-  const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 100 });
-  const address = { hostname: "127.0.0.1", port: 0 };
-  const server = listenHttp({ address, log: core.log, handler: (request) => app.fetch(request) });
+  const server = servePage(core);
   const browser = await launch(chromiumPath()!);
   const watchers = () => core.activity.subscribers.following().find((c) => c.stream === "frames")?.subscribers ?? 0;
   try {
@@ -166,7 +164,6 @@ Deno.test({
     }
   } finally {
     await browser.close();
-    app.stop();
     await server.stop();
   }
 });

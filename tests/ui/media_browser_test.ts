@@ -1,10 +1,9 @@
 /** Films, pictures, texts and histograms of a run, and a click on its curve, in a real browser. */
 import assert from "node:assert/strict";
-import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
+import { servePage } from "./served_page.ts";
 
 const executable = chromiumPath();
 /** A GIF of one pixel. */
@@ -17,9 +16,7 @@ Deno.test({
   sanitizeResources: false,
 }, async () => {
   await using core = new PlayedEngine();
-  const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 100 });
-  const address = { hostname: "127.0.0.1", port: 0 };
-  const server = listenHttp({ address, log: core.log, handler: (request) => app.fetch(request) });
+  const server = servePage(core);
   const browser = await launch(executable!);
   try {
     const { page, errors } = await openPage(browser);
@@ -72,7 +69,6 @@ Deno.test({
     assert.deepEqual(errors, []);
   } finally {
     await browser.close();
-    app.stop();
     await server.stop();
   }
 });

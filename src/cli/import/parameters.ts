@@ -1,6 +1,6 @@
 /** The parameters of a run that its tracker wrote, as they stand in the config of the run that it is imported as. */
 import { HIDDEN, withoutSecrets } from "../../base/secrets.ts";
-import type { ParamsRecord, ParamValue } from "../../telemetry/formats/types.ts";
+import type { ParamsRecord, ParamValue } from "../../telemetry/formats/tracker_records.ts";
 
 /** A config has 1 MiB at most, and is read by people. */
 export const MAX_PARAMETER_BYTES = 256 << 10;

@@ -2,7 +2,8 @@
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/untrusted.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
-import type { Problem, SourceRecord } from "../../telemetry/formats/types.ts";
+import type { Problem } from "../../telemetry/formats/format_reader.ts";
+import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 
 import { isTextLog, textRecords } from "./text_log.ts";
 

@@ -5,7 +5,8 @@
  * time than that.
  */
 import { hideSecret } from "../../base/secrets.ts";
-import type { EpisodeRecord, Problem, ScalarRecord, SourceRecord } from "../../telemetry/formats/types.ts";
+import type { Problem } from "../../telemetry/formats/format_reader.ts";
+import type { EpisodeRecord, ScalarRecord, SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import { MAX_POINTS_PER_RECORD, pointsOf } from "../../telemetry/store/points.ts";
 
 /** Names of series that are remembered as left out; further ones are counted by their points only. */

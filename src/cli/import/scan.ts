@@ -2,7 +2,8 @@
 import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
-import type { Problem, RunRecord } from "../../telemetry/formats/types.ts";
+import type { Problem } from "../../telemetry/formats/format_reader.ts";
+import type { RunRecord } from "../../telemetry/formats/tracker_records.ts";
 import { MAX_METRICS } from "../../telemetry/store/series_writer.ts";
 import type { FoundRun } from "./find.ts";
 import { type Counts, Lines } from "./record_lines.ts";

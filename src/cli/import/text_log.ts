@@ -1,6 +1,6 @@
 /** A file of what a program printed, as records: the lines that hold numbers, by src/telemetry/formats/text_lines.ts. */
 import { TextLines } from "../../telemetry/formats/text_lines.ts";
-import type { SourceRecord } from "../../telemetry/formats/types.ts";
+import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 
 /** No message to people is longer; the rest of such a line is passed over. */
 const MAX_LINE = 65_536;

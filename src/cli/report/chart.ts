@@ -2,7 +2,7 @@
 import { html } from "hono/html";
 import { ticksOf } from "../../base/ticks.ts";
 import { number } from "../format.ts";
-import { all, type Html, table } from "./parts.ts";
+import { all, type Html, table } from "./html_parts.ts";
 
 export interface ReportPoint {
   x: number;

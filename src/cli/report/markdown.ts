@@ -1,7 +1,7 @@
 /** Notes as HTML. Pure. */
 import { html } from "hono/html";
 import { Lexer, type MarkedToken, type Token } from "marked";
-import { all, type Html } from "./parts.ts";
+import { all, type Html } from "./html_parts.ts";
 
 /** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */
 export function markdown(text: string): Html {

@@ -3,7 +3,7 @@ import { html } from "hono/html";
 import type { ComparisonRow } from "../../config/differences.ts";
 import { chart, colourOf, dashOf, type ReportChart } from "./chart.ts";
 import { markdown } from "./markdown.ts";
-import { all, type Html, STYLE, table } from "./parts.ts";
+import { all, type Html, STYLE, table } from "./html_parts.ts";
 
 export interface Report {
   title: string;

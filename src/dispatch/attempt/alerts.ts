@@ -3,7 +3,7 @@
  * longer improves, and silence. Each rule alerts once per attempt. Decides only: the performer tells and acts.
  */
 import type { AlertRule } from "../../config/alerts.ts";
-import type { EpisodeRecord, IngestBatch } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch } from "../../telemetry/ingest_batch.ts";
 import { namedNonFinite } from "../../base/json_text.ts";
 import { numberOf as pointValue } from "../../telemetry/store/points.ts";
 

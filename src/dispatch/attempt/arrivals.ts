@@ -13,7 +13,7 @@ import {
 } from "../../registry/artifacts/take_uploads.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 
 type NamedFile = { kind: string; dataJson: string };

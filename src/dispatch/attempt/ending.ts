@@ -2,7 +2,7 @@
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { stepsReached } from "../../telemetry/progress_series.ts";
-import type { RunTelemetry } from "../../telemetry/types.ts";
+import type { RunTelemetry } from "../../telemetry/telemetry_log.ts";
 
 /** How far a run is, as `mosaic list` has it: of a program that records no steps or episodes by what its metrics tell. */
 export function summaryOf(telemetry: RunTelemetry) {

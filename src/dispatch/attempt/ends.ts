@@ -8,7 +8,7 @@ import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Ended } from "./attempt_state.ts";
 import { endedEvent } from "./ending.ts";

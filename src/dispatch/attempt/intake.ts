@@ -2,11 +2,11 @@
 import { messageOf } from "../../base/errors.ts";
 import { parsedObject } from "../../base/json_text.ts";
 import type { Logger } from "../../base/log.ts";
-import type { IngestBatch } from "../../telemetry/batch.ts";
+import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf } from "../../registry/artifacts/announced.ts";
 import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";
-import type { IngestResult, TelemetryLog } from "../../telemetry/types.ts";
+import type { IngestResult, TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { EventEntries } from "./event_entries.ts";
 import type { BatchSamples } from "./session.ts";
 import { eventsFromNewest, FILE_KINDS } from "./worker_events.ts";

@@ -4,7 +4,7 @@ import type { Logger } from "../../base/log.ts";
 import { summaryOf } from "./ending.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
 /** At most one per run in so many milliseconds. */
 const INTERVAL_MS = 30_000;

@@ -4,7 +4,7 @@ import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "../
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
-import type { IngestBatch } from "../../telemetry/batch.ts";
+import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
 
 /** Samples of lines that cannot be read or break their schema. */
 export interface BatchSamples {

@@ -3,7 +3,7 @@ import { parsedObject } from "../../base/json_text.ts";
 import type { EventKind } from "../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../telemetry/refused.ts";
 import { referenceOf } from "../../registry/artifacts/announced.ts";
-import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/types.ts";
+import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
 export const ENTERED_KINDS: readonly EventKind[] = [

@@ -10,7 +10,7 @@ import { droppedDirectories, removeDropped, removeRunFiles } from "../../registr
 import { SharedScan } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { thinLog } from "./thin_log.ts";
 
 /** At its start a daemon checks so many runs that have ended so recently. */

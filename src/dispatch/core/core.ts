@@ -5,8 +5,14 @@
 import type { ProcessRef } from "../../os/identity.ts";
 import type { LogFile } from "../../os/packed_log.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
-import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/types.ts";
+import type {
+  EpisodeRecord,
+  IngestBatch,
+  SourceCursor,
+  StepRecord,
+  WorkerEventRecord,
+} from "../../telemetry/ingest_batch.ts";
+import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/telemetry_log.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { Chunk, ChunkAnswer } from "../../registry/artifacts/take_uploads.ts";
@@ -125,11 +131,8 @@ export interface ProxyLink {
 export interface ProxyHello {
   runId: string;
   attempt: number;
-  workerId: string;
-  agentId: string;
   proxy: { pid: number; identity: string };
   worker: { pid: number; identity: string } | null;
-  version: string;
   /** Where a proxy that an engine has placed runs; undefined for others. */
   place?: { host: string; job: string; gpus: string[] } | undefined;
   /** It starts its worker when it is welcomed; earlier versions do not say. */

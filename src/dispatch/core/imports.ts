@@ -1,6 +1,7 @@
 /** Runs of another host, which a client has unpacked below `trainer/imports`, become runs of this one. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { infoIfThere } from "../../os/files.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { FILE_NAME_PART } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
@@ -10,7 +11,7 @@ import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
 export interface ImportOptions {
   registry: Registry;
@@ -81,12 +82,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
 }
 
 function opened(path: string, migrate: (db: DatabaseSync, path: string) => void): DatabaseSync | undefined {
-  try {
-    if (!Deno.lstatSync(path).isFile) return undefined;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  if (!infoIfThere(path)?.isFile) return undefined;
   const db = new DatabaseSync(path);
   try {
     requireOwn(db, path, migrate);

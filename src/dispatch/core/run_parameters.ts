@@ -2,7 +2,7 @@
 import { hideSecret, isSecretName, withoutSecrets } from "../../base/secrets.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import { effective, type ParameterValue } from "../../telemetry/parameters.ts";
-import type { TelemetryReader } from "../../telemetry/types.ts";
+import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 
 /** A parameter as it is shown: secrets are hidden. */
 export interface RunParameter {

@@ -5,7 +5,7 @@ import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/qu
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { RunFilter, RunOutline } from "../../registry/row_types.ts";
-import type { TelemetryReader } from "../../telemetry/types.ts";
+import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import { parametersNamed, parametersOfRun } from "./run_parameters.ts";
 
 export interface RunQuery {

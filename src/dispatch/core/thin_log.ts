@@ -8,7 +8,7 @@ import type { Logger } from "../../base/log.ts";
 import { sleep } from "../../base/sleep.ts";
 import { PackedLog } from "../../os/packed_log.ts";
 import { rendered, stepsOf, StepsOfLog, thinned } from "../../telemetry/thin_log.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { JournalFile } from "../../proxy/journal_file.ts";
 import { packEndedLog } from "../../proxy/pack_journal.ts";
 import { proxyLockHeld } from "../launch/local/attempt_files.ts";

@@ -10,7 +10,7 @@ import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { EPISODE_REWARD } from "../../telemetry/progress_series.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";

@@ -18,7 +18,7 @@ import { isShortage } from "../../os/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { ArtifactRow, RunRow } from "../../registry/row_types.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Host, Launch } from "../attempt/host.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import { checkpointTime } from "../attempt/worker_events.ts";

@@ -1,9 +1,10 @@
 /** One observed file: what was read of it, where reading goes on, and whether it is still the file that it was. */
 import { openRegularInProxy } from "../../os/untrusted.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
-import { MAX_RECORD_BYTES } from "../../telemetry/formats/reader.ts";
-import type { FormatReader, FormatState, Problem, SourceRecord } from "../../telemetry/formats/types.ts";
-import type { SourceCursor } from "../../telemetry/batch.ts";
+import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
+import type { FormatReader, FormatState, Problem } from "../../telemetry/formats/format_reader.ts";
+import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
+import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
 
 /** A reader that has more to remember (the columns of a huge table) is given up: all cursors are one message. */
 const MAX_STATE_LENGTH = 64 << 10;

@@ -4,9 +4,10 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../../base/errors.ts";
+import { infoIfThere } from "../../os/files.ts";
 import type { Logger } from "../../base/log.ts";
 import type { SourceBatchSchema } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import type { SourceCursor } from "../../telemetry/batch.ts";
+import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";
 import { FileSource } from "./file_source.ts";
@@ -15,7 +16,7 @@ import { keepMedia } from "./media_files.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
 import { Pace } from "./pace.ts";
 import { eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
-import { changedAt, statOf } from "./stat.ts";
+import { changedAt } from "./file_times.ts";
 import { type WorkerFile, WorkerFiles, type WorkerFilesPlan } from "./worker_files.ts";
 
 export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
@@ -135,7 +136,7 @@ export class FileSources {
   ): Generator<SourceBatchInit> {
     this.restore({ cursors: [...cursors], ...company });
     for (const [name, source] of this.#sources) {
-      const info = statOf(name);
+      const info = infoIfThere(name);
       // Who has written to it since is not known.
       const isLater = info !== undefined && changedAt(info) > (this.#plan.endedAt ?? Infinity) + LATER_MS;
       if (info === undefined || isLater || source.isOther(info)) this.#sources.delete(name);

@@ -1,8 +1,8 @@
 /** Pictures and sounds that stand in a tracker's files, as files of the run. */
 import { messageOf } from "../../base/errors.ts";
+import { infoIfThere } from "../../os/files.ts";
 import { writeRecord } from "../../os/untrusted.ts";
 import type { Embedded } from "./source_records.ts";
-import { statOf } from "./stat.ts";
 
 const MAX_FILES = 1000;
 const MAX_BYTES = 4 << 20;
@@ -21,7 +21,7 @@ export function keepMedia(
   const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${type.split("/")[1] ?? media}`;
   try {
     Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-    if (statOf(`${directory}/${name}`) === undefined && [...Deno.readDirSync(directory)].length >= MAX_FILES) {
+    if (infoIfThere(`${directory}/${name}`) === undefined && [...Deno.readDirSync(directory)].length >= MAX_FILES) {
       onProblem(`more than ${MAX_FILES} pictures and sounds: further ones are not kept`);
       return undefined;
     }

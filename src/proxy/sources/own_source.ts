@@ -1,6 +1,6 @@
 /** The source that is no file: artifacts, each problem once, and which processes are the worker's. */
 import type { Logger } from "../../base/log.ts";
-import type { SourceCursor, WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { SourceCursor, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import { eventOf, type Records } from "./source_records.ts";
 
 /** Its name, which no file has. */

@@ -6,17 +6,17 @@
  * time than that.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
+import type { Problem } from "../../telemetry/formats/format_reader.ts";
 import type {
   EpisodeRecord as ReadEpisode,
   HistogramRecord,
   MediaRecord,
-  Problem,
   ScalarRecord,
   SourceRecord,
-} from "../../telemetry/formats/types.ts";
+} from "../../telemetry/formats/tracker_records.ts";
 import { withoutSecrets } from "../../base/secrets.ts";
 import { jsonText } from "../text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";

@@ -3,6 +3,7 @@
  * has open, or whose names tell its processes (owner.ts decides); asking for these costs a process, so it is done seldom.
  */
 import type { RunFiles } from "../../base/layout.ts";
+import { infoIfThere } from "../../os/files.ts";
 import { readRecordInProxy } from "../../os/untrusted.ts";
 import { Discovery, type FoundFile } from "./discovery.ts";
 import type { Observation } from "./observation.ts";
@@ -10,7 +11,7 @@ import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
 import { type FileFacts, ownerOf } from "./owner.ts";
 import type { OwnSource } from "./own_source.ts";
 import { Pace } from "./pace.ts";
-import { begunAt, changedAt, statOf } from "./stat.ts";
+import { begunAt, changedAt } from "./file_times.ts";
 
 const ASK_MS = { least: 2000, most: 30_000 };
 /** A file that nobody was seen to write for so long is told of; several, by one event each. */
@@ -61,7 +62,7 @@ export class WorkerFiles {
     this.#before = new Map();
     const { since } = this.#started();
     for (const { path } of this.#discovery.scan()) {
-      const info = statOf(path);
+      const info = infoIfThere(path);
       if (info !== undefined && changedAt(info) < since) this.#before.set(path, info.size);
     }
   }
@@ -85,7 +86,7 @@ export class WorkerFiles {
     if (shared && pids.length === 0 && endedAt === undefined) this.#askProcesses(own, final);
     const undecided: FoundFile[] = [];
     for (const file of found) {
-      const info = statOf(file.path);
+      const info = infoIfThere(file.path);
       if (info === undefined || !info.isFile || changedAt(info) < since) continue;
       if ((info.birthtime?.getTime() ?? 0) > (endedAt ?? Infinity)) continue;
       if (this.#ownerOf(file, info, own) === "worker") yield { file, info };
@@ -108,7 +109,7 @@ export class WorkerFiles {
     }
     const unclaimed: FoundFile[] = [];
     for (const file of undecided) {
-      const info = statOf(file.path);
+      const info = infoIfThere(file.path);
       if (info === undefined) continue;
       const owner = this.#ownerOf(file, info, own);
       const isOld = final || Date.now() - begunAt(info) > UNCLAIMED_MS;
@@ -168,7 +169,7 @@ export class WorkerFiles {
   #started(): { leader: number; since: number } {
     if (this.#start !== undefined) return this.#start;
     const path = this.#plan.files.workerFile(this.#plan.attempt);
-    const info = statOf(path);
+    const info = infoIfThere(path);
     let leader = 0;
     try {
       leader = Number(JSON.parse(readRecordInProxy(path) ?? "{}").pid) || 0;

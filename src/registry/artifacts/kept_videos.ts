@@ -1,6 +1,6 @@
 /** Which videos of episodes `artifacts.keep_videos` keeps: of the best, of the worst and of the last. */
 import { yieldToOthers } from "../../base/sleep.ts";
-import type { StoredEpisode } from "../../telemetry/types.ts";
+import type { StoredEpisode } from "../../telemetry/telemetry_log.ts";
 import type { FoundFile } from "./run_directory.ts";
 
 /** The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined where there is none. */

@@ -71,7 +71,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     }
   }
 
-  interrupt(error: MosaicError): void {
+  interrupt(error: Error): void {
     this.#interruption.interrupt(error);
   }
 

@@ -1,6 +1,7 @@
 /** Where gRPC listens, and what can be in the way. Connections come as plain sockets: the library has not been loaded yet. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { infoIfThere } from "../../os/files.ts";
 import { requireNet } from "../../permissions/missing.ts";
 import type { ListenAddress } from "../../wire/address.ts";
 
@@ -68,13 +69,8 @@ function bindError(target: string, error: unknown): MosaicError {
  * @param option names the path @throws MosaicError `unavailable` for a socket that answers, or a file that is none
  */
 export async function removeStaleSocket(path: string, option: string): Promise<void> {
-  let info: Deno.FileInfo;
-  try {
-    info = Deno.lstatSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return;
-    throw error;
-  }
+  const info = infoIfThere(path);
+  if (info === undefined) return;
   if (!info.isSocket) {
     throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is not a socket exists there`, {
       hint: `Choose another path with ${option}.`,

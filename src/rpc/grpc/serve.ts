@@ -236,7 +236,7 @@ class BoundedIncoming<T> implements Incoming<T> {
   #heldBytes = 0;
   #ended = false;
   #gone = false;
-  #interrupted: MosaicError | undefined;
+  #interrupted: Error | undefined;
   #paused = false;
   #wake: (() => void) | undefined;
 
@@ -289,7 +289,7 @@ class BoundedIncoming<T> implements Incoming<T> {
     return taken.map(this.#decode);
   }
 
-  interrupt(error: MosaicError): void {
+  interrupt(error: Error): void {
     this.#interrupted ??= error;
     this.#notify();
   }

@@ -6,7 +6,7 @@
  * JSON, or a field that must be a number is none.
  */
 import type { LineContext } from "../../gen/records/line_fields.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../ingest_batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
 import type { ByteText } from "../byte_text.ts";

@@ -8,17 +8,10 @@
 import { rowAt } from "./csv_row.ts";
 import { Rows, type RowsState } from "./known_rows.ts";
 import { jsonOf, numberOfText, scalarOfText } from "./literal.ts";
-import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "./reader.ts";
+import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "./base_reader.ts";
 import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "./step_column.ts";
-import type {
-  EpisodeRecord,
-  FormatState,
-  ParamsRecord,
-  ParamValue,
-  ReadOptions,
-  ReadResult,
-  SourceRecord,
-} from "./types.ts";
+import type { FormatState, ReadOptions, ReadResult } from "./format_reader.ts";
+import type { EpisodeRecord, ParamsRecord, ParamValue, SourceRecord } from "./tracker_records.ts";
 
 const MAX_ROW_BYTES = 4 << 20;
 /**

@@ -7,9 +7,10 @@
  */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { readSummaryValue, type TagPlugins } from "./event_value.ts";
-import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
+import { BaseReader, MAX_RECORD_BYTES, type Output } from "./base_reader.ts";
 import { findFrame, FRAME_BYTES, FRAME_HEADER_BYTES, frameData, frameLength } from "./tfrecord.ts";
-import type { FormatState, SourceRecord } from "./types.ts";
+import type { FormatState } from "./format_reader.ts";
+import type { SourceRecord } from "./tracker_records.ts";
 
 /** Of more tags than these the plugin is not kept; their tensors are read by what they hold. */
 const MAX_TAGS = 10_000;

@@ -1,9 +1,9 @@
 /** One `Summary.Value` of an event file as records. */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { paramsOfTable, readHparams } from "./hparams.ts";
-import { imageSize, mediaType } from "./media.ts";
+import { imageSize, mediaType } from "./media_type.ts";
 import { readTensor, type Tensor } from "./tensor.ts";
-import type { HistogramRecord, MediaRecord, SourceRecord } from "./types.ts";
+import type { HistogramRecord, MediaRecord, SourceRecord } from "./tracker_records.ts";
 
 const utf8 = new TextDecoder();
 

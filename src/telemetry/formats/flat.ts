@@ -1,6 +1,6 @@
 /** Nested objects as flat names. */
 import { numberOfValue } from "./literal.ts";
-import type { ParamValue } from "./types.ts";
+import type { ParamValue } from "./tracker_records.ts";
 
 const MAX_DEPTH = 16;
 

@@ -2,7 +2,7 @@
 import { CsvReader } from "./csv_file.ts";
 import { EventFileReader } from "./event_file.ts";
 import { JsonLinesReader } from "./json_lines.ts";
-import type { FormatName, FormatReader, FormatState } from "./types.ts";
+import type { FormatName, FormatReader, FormatState } from "./format_reader.ts";
 import { WandbReader } from "./wandb_file.ts";
 
 const NAMES: readonly [pattern: RegExp, format: FormatName][] = [

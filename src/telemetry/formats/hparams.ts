@@ -1,7 +1,7 @@
 /** Hyperparameters in event files: the hparams plugin's messages, and the Markdown table that others write as text. */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { scalarOfText } from "./literal.ts";
-import type { ParamsRecord, ParamValue, SourceRecord, StatusRecord } from "./types.ts";
+import type { ParamsRecord, ParamValue, SourceRecord, StatusRecord } from "./tracker_records.ts";
 
 const MAX_DEPTH = 32;
 

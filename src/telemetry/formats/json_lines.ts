@@ -2,9 +2,10 @@
 import { crc32c } from "./crc32c.ts";
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf } from "./literal.ts";
-import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
+import { BaseReader, MAX_RECORD_BYTES, type Output } from "./base_reader.ts";
 import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "./step_column.ts";
-import type { FormatState, ParamValue, SourceRecord } from "./types.ts";
+import type { FormatState } from "./format_reader.ts";
+import type { ParamValue, SourceRecord } from "./tracker_records.ts";
 
 const LF = 10;
 const decoder = new TextDecoder();

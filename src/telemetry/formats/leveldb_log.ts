@@ -3,8 +3,9 @@
  * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and what is shorter than a chunk's header ends a block.
  * W&B's variant begins with 7 bytes of its own, which count as part of the first block, and checks with plain CRC-32.
  */
+import { joinedBytes } from "../../base/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
-import { MAX_RECORD_BYTES } from "./reader.ts";
+import { MAX_RECORD_BYTES } from "./base_reader.ts";
 
 export const BLOCK_BYTES = 32_768;
 const CHUNK_HEADER_BYTES = 7;
@@ -63,16 +64,6 @@ export function readLogRecord(bytes: Uint8Array, at: number, position: number, e
     if (size > MAX_RECORD_BYTES) return { used: to - at, tooLarge: true };
     parts.push(data);
     p = to;
-    if (type === CHUNK.LAST) return { used: p - at, data: joined(parts, size) };
+    if (type === CHUNK.LAST) return { used: p - at, data: joinedBytes(parts) };
   }
-}
-
-function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

@@ -2,7 +2,7 @@
  * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and what NumPy and PyTorch put around
  * numbers (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`). Bounded: one pass, a limited depth.
  */
-import type { ParamValue } from "./types.ts";
+import type { ParamValue } from "./tracker_records.ts";
 
 const MAX_DEPTH = 64;
 const NUMBER = /[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y;

@@ -22,7 +22,6 @@ const DT = {
 const MAX_ELEMENTS = 1 << 20;
 
 export interface Tensor {
-  dtype: number;
   shape: number[];
   /** The values in row-major order; undefined for texts and for element types that are no real numbers. */
   numbers: number[] | undefined;
@@ -153,8 +152,8 @@ export function readTensor(bytes: Uint8Array): Tensor {
         reader.skip(wire, field);
     }
   }
-  if (dtype === DT.STRING) return { dtype, shape, numbers: undefined, strings };
-  return { dtype, shape, numbers: numbersOf(dtype, shape, content, values), strings: undefined };
+  if (dtype === DT.STRING) return { shape, numbers: undefined, strings };
+  return { shape, numbers: numbersOf(dtype, shape, content, values), strings: undefined };
 }
 
 function numbersOf(

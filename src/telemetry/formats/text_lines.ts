@@ -8,7 +8,7 @@ import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "./literal.ts";
 import { STEP_NAMES, stepOf, timeName, timeOf } from "./step_column.ts";
 import type { TextDialect } from "./text_dialects.ts";
-import type { ParamValue } from "./types.ts";
+import type { ParamValue } from "./tracker_records.ts";
 
 export interface LineEpisode {
   return: number | null;

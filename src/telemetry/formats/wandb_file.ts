@@ -1,7 +1,7 @@
 /** W&B's `run-ID.wandb`: every message of an offline run, in a LevelDB log. `wandb_record.ts` reads the messages. */
 import { readLogRecord } from "./leveldb_log.ts";
-import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
-import type { FormatState } from "./types.ts";
+import { BaseReader, MAX_RECORD_BYTES, type Output } from "./base_reader.ts";
+import type { FormatState } from "./format_reader.ts";
 import { readWandbRecord } from "./wandb_record.ts";
 
 /** ":W&B", 0xBEE1, version 0. */

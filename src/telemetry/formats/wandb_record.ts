@@ -7,7 +7,14 @@ import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { isObject } from "./flat.ts";
 import { jsonOf, numberOfText } from "./literal.ts";
 import { stepOf, timeOf } from "./step_column.ts";
-import type { HistogramRecord, MediaRecord, ParamsRecord, ParamValue, RunRecord, SourceRecord } from "./types.ts";
+import type {
+  HistogramRecord,
+  MediaRecord,
+  ParamsRecord,
+  ParamValue,
+  RunRecord,
+  SourceRecord,
+} from "./tracker_records.ts";
 
 type Fields = { [key: string]: ParamValue };
 /** A message by its fields; each handler reads its field's value. */
@@ -226,13 +233,11 @@ function readFiles(bytes: Uint8Array, records: SourceRecord[]): void {
 }
 
 function readOutput(bytes: Uint8Array, records: SourceRecord[]): void {
-  let stream: "stdout" | "stderr" = "stderr"; // 0, which proto3 leaves out
   let wallTime: number | undefined;
   let text = "";
   readMessage(bytes, {
-    1: (r) => stream = r.int32() === 1 ? "stdout" : "stderr",
     2: (r) => wallTime = timestamp(r.bytes()),
     3: (r) => text = r.string(),
   });
-  records.push({ kind: "output", wallTime, stream, text });
+  records.push({ kind: "output", wallTime, text });
 }

@@ -5,6 +5,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../base/errors.ts";
+import { fileBytes } from "../../os/files.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;
@@ -146,11 +147,7 @@ export class Checkpoints {
   }
 
   walBytes(): number {
-    try {
-      return Deno.statSync(`${this.#path}-wal`).size;
-    } catch {
-      return 0;
-    }
+    return fileBytes(`${this.#path}-wal`);
   }
 
   close(): void {

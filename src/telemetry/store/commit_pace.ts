@@ -6,7 +6,7 @@
  *
  * Pure: the caller gives the time (milliseconds, monotonic).
  */
-import type { IngestBatch } from "../batch.ts";
+import type { IngestBatch } from "../ingest_batch.ts";
 
 /** Of a page in the write-ahead log. */
 const FRAME_HEADER = 24;

@@ -3,7 +3,7 @@
  * nothing and writes nothing by itself, so that it also works on a copy and beside a daemon.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { SourceCursor } from "../batch.ts";
+import type { SourceCursor } from "../ingest_batch.ts";
 import { LEVEL_SIZES } from "./rollup.ts";
 import { BASE_SERIES } from "./series_rows.ts";
 import { damagedRows } from "./row_checksums.ts";

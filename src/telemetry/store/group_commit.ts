@@ -2,8 +2,8 @@
  * Batches of all runs that come within a short time are one transaction. Each is acknowledged after the commit, in the
  * order in which they came; how long they wait for each other is CommitPace's.
  */
-import type { IngestBatch } from "../batch.ts";
-import type { IngestResult } from "../types.ts";
+import type { IngestBatch } from "../ingest_batch.ts";
+import type { IngestResult } from "../telemetry_log.ts";
 import { CommitPace, pagesOf } from "./commit_pace.ts";
 
 export interface WaitingBatch {

@@ -3,7 +3,7 @@
  * series that every run has, and points of no record (what the run used of its host). Damaged rows are left out.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import { allRows, prepareArrays } from "./reader.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import type { Rewinds, Start } from "./rewinds.ts";
 import { type ChecksumOf, intact, rowChecksum } from "./row_checksums.ts";
 import { BASE_SERIES } from "./series_rows.ts";

@@ -5,7 +5,7 @@
  * A position is the worker's step for metrics, and the number of the step or episode for the series that every run has.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { allRows, prepareArrays } from "./reader.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import { checkedRow } from "./row_checksums.ts";
 
 /** An attempt's first point in a series: its number among the series' points, and its position. */

@@ -2,7 +2,7 @@
  * The newest rows of a run in memory, so that readers near the head never touch SQLite. A ring is only ever a copy of
  * committed rows: dropping it costs readers time, never data.
  */
-import type { StoredStep } from "../types.ts";
+import type { StoredStep } from "../telemetry_log.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
 /** Memory of one row beside its texts, roughly. */

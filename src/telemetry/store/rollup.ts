@@ -5,7 +5,7 @@
  * that. What is still open is in memory, and after a restart is the same again: sums are made in the same order from the
  * same rows.
  */
-import type { SeriesBucketRow } from "../types.ts";
+import type { SeriesBucketRow } from "../telemetry_log.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
 export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;

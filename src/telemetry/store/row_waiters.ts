@@ -1,7 +1,7 @@
 /** Who follows a run: one entry in a set for each follower and for each wait, and nothing else while they wait. */
 import { MosaicError } from "../../base/errors.ts";
 import { TELEMETRY_KINDS } from "../record_fields.ts";
-import type { FollowedRun, TelemetryKind } from "../types.ts";
+import type { FollowedRun, TelemetryKind } from "../telemetry_log.ts";
 
 interface Waiter {
   since: number;

@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { textColumns } from "../record_fields.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Rows of a kind whose texts are measured, evenly from the first to the last. */

@@ -1,7 +1,7 @@
 /** What the store keeps in memory of a run: its counters, and, while it is being written, where its series end. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, ToldReward } from "../types.ts";
-import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
+import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, ToldReward } from "../telemetry_log.ts";
+import { allRows, NO_SOURCE, prepareArrays, type Source } from "./row_reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
 import type { BlockSteps } from "./step_block.ts";

@@ -1,8 +1,8 @@
 /** The runs that the store has in memory: counters of those that were asked for, rings of those being written, both bounded. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../../base/load_limits.ts";
-import type { StoredEpisode, StoredWorkerEvent } from "../types.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import type { StoredEpisode, StoredWorkerEvent } from "../telemetry_log.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import { RowRing, StepRing } from "./ring.ts";
 import type { LiveState, RunRows, RunState } from "./run_state.ts";
 import type { SeriesWriter } from "./series_writer.ts";

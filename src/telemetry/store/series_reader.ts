@@ -1,8 +1,8 @@
 /** The curves of a run: points within a range, or their outline, with the attempts that they are of. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
-import type { SeriesBucketRow } from "../types.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import type { SeriesBucketRow } from "../telemetry_log.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import { partsOf, type Rewinds } from "./rewinds.ts";
 import { decimate, outline, outlineOf, type Part, rowOf } from "./rollup.ts";
 import type { RunState } from "./run_state.ts";

@@ -1,7 +1,7 @@
 /** Where the rollups' parts lie: points in the tables of steps, episodes and metrics, closed buckets in series_buckets. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Row } from "../../gen/records/record_rows.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import type { RewardPoint } from "./step_blocks.ts";
 import { LEVEL_SIZES, type Part, type PartSource } from "./rollup.ts";
 

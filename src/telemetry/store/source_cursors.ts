@@ -1,6 +1,6 @@
 /** The table of how far each observed file is stored. It is asked in the transaction that stores a batch. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { SourceCursor } from "../batch.ts";
+import type { SourceCursor } from "../ingest_batch.ts";
 import { checkedRow } from "./row_checksums.ts";
 
 export class SourceCursors {

@@ -5,11 +5,12 @@
  * first row's episode and step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to the
  * byte.
  */
+import { joinedBytes } from "../../base/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { crc32c } from "../formats/crc32c.ts";
 import { textColumns } from "../record_fields.ts";
-import { decodeTexts, encodeTexts, joined, TextColumn } from "./text_column.ts";
+import { decodeTexts, encodeTexts, TextColumn } from "./text_column.ts";
 
 type Key = typeof OPTIONAL_STEP_COLUMNS[number]["key"];
 
@@ -284,7 +285,7 @@ function bodyOf(steps: BlockSteps<string[] | TextColumn>): [raw: number, body: U
     head.push([column, bytes.length]);
   }
   if (parts.length === 0) return [0, new Uint8Array()];
-  const all = joined([encoder.encode(JSON.stringify(head) + "\n"), ...parts]);
+  const all = joinedBytes([encoder.encode(JSON.stringify(head) + "\n"), ...parts]);
   return [all.length, packed(all)];
 }
 

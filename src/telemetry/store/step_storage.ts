@@ -3,8 +3,8 @@
  * called inside a transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { StoredStep } from "../types.ts";
-import { READ_BYTES, type Reader, type Source } from "./reader.ts";
+import type { StoredStep } from "../telemetry_log.ts";
+import { READ_BYTES, type RowReader, type Source } from "./row_reader.ts";
 import { NO_BLOCKS, type RunState, type SmallBlocks } from "./run_state.ts";
 import { type Block, type BlockSteps, joinedSteps } from "./step_block.ts";
 import type { StepBlocks } from "./step_blocks.ts";
@@ -24,10 +24,10 @@ export type BlockLimits = { steps?: number; direct?: number } | "none";
 export class StepStorage {
   readonly #blocks: StepBlocks;
   readonly #rows: StepWriter;
-  readonly #reader: Reader;
+  readonly #reader: RowReader;
   readonly #limits: BlockLimits;
 
-  constructor(db: DatabaseSync, blocks: StepBlocks, reader: Reader, limits: BlockLimits = {}) {
+  constructor(db: DatabaseSync, blocks: StepBlocks, reader: RowReader, limits: BlockLimits = {}) {
     this.#blocks = blocks;
     this.#rows = new StepWriter(db);
     this.#reader = reader;

@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import { allRows, prepareArrays } from "./row_reader.ts";
 import { rewardRank } from "../progress_series.ts";
 import { decimate } from "./rollup.ts";
 import { checkedRow, CRC_COLUMN } from "./row_checksums.ts";

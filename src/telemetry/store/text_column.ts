@@ -6,6 +6,7 @@
  * Those of 64 bits are compressed here, each byte on its own: beside six that hardly compress, the other two would not. A text that its numbers do not give back exactly is kept beside them.
  */
 
+import { joinedBytes } from "../../base/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
 import type { ByteText } from "../byte_text.ts";
 import { storableText } from "./storable_steps.ts";
@@ -224,27 +225,17 @@ function compressed(planes: Uint8Array): [bytes: Uint8Array, lengths: number[]] 
     { length: BYTES },
     (_, i) => zstdCompressSync(planes.subarray(i * size, (i + 1) * size), { params }),
   );
-  return [joined(each), each.map(({ length }) => length)];
+  return [joinedBytes(each), each.map(({ length }) => length)];
 }
 
 /** @throws Error where they are not `size` bytes each */
 function decompressed(bytes: Uint8Array, lengths: readonly number[], size: number): Uint8Array {
   let at = 0;
-  return joined(lengths.map((length) => {
+  return joinedBytes(lengths.map((length) => {
     const plane = zlib().zstdDecompressSync(bytes.subarray(at, at += length), { maxOutputLength: size }) as Uint8Array;
     if (plane.length !== size) throw new Error(`a column has ${plane.length} of ${size} bytes`);
     return plane;
   }));
-}
-
-export function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 function decodeNumbers(bytes: Uint8Array, n: number, Numbers: typeof NUMBERS[number]): string[] {

@@ -1,24 +1,10 @@
 /** A run's log files: followed, scrolled back, searched. Lines are addressed by their byte offset. */
 import { afterReturns, colored } from "./ansi.ts";
 import { logOf } from "./api.ts";
+import type { LogChunk, LogMatches } from "../run_log.ts";
 import { attempt } from "./dialog.tsx";
 import { fill, h, setText } from "./dom.ts";
 import { bytes, whole } from "./format.ts";
-
-interface Chunk {
-  from: number;
-  to: number;
-  size: number;
-  attempt: number;
-  text: string;
-  /** Of the line that is being written. */
-  rest: string;
-}
-interface Found {
-  matches: { offset: number; line: string }[];
-  to: number;
-  done: boolean;
-}
 
 const MOST_LINES = 4000;
 const TAIL_BYTES = 64 * 1024;
@@ -132,8 +118,8 @@ export class Logs {
     }
   }
 
-  #get(query: { from: number } | { before: number }): Promise<Chunk> {
-    return logOf<Chunk>(this.runId, this.#stream, query);
+  #get(query: { from: number } | { before: number }): Promise<LogChunk> {
+    return logOf<LogChunk>(this.runId, this.#stream, query);
   }
 
   /** Called on every tick. */
@@ -162,7 +148,7 @@ export class Logs {
     }
   }
 
-  #take(chunk: Chunk): void {
+  #take(chunk: LogChunk): void {
     this.#to = chunk.to;
     this.#seen = chunk.size;
     this.#rest.remove();
@@ -200,7 +186,7 @@ export class Logs {
     setText(this.#state, nothing ? "empty so far" : `${bytes(size)}${hidden}`);
   }
 
-  #rows(chunk: Chunk): HTMLElement[] {
+  #rows(chunk: LogChunk): HTMLElement[] {
     const encoder = new TextEncoder();
     const rows: HTMLElement[] = [];
     let offset = chunk.from;
@@ -241,7 +227,7 @@ export class Logs {
     this.#found.hidden = text === "";
     if (text === "") return;
     if (fresh) fill(this.#found, "Searching …");
-    const answer = await logOf<Found>(this.runId, this.#stream, { q: text, from });
+    const answer = await logOf<LogMatches>(this.runId, this.#stream, { q: text, from });
     const rows = answer.matches.map((m) =>
       h(
         "button",

@@ -3,7 +3,7 @@ import { now, onConnection } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { fill, h } from "./dom.ts";
 import { listenToKeys } from "./keys.tsx";
-import { Wall } from "./live.tsx";
+import { Wall } from "./live_tiles.tsx";
 import { Icon } from "./parts.tsx";
 import { type JSX, render } from "./preact.ts";
 import { Run } from "./run.tsx";

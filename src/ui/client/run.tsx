@@ -12,7 +12,7 @@ import { Explorer } from "./explorer.tsx";
 import { age, bytes, duration, elapsed, figure, moment, rate, recorded, score, whole, words } from "./format.ts";
 import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
-import { LiveTiles } from "./live.tsx";
+import { LiveTiles } from "./live_tiles.tsx";
 import { Logs } from "./logs.ts";
 import { artifactPath, Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";

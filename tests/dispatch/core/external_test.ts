@@ -17,7 +17,7 @@ function open(f: EngineFixture, runId: string, start = "100"): PlayedProxy {
   const proxy = new PlayedProxy();
   const { attempt } = f.row(runId);
   proxy.session = f.engine.openProxy(
-    { runId, attempt, workerId: "", agentId: "a", version: "test", ...elsewhere(start) },
+    { runId, attempt, ...elsewhere(start) },
     proxy,
   );
   proxy.position = proxy.session.journalPosition;
@@ -91,7 +91,7 @@ Deno.test("an external run's proxy that starts its worker when it is welcomed: i
   const hello = (identity: string, worker: { pid: number; identity: string } | null = null) => {
     const proxy = new PlayedProxy();
     const { attempt } = f.row(runId);
-    const of = { runId, attempt, workerId: "", agentId: "a", version: "test", proxy: { pid: 1, identity } };
+    const of = { runId, attempt, proxy: { pid: 1, identity } };
     proxy.session = f.engine.openProxy({ ...of, worker, startsWorker: worker === null }, proxy);
     proxy.position = proxy.session.journalPosition;
     return proxy;

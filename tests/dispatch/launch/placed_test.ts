@@ -28,7 +28,7 @@ function hello(f: EngineFixture, job: ScriptedJob, attempt = 1): PlayedProxy {
   const place = { host: "n1", job: job.job, gpus: ["0", "1"] };
   const process = { pid: 1, identity: "other-boot/1" };
   proxy.session = f.engine.openProxy(
-    { runId: runId!, attempt, workerId: "", agentId: "", proxy: process, worker: null, version: "test", place },
+    { runId: runId!, attempt, proxy: process, worker: null, place },
     proxy,
   );
   return proxy;

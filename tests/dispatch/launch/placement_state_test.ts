@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import {
+  admissionOf,
   FORGOTTEN,
   jobName,
   nextStep,
@@ -99,6 +100,26 @@ Deno.test("placement: what to do about a job by how far its attempt is", () => {
   assert.deepEqual(step(released, end), { do: "forget" });
   assert.deepEqual(step(released, { t: "forgotten" }), { do: "forget" });
   assert.deepEqual(stepOf({ placement, job: end, stage: released }, undefined, 0), { do: "forget" });
+});
+
+Deno.test("placement: the proxy of its own job is admitted, unless it would start a worker of a run that is being stopped", () => {
+  const row = { state: "INIT", cancelRequestedAt: null, faultRequested: null } as const;
+  const asked: Stage = { t: "asked" };
+  const admission = (change: object, job = "7", stage: Stage = asked, of = placement) =>
+    admissionOf({ placement: of, stage }, { ...row, ...change }, job);
+  assert.equal(admission({}), "admitted");
+  assert.equal(admission({}, "8"), "another_job");
+  assert.equal(admission({}, "8", asked, { ...placement, job: null }), "admitted", "no job is known yet");
+  const stops: [object, Stage][] = [
+    [{ cancelRequestedAt: 1 }, asked],
+    [{ faultRequested: "max_steps" }, asked],
+    [{}, { t: "released", at: 0 }],
+  ];
+  for (const [request, stage] of stops) {
+    assert.equal(admission(request, "7", stage), "being_stopped");
+    assert.equal(admission({ ...request, state: "HANDSHAKE" }, "7", stage), "being_stopped");
+    assert.equal(admission({ ...request, state: "EXECUTING" }, "7", stage), "admitted", "it delivers what is left");
+  }
 });
 
 Deno.test("placement: names tell run, attempt and try", () => {

@@ -25,7 +25,7 @@ Deno.test("proxy keeper: one that stays away is killed and replaced, and it coun
   withProxy(async (files, child) => {
     const process = processRef(child.pid)!;
     const keeper = new ProxyKeeper(files, 1, process, 0, 5000);
-    assert.deepEqual(keeper.step(5000, true, true), { do: "nothing" });
+    assert.deepEqual(keeper.step(5000, true, true), { do: "wait" });
     assert.ok(isAlive(process));
     // Too many others are being replaced: it is left alone.
     keeper.step(5001, true, false);
@@ -34,7 +34,7 @@ Deno.test("proxy keeper: one that stays away is killed and replaced, and it coun
     await child.status;
     assert.ok(keeper.replacing);
     assert.deepEqual(keeper.step(5003, true, false), { do: "attach" });
-    keeper.started(process, 5003, true);
+    keeper.attach(() => process, 5003);
     assert.ok(keeper.replacing);
     keeper.connected(process);
     assert.equal(keeper.replacing, false);
@@ -46,7 +46,7 @@ Deno.test("proxy keeper: one that keeps asking is left alone, though a full disk
     const keeper = new ProxyKeeper(files, 1, process, 0, 5000);
     for (let now = 4000; now < 100_000; now += 4000) {
       keeper.seen(process, now);
-      assert.deepEqual(keeper.step(now + 3999, true, true), { do: "nothing" });
+      assert.deepEqual(keeper.step(now + 3999, true, true), { do: "wait" });
       assert.equal(keeper.replacing, false);
     }
     assert.ok(isAlive(process));
@@ -64,11 +64,11 @@ Deno.test("proxy keeper: replacements that die wait longer each time, and are gi
     for (;;) {
       const from = now;
       let step = keeper.step(now, true, true);
-      while (step.do === "nothing") step = keeper.step(now += 100, true, true);
+      while (step.do === "wait") step = keeper.step(now += 100, true, true);
       if (step.do === "give_up") break;
       assert.equal(step.do, "attach");
       waits.push(now - from);
-      keeper.started(gone, now, true);
+      keeper.attach(() => gone, now);
     }
     assert.deepEqual(waits, [0, 500, 1000, 2000, 4000, 8000]);
   }));

@@ -7,6 +7,7 @@ import { Registry } from "../../../src/registry/registry.ts";
 import { newSecret } from "../../../src/observability/webhooks/signature.ts";
 import { Webhooks } from "../../../src/observability/webhooks/webhooks.ts";
 import { until } from "../../harness/wait.ts";
+import { newRun } from "../../registry/fixture.ts";
 
 interface Delivery {
   path: string;
@@ -25,21 +26,8 @@ function receiver(answer: (delivery: Delivery) => number) {
   return { got, url: (path: string) => `http://127.0.0.1:${server.addr.port}${path}`, stop: () => server.shutdown() };
 }
 
-function newRun(registry: Registry, runId: string): void {
-  registry.insert({
-    runId,
-    name: `run ${runId}`,
-    digest: runId,
-    maxAttempts: 1,
-    priority: 0,
-    tags: [],
-    baseDir: "runs",
-    configJson: "{}",
-    gpusRequested: 0,
-    gpusMandatory: false,
-    workerId: "w",
-    agentId: "a",
-  });
+function insertRun(registry: Registry, runId: string): void {
+  registry.insert(newRun(1, { runId, name: `run ${runId}`, digest: runId }));
 }
 
 /** In the order of their first arrival: a delivery that a stop cut off is repeated. */
@@ -62,12 +50,12 @@ Deno.test("webhooks: every event in order, signed, through failures and a restar
   };
   try {
     const first = new Webhooks(options);
-    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
+    insertRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
     registry.apply("01HZZZZZZZZZZZZZZZZZZZZZZ1", { type: "spawned" });
     const total = registry.eventHead();
     await until(() => seqs(server.got).length >= total, { what: "all events to arrive" });
     await first.close();
-    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ2");
+    insertRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ2");
     const second = new Webhooks(options);
     await until(() => seqs(server.got).length >= registry.eventHead(), {
       what: "events of the time between to arrive",
@@ -116,7 +104,7 @@ Deno.test("webhooks: cursors that cannot be read keep nothing from starting, and
     assert.match(errors.join(""), /webhook cursors cannot be read/);
     assert.ok([...Deno.readDirSync(directory)].some(({ name }) => name.startsWith("webhooks.json.damaged-")));
     throwing = 6;
-    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
+    insertRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
     await until(() => seqs(server.got).length >= registry.eventHead(), { what: "the events to arrive" });
     assert.match(errors.join(""), /a side service failed and is started again/);
   } finally {
@@ -147,7 +135,7 @@ Deno.test("webhooks: a run's own URL gets that run's events; a refused event hol
   });
   try {
     for (const n of [1, 2, 3]) {
-      newRun(registry, `01HZZZZZZZZZZZZZZZZZZZZZZ${n}`);
+      insertRun(registry, `01HZZZZZZZZZZZZZZZZZZZZZZ${n}`);
       registry.apply(`01HZZZZZZZZZZZZZZZZZZZZZZ${n}`, { type: "spawned" });
     }
     registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "completed", { steps: 3 });
@@ -187,7 +175,7 @@ Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets
   const types = () => server.got.map((d) => JSON.parse(d.body).type);
   try {
     const run = "01HZZZZZZZZZZZZZZZZZZZZZZ1";
-    newRun(registry, run);
+    insertRun(registry, run);
     registry.apply(run, { type: "spawned" });
     registry.apply(run, { type: "exited_ok" }, {}, () => ({ kind: "completed", data: {} }));
     await until(() => types().length === 2, { what: "the end to arrive", state: types });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Layout } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
+import { infoIfThere } from "../../../src/os/files.ts";
 import { filesUsage } from "../../../src/registry/retention/disk_usage.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
 import { sweep } from "../../../src/registry/retention/sweep.ts";
@@ -21,14 +22,7 @@ async function withState(work: (layout: Layout, write: (path: string, text: stri
   }
 }
 
-function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
+const exists = (path: string) => infoIfThere(path) !== undefined;
 
 Deno.test("run files: all three base directories and all configs go, those of other runs stay", async () => {
   await withState(async (layout, write) => {

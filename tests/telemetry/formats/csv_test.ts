@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rowAt } from "../../../src/telemetry/formats/csv_row.ts";
 import { openFormat } from "../../../src/telemetry/formats/formats.ts";
-import type { ScalarRecord, SourceRecord } from "../../../src/telemetry/formats/types.ts";
+import type { ScalarRecord, SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 import { assertSameHoweverRead, bytesOf, FIXTURES, readAll, readOn, restored } from "./harness.ts";
 
 const fixture = (name: string) => Deno.readFileSync(FIXTURES + name);

@@ -3,7 +3,7 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { scalarFrame, versionFrame } from "../../../src/cli/export/event_file.ts";
 import { openFormat } from "../../../src/telemetry/formats/formats.ts";
 import { frame } from "../../../src/telemetry/formats/tfrecord.ts";
-import type { SourceRecord } from "../../../src/telemetry/formats/types.ts";
+import type { SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 import { pythonTest, runPython } from "../../python/python.ts";
 import { assertSameHoweverRead, readAll, readOn, restored } from "./harness.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { scalarFrame, versionFrame } from "../../../src/cli/export/event_file.ts";
 import { formatOfName, openFormat } from "../../../src/telemetry/formats/formats.ts";
 import { TEXT_DIALECTS } from "../../../src/telemetry/formats/text_dialects.ts";
-import type { FormatName } from "../../../src/telemetry/formats/types.ts";
+import type { FormatName } from "../../../src/telemetry/formats/format_reader.ts";
 import { FIXTURES, readAll, restored } from "./harness.ts";
 
 Deno.test("formats: a file's format by its name", () => {

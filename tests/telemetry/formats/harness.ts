@@ -7,8 +7,8 @@ import type {
   FormatState,
   Problem,
   ReadOptions,
-  SourceRecord,
-} from "../../../src/telemetry/formats/types.ts";
+} from "../../../src/telemetry/formats/format_reader.ts";
+import type { SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 
 export const FIXTURES = new URL("fixtures/", import.meta.url).pathname;
 

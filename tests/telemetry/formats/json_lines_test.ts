@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { openFormat } from "../../../src/telemetry/formats/formats.ts";
-import type { SourceRecord } from "../../../src/telemetry/formats/types.ts";
+import type { SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 import { assertSameHoweverRead, bytesOf, FIXTURES, readAll } from "./harness.ts";
 
 const fixture = (name: string) => Deno.readFileSync(FIXTURES + name);

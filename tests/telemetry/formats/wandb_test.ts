@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { joinedBytes } from "../../../src/base/joined_bytes.ts";
 import { BLOCK_BYTES, CHUNK, chunkCrc } from "../../../src/telemetry/formats/leveldb_log.ts";
 import { openFormat } from "../../../src/telemetry/formats/formats.ts";
-import type { SourceRecord } from "../../../src/telemetry/formats/types.ts";
+import type { SourceRecord } from "../../../src/telemetry/formats/tracker_records.ts";
 import { WANDB_HEADER } from "../../../src/telemetry/formats/wandb_file.ts";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { assertSameHoweverRead, FIXTURES, readAll, readOn } from "./harness.ts";
@@ -96,13 +97,7 @@ function logOf(datas: readonly Uint8Array[]): { file: Uint8Array; starts: number
     } while (from < data.length);
     return start;
   });
-  const file = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    file.set(part, at);
-    at += part.length;
-  }
-  return { file, starts };
+  return { file: joinedBytes(parts), starts };
 }
 
 /** `Record` with a history of one value, and a text of the given length. */

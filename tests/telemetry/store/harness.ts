@@ -1,6 +1,6 @@
 /** A store in a directory of its own, and batches to put into it. */
-import type { IngestBatch, StepColumns } from "../../../src/telemetry/batch.ts";
-import type { StoredOf, TelemetryKind } from "../../../src/telemetry/types.ts";
+import type { IngestBatch, StepColumns } from "../../../src/telemetry/ingest_batch.ts";
+import type { StoredOf, TelemetryKind } from "../../../src/telemetry/telemetry_log.ts";
 import { type StoreOptions, TelemetryStore } from "../../../src/telemetry/store.ts";
 
 export interface Bench {

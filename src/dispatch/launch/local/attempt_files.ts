@@ -1,6 +1,6 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import type { RunFiles } from "../../../base/layout.ts";
-import { tryLock } from "../../../os/files.ts";
+import { infoIfThere, tryLock } from "../../../os/files.ts";
 import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
@@ -60,12 +60,7 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
  */
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);
-  try {
-    if (!Deno.lstatSync(path).isFile) return false;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  if (!infoIfThere(path)?.isFile) return false;
   const lock = tryLock(path);
   lock?.close();
   return lock === undefined;

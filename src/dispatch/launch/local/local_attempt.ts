@@ -48,7 +48,7 @@ export class LocalAttempt implements AttemptHost {
   admit(): void {}
 
   proxyStarted(process: ProcessRef | undefined, now: number): void {
-    this.#keeper.started(process, now, false);
+    this.#keeper.started(process, now);
   }
   proxySeen(process: ProcessRef, now: number): void {
     this.#keeper.seen(process, now);
@@ -65,15 +65,7 @@ export class LocalAttempt implements AttemptHost {
   }
 
   attach(row: RunRow, now: number): ProcessRef | undefined {
-    let process: ProcessRef | undefined;
-    try {
-      process = this.#attach(row);
-    } catch (error) {
-      this.#keeper.couldNotStart(now);
-      throw error;
-    }
-    this.#keeper.started(process, now, true);
-    return process;
+    return this.#keeper.attach(() => this.#attach(row), now);
   }
 
   whileAbsent({ now, registered, stoppingSince, mayReplace }: Absence): AbsenceStep {
@@ -83,11 +75,11 @@ export class LocalAttempt implements AttemptHost {
       if (this.worker() === undefined) this.#keeper.kill();
       else this.#keeper.hurry(now, ABSENCE_MS.normal);
     }
-    switch (this.#keeper.step(now, registered, mayReplace).do) {
-      case "nothing":
-        return { do: "wait" };
+    const step = this.#keeper.step(now, registered, mayReplace);
+    switch (step.do) {
+      case "wait":
       case "attach":
-        return { do: "attach" };
+        return step;
       case "start_again":
         return stopping && !forbidWorker(this.#files, this.#attempt) ? { do: "wait" } : { do: "not_started" };
       case "give_up":

@@ -20,7 +20,7 @@ const MAX_FAILURES = 6;
 export const ABSENCE_MS = { normal: 15_000, boot: 5000, attaching: 60_000 } as const;
 
 export type KeeperStep =
-  | { do: "nothing" }
+  | { do: "wait" }
   /** Nothing was ever started for this attempt. */
   | { do: "start_again" }
   | { do: "attach" }
@@ -46,23 +46,31 @@ export class ProxyKeeper {
     this.#absenceMs = absenceMs;
   }
 
-  get process(): ProcessRef | undefined {
-    return this.#process;
+  /** The run's first proxy was started. It has the handshake's own time limit. */
+  started(process: ProcessRef | undefined, now: number): void {
+    this.#started(process, now, Infinity);
   }
 
-  /** A proxy was started for the run. The first one has the handshake's own time limit. */
-  started(process: ProcessRef | undefined, now: number, attach: boolean): void {
+  /** Has a proxy started that attaches. @throws what keeps it from being started: that is no proxy's failure */
+  attach(start: () => ProcessRef | undefined, now: number): ProcessRef | undefined {
+    let process: ProcessRef | undefined;
+    try {
+      process = start();
+    } catch (error) {
+      this.#nextTry = now + SHORTAGE_MS;
+      throw error;
+    }
+    this.#started(process, now, ABSENCE_MS.attaching);
+    this.#replacing = true;
+    return process;
+  }
+
+  #started(process: ProcessRef | undefined, now: number, absenceMs: number): void {
     this.#process = process;
     this.#absentSince = now;
-    this.#absenceMs = attach ? ABSENCE_MS.attaching : Infinity;
-    this.#replacing = attach;
+    this.#absenceMs = absenceMs;
     this.#failures++;
     this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
-  }
-
-  /** None could be started, for want of space, descriptors or processes: that is no proxy's failure. */
-  couldNotStart(now: number): void {
-    this.#nextTry = now + SHORTAGE_MS;
   }
 
   /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
@@ -113,9 +121,9 @@ export class ProxyKeeper {
         this.#replacing = true;
         this.kill();
       }
-      return { do: "nothing" };
+      return { do: "wait" };
     }
-    if (now < this.#nextTry) return { do: "nothing" };
+    if (now < this.#nextTry) return { do: "wait" };
     // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
     const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
     const recovery: Recovery = recoveryOf({
@@ -123,9 +131,9 @@ export class ProxyKeeper {
       workerStarted: workerStarted(this.#files, this.#attempt),
       registered,
     });
-    if (recovery === "await") return { do: "nothing" };
+    if (recovery === "await") return { do: "wait" };
     if (recovery === "start_again") return { do: "start_again" };
     if (this.#failures >= MAX_FAILURES) return { do: "give_up" };
-    return { do: mayReplace || this.#replacing ? "attach" : "nothing" };
+    return { do: mayReplace || this.#replacing ? "attach" : "wait" };
   }
 }

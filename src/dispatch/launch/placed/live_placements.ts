@@ -63,8 +63,9 @@ export class LivePlacements {
   note(live: LivePlacement, change: Partial<Placement>): void {
     const placement = { ...live.placement, ...change };
     if (JSON.stringify(placement) === JSON.stringify(live.placement)) return;
-    live.placement = placement;
     if (this.#registry.get(placement.runId) !== undefined) this.#registry.putPlacement(placement);
+    // What could not be written is not taken for written: the next round writes it.
+    live.placement = placement;
   }
 
   /** Its engine has no job of it, or none that matters. */

@@ -158,16 +158,19 @@ class PlacedAttempt implements AttemptHost {
     if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
     // What the job's proxy has not delivered is on the node's disk, or gone.
     if (this.uploads || this.#keepsTheRest(end)) return { do: "over", engine };
-    this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
-    switch (this.#keeper.step(now, registered, mayReplace).do) {
-      case "nothing":
-        return { do: "wait" };
+    const step = this.#keeperFrom(now).step(now, registered, mayReplace);
+    switch (step.do) {
+      case "wait":
       case "attach":
-        return { do: "attach" };
+        return step;
       case "start_again":
       case "give_up":
         return { do: "over", engine };
     }
+  }
+
+  #keeperFrom(now: number): ProxyKeeper {
+    return this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
   }
 
   /** The job's own proxy lives where the engine does not reach it, and holds the attempt: no other could deliver anything. */
@@ -178,15 +181,7 @@ class PlacedAttempt implements AttemptHost {
   }
 
   attach(row: RunRow, now: number): ProcessRef | undefined {
-    let process: ProcessRef | undefined;
-    try {
-      process = this.#attach(row);
-    } catch (error) {
-      this.#keeper?.couldNotStart(now);
-      throw error;
-    }
-    this.#keeper?.started(process, now, true);
-    return process;
+    return this.#keeperFrom(now).attach(() => this.#attach(row), now);
   }
 
   // Pids of another host mean nothing here.

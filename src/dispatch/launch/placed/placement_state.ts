@@ -141,6 +141,26 @@ export function nextStep(
   }
 }
 
+/** Whether the proxy of a job may serve the attempt. */
+export type Admission =
+  | "admitted"
+  /** The placement is known to have another job. */
+  | "another_job"
+  /** No worker was started yet, and none is to be. */
+  | "being_stopped";
+
+/** @param job the proxy's, by its own word */
+export function admissionOf(
+  { placement, stage }: { placement: Placement; stage: Stage },
+  row: Pick<RunRow, "state" | "cancelRequestedAt" | "faultRequested">,
+  job: string,
+): Admission {
+  if (placement.job !== null && placement.job !== job) return "another_job";
+  const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || stage.t === "released";
+  const mayStartWorker = row.state === "INIT" || row.state === "HANDSHAKE";
+  return stopped && mayStartWorker ? "being_stopped" : "admitted";
+}
+
 /** An end without proof is shown as such, for as long as it lasts; undefined: there is no doubt. */
 export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefined {
   if (phase !== "running") return undefined;

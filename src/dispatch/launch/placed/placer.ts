@@ -16,10 +16,11 @@ import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { ProxyHello } from "../../core/core.ts";
-import type { Launcher, Order, Sighting } from "../launcher.ts";
+import type { JobRef, Launched, Launcher, Order, Sighting } from "../launcher.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";
-import { doubtOf, FORGOTTEN, type Job, jobName, readJobName, see, stepOf } from "./placement_state.ts";
+import { admissionOf, doubtOf, FORGOTTEN, type Job, jobName, readJobName, see, stepOf } from "./placement_state.ts";
 import { Rounds } from "./rounds.ts";
+import { SilentEngines } from "./silent_engines.ts";
 
 /** Between two queries while something changes, and the longest otherwise. */
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
@@ -33,6 +34,9 @@ const STOP_AGAIN_MS = 5000;
 const ACCOUNT_AGAIN_MS = 60_000;
 /** After a shortage (free space, descriptors) a run waits this long. */
 const SHORTAGE_MS = 5000;
+
+/** What became of asking an engine for a job: its answer, or why it was not asked. */
+type Outcome = Launched | { t: "shortage"; why: string } | { t: "failed"; why: string };
 
 /** What a placed attempt needs to know of its job. */
 export interface JobView {
@@ -64,14 +68,14 @@ export class Placer {
   readonly #rounds: Rounds;
   /** INIT runs that are to be placed. */
   readonly #waiting = new Map<string, { notBefore: number; why: string }>();
-  /** Why an engine did not answer when it was last asked, by launcher. */
-  readonly #silent = new Map<string, string>();
+  readonly #silent: SilentEngines;
 
   constructor(options: PlacerOptions) {
     const { registry, log } = options;
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
     this.#live = new LivePlacements(registry, this.#clock);
+    this.#silent = new SilentEngines(log);
     this.#rounds = new Rounds({
       work: () => this.#work(),
       onError: (error) => log.error({ error: messageOf(error) }, "placements could not be checked; tried again"),
@@ -131,7 +135,7 @@ export class Placer {
     const live = this.#live.of(row);
     if (live === undefined) return "";
     const { placement, launcher } = live;
-    const silent = this.#silent.get(launcher.name);
+    const silent = this.#silent.why(launcher);
     if (silent !== undefined) return `${launcher.name}, which does not answer: ${silent}`;
     const what = placement.phase === "intended" ? `${launcher.name} to take the job` : launcher.describe(placement);
     return `${what}${placement.waitingFor === "" ? "" : `: ${placement.waitingFor}`}`;
@@ -163,6 +167,13 @@ export class Placer {
     return true;
   }
 
+  /** A run whose cancellation is entered and whose job was never asked for ends at once. */
+  cancelRequested(row: RunRow): void {
+    const live = this.#live.of(row);
+    if (live !== undefined) this.#advance(live);
+    this.#rounds.soon();
+  }
+
   /**
    * A proxy says hello: its attempt begins if it has not, and what it knows of its place is recorded.
    * @throws MosaicError `failed_precondition` for a job that must not serve the attempt
@@ -176,11 +187,13 @@ export class Placer {
     const { place } = hello;
     // One that this daemon has started to deliver what is left.
     if (place === undefined) return;
-    if (placement.job !== null && placement.job !== place.job) {
-      throw over(hello, `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`);
+    switch (admissionOf(live, row, place.job)) {
+      case "another_job":
+        throw over(hello, `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`);
+      case "being_stopped":
+        throw over(hello, "it is being stopped");
+      case "admitted":
     }
-    const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || live.stage.t === "released";
-    if (stopped && (row.state === "INIT" || row.state === "HANDSHAKE")) throw over(hello, "it is being stopped");
     const nodes = placement.nodes.length > 1 ? placement.nodes : [place.host];
     this.#live.note(live, { job: place.job, phase: "running", waitingFor: "", nodes, gpus: place.gpus });
     if (live.job.t !== "ended") live.job = { t: "running" };
@@ -252,53 +265,64 @@ export class Placer {
   }
 
   async #launchIntended(): Promise<void> {
-    const now = this.#clock();
-    const due = this.#live.all().filter(({ placement: { phase }, stage, refused }) =>
-      phase === "intended" && stage.t !== "released" && refused.until <= now
-    );
+    const { registry } = this.#options;
+    const due = this.#live.all().filter(({ refused }) => refused.until <= this.#clock());
     // Each question to one that does not answer takes its time: the others are asked in the next round.
     const silent = new Set<Launcher>();
     const next = async (): Promise<void> => {
       for (let live = due.shift(); live !== undefined && !this.#rounds.closed; live = due.shift()) {
+        const row = registry.get(live.placement.runId);
+        if (row === undefined || stepOf(live, row, this.#clock()).do !== "launch") continue;
         if (silent.has(live.launcher)) continue;
-        if (await this.#launch(live) === "no_answer") silent.add(live.launcher);
+        const outcome = await this.#launch(live, row);
+        if (outcome.t === "no_answer") silent.add(live.launcher);
+        this.#launched(live, outcome);
       }
     };
     await Promise.all(Array.from({ length: LAUNCHES }, next));
   }
 
-  async #launch(live: LivePlacement): Promise<"no_answer" | void> {
-    const { registry, layout, log, order } = this.#options;
-    const { launcher, placement } = live;
-    const row = registry.get(placement.runId);
-    if (row?.state !== "INIT" || row.attempt !== placement.attempt || row.cancelRequestedAt !== null) return;
+  async #launch(live: LivePlacement, row: RunRow): Promise<Outcome> {
+    const { layout, order } = this.#options;
+    const { launcher, placement: { name } } = live;
     try {
       const plan = planOf(row.configJson);
       const files = new RunFiles(layout.runDir(row.baseDir, row.runId), row.workerId);
-      const { name } = placement;
       const comment = `mosaic run ${row.runId}, attempt ${row.attempt}`;
       const made = order(row, plan, files);
-      if (live.stage.t === "intended") live.stage = { t: "asked" };
-      const launched = await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
-      if (launched.t === "no_answer") {
-        this.#isSilent(launcher, launched.why);
-        return "no_answer";
-      }
-      this.#silent.delete(launcher.name);
-      if (launched.t === "rejected") {
-        return this.#fail(live, `${launcher.name}_rejected: ${launched.why}`);
-      }
-      if (launched.t === "not_taken") return this.#notTaken(live, launched.why);
-      live.missed = { answers: 0, since: this.#clock() };
-      if (live.placement.phase !== "intended") return;
-      this.#live.note(live, { job: launched.job, phase: "queued", waitingFor: "" });
-      log.info({ run_id: row.runId, attempt: row.attempt, job: launched.job, name }, `run given to ${launcher.name}`);
+      live.stage = { t: "asked" };
+      return await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
     } catch (error) {
-      const why = messageOf(error);
-      if (!isShortage(error)) return this.#fail(live, `dispatch_error: ${why}`);
-      log.warn({ run_id: placement.runId, error: why }, "run cannot be placed for now");
-      this.#live.end(live);
-      this.#waiting.set(placement.runId, { notBefore: this.#clock() + SHORTAGE_MS, why });
+      return { t: isShortage(error) ? "shortage" : "failed", why: messageOf(error) };
+    }
+  }
+
+  #launched(live: LivePlacement, outcome: Outcome): void {
+    const { placement, launcher } = live;
+    const { runId, attempt, name } = placement;
+    switch (outcome.t) {
+      case "no_answer":
+        return this.#silent.hasNotAnswered(launcher, outcome.why);
+      case "failed":
+        return this.#fail(live, `dispatch_error: ${outcome.why}`);
+      case "shortage":
+        this.#options.log.warn({ run_id: runId, error: outcome.why }, "run cannot be placed for now");
+        this.#live.end(live);
+        this.#waiting.set(runId, { notBefore: this.#clock() + SHORTAGE_MS, why: outcome.why });
+        return;
+    }
+    this.#silent.hasAnswered(launcher);
+    switch (outcome.t) {
+      case "rejected":
+        return this.#fail(live, `${launcher.name}_rejected: ${outcome.why}`);
+      case "not_taken":
+        return this.#notTaken(live, outcome.why);
+      case "placed":
+        live.missed = { answers: 0, since: this.#clock() };
+        // Its proxy may have said hello meanwhile.
+        if (placement.phase !== "intended") return;
+        this.#live.note(live, { job: outcome.job, phase: "queued", waitingFor: "" });
+        this.#options.log.info({ run_id: runId, attempt, job: outcome.job, name }, `run given to ${launcher.name}`);
     }
   }
 
@@ -329,13 +353,6 @@ export class Placer {
     this.#live.note(live, { waitingFor: why });
   }
 
-  #isSilent(launcher: Launcher, why: string): void {
-    if (!this.#silent.has(launcher.name)) {
-      this.#options.log.warn({ launcher: launcher.name, error: why }, "the engine does not answer; its runs wait");
-    }
-    this.#silent.set(launcher.name, why);
-  }
-
   /** @returns whether an answer has changed anything */
   async #observe(): Promise<boolean> {
     let changed = false;
@@ -344,12 +361,10 @@ export class Placer {
       const asked = this.#live.all().filter((live) => live.launcher === launcher);
       const observation = await launcher.observe();
       if (observation.t === "no_answer") {
-        this.#isSilent(launcher, observation.why);
+        this.#silent.hasNotAnswered(launcher, observation.why);
         continue;
       }
-      if (this.#silent.delete(launcher.name)) {
-        this.#options.log.info({ launcher: launcher.name }, "the engine answers again");
-      }
+      this.#silent.hasAnswered(launcher);
       const byName = Map.groupBy(observation.jobs, ({ name }) => name);
       // What came while the engine was being asked is not in its answer.
       for (const live of asked) {
@@ -420,6 +435,7 @@ export class Placer {
         return this.#release(live);
       case "forget":
         return this.#live.end(live);
+      // In its round: so many at a time, and later after a refusal.
       case "launch":
       case "nothing":
     }
@@ -446,13 +462,6 @@ export class Placer {
     );
   }
 
-  /** A run whose cancellation is entered and whose job was never asked for ends at once. */
-  cancelRequested(row: RunRow): void {
-    const live = this.#live.of(row);
-    if (live !== undefined) this.#advance(live);
-    this.#rounds.soon();
-  }
-
   #stop(live: LivePlacement, how: "graceful" | "now"): void {
     const now = this.#clock();
     if (live.stage.t === "intended" || live.job.t === "ended" || now - live.stopAskedAt < STOP_AGAIN_MS) return;
@@ -461,7 +470,7 @@ export class Placer {
     this.#stopJob(live.launcher, { name, job }, how);
   }
 
-  #stopJob(launcher: Launcher, job: { name: string; job: string | null }, how: "graceful" | "now"): void {
+  #stopJob(launcher: Launcher, job: JobRef, how: "graceful" | "now"): void {
     launcher.stop(job, how).catch((error) =>
       this.#options.log.warn(
         { ...job, error: messageOf(error) },

@@ -4,7 +4,7 @@ import { messageOf } from "../../../base/errors.ts";
 import { underShell } from "../../../os/shell.ts";
 import { writeRecord } from "../../../os/untrusted.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
-import { batchScript, sbatchOptions } from "./batch.ts";
+import { batchScript, sbatchOptions } from "./sbatch.ts";
 import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
 
 /** Slurm's own tools give up earlier where its controller is away. */

@@ -9,7 +9,7 @@ import type {
   StoredWorkerEvent,
   WorkerEventRecord,
 } from "../gen/records/record_types.ts";
-import type { IngestBatch, SourceCursor } from "./batch.ts";
+import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
 import type { SeriesSummary } from "./store/summaries.ts";
 import type { ToldParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";

@@ -7,7 +7,7 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 
-export interface Api {
+export interface DaemonApi {
   unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,

@@ -17,7 +17,7 @@ interface Route {
   handler: AnyHandler;
 }
 
-export class Api {
+export class HttpApi {
   readonly #context: CallContext;
   readonly #options: StreamOptions;
   readonly #routes = new Map<string, Route>();

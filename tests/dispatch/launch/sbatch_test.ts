@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
-import { sbatchOptions } from "../../../src/dispatch/launch/slurm/batch.ts";
+import { sbatchOptions } from "../../../src/dispatch/launch/slurm/sbatch.ts";
 import { Slurm } from "../../../src/dispatch/launch/slurm/slurm.ts";
 import { configOf } from "../../harness/configs.ts";
 

@@ -1,6 +1,7 @@
 /** What all readers share: the position, the head of the file, and the loop over its records. */
 import { crc32c } from "./crc32c.ts";
-import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult, SourceRecord } from "./types.ts";
+import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult } from "./format_reader.ts";
+import type { SourceRecord } from "./tracker_records.ts";
 
 /** A longer record of a file is skipped, so that no file makes its reader hold more. */
 export const MAX_RECORD_BYTES = 64 << 20;

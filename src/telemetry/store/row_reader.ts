@@ -13,7 +13,7 @@ import {
 } from "../../gen/records/record_rows.ts";
 import { NO_SOURCE, type Source } from "../../gen/records/record_types.ts";
 import { textColumns } from "../record_fields.ts";
-import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "../types.ts";
+import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "../telemetry_log.ts";
 
 export { NO_SOURCE, type Source };
 
@@ -38,7 +38,7 @@ function fitting(table: string, texts: string[]): string {
     FROM ${table} WHERE run_key = ? AND seq > ? AND seq <= ?) WHERE total <= ?`;
 }
 
-export class Reader {
+export class RowReader {
   readonly #steps: StatementSync;
   readonly #stepsFitting: StatementSync;
   readonly #episodes: StatementSync;

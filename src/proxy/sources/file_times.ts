@@ -1,0 +1,11 @@
+/** When a file was made and changed, in Unix milliseconds. */
+
+/** Whole milliseconds. */
+export function changedAt(info: Deno.FileInfo): number {
+  return Math.floor(info.mtime?.getTime() ?? 0);
+}
+
+/** When it was made, where the file system tells; else when it was changed. */
+export function begunAt(info: Deno.FileInfo): number {
+  return info.birthtime?.getTime() ?? changedAt(info);
+}
