@@ -77,8 +77,7 @@ async function deliver(
   }
   checkIngestProtocol(first.value.protocol);
 
-  const link = new StreamLink(incoming, out);
-  const session = core.openProxy(helloOf(first.value), link);
+  const session = core.openProxy(helloOf(first.value), linkOf(incoming, out));
   const connected = { journalSize: session.journalPosition, position: session.journalPosition };
   let proxy: Delivery | undefined;
   try {
@@ -152,78 +151,48 @@ function helloOf(hello: Hello): ProxyHello {
 }
 
 /** What the engine may say to the proxy at any time, and how it ends the stream. */
-class StreamLink implements ProxyLink {
-  readonly #incoming: Incoming<ProxyMessage>;
-  readonly #out: ToProxy;
+function linkOf(incoming: Incoming<ProxyMessage>, out: ToProxy): ProxyLink {
+  return {
+    control: (desired) => tell(out, { case: "control", value: { ...desired, selfPaused: "" } }),
+    stop: (graceSeconds) => tell(out, { case: "stop", value: { graceSeconds } }),
+    accompanied: (shared) => tell(out, { case: "observed", value: { cursors: [], shared, others: true } }),
+    close: (reason) => incoming.interrupt(new MosaicError("aborted", reason)),
+  };
+}
 
-  constructor(incoming: Incoming<ProxyMessage>, out: ToProxy) {
-    this.#incoming = incoming;
-    this.#out = out;
+/** Small and rare, so it does not wait for room; a proxy that has gone asks again when it is back. */
+function tell(out: ToProxy, message: DaemonInit): void {
+  try {
+    out.send({ message })?.catch(() => {});
+  } catch {
+    // Gone.
   }
+}
 
-  control(desired: { paused: boolean; maxRateHz: number }): void {
-    this.#tell({ case: "control", value: { ...desired, selfPaused: "" } });
-  }
-
-  stop(graceSeconds: number): void {
-    this.#tell({ case: "stop", value: { graceSeconds } });
-  }
-
-  accompanied(shared: boolean): void {
-    this.#tell({ case: "observed", value: { cursors: [], shared, others: true } });
-  }
-
-  close(reason: string): void {
-    this.#incoming.interrupt(new MosaicError("aborted", reason));
-  }
-
-  /** Small and rare, so it does not wait for the gate; a proxy that has gone asks again when it is back. */
-  #tell(message: DaemonInit): void {
-    try {
-      this.#out.send({ message })?.catch(() => {});
-    } catch {
-      // Gone.
-    }
-  }
+/** A proxy's stream after its hello. */
+interface ProxyStream {
+  core: Core;
+  session: ProxySession;
+  incoming: Incoming<ProxyMessage>;
+  out: ToProxy;
+  caller: Caller;
+  runId: string;
+  connected: ConnectedProxy;
+  windowBytes: number;
+  /** No sealed steps of this run any more. */
+  refused: () => void;
 }
 
 /** Takes one proxy's messages, in order. */
 class Delivery {
-  readonly #core: Core;
-  readonly #session: ProxySession;
-  readonly #out: ToProxy;
-  readonly #caller: Caller;
-  readonly #runId: string;
-  readonly #connected: ConnectedProxy;
-  readonly #windowBytes: number;
-  readonly #refused: () => void;
-  readonly #incoming: Incoming<ProxyMessage>;
+  readonly #stream: ProxyStream;
   /** Settles when all batches so far are stored and acknowledged; never rejects. */
   #last: Promise<void> = Promise.resolve();
   #waitingBytes = 0;
   #failure: unknown;
 
-  constructor({ core, session, incoming, out, caller, runId, connected, windowBytes, refused }: {
-    core: Core;
-    session: ProxySession;
-    incoming: Incoming<ProxyMessage>;
-    out: ToProxy;
-    caller: Caller;
-    runId: string;
-    connected: ConnectedProxy;
-    windowBytes: number;
-    /** No sealed steps of this run any more. */
-    refused: () => void;
-  }) {
-    this.#core = core;
-    this.#session = session;
-    this.#out = out;
-    this.#caller = caller;
-    this.#runId = runId;
-    this.#connected = connected;
-    this.#windowBytes = windowBytes;
-    this.#refused = refused;
-    this.#incoming = incoming;
+  constructor(stream: ProxyStream) {
+    this.#stream = stream;
   }
 
   /** Why the stream ends, where that is a batch that came before the message that is being taken. */
@@ -233,7 +202,7 @@ class Delivery {
 
   /** All batches so far are stored and acknowledged. @throws why they are not */
   async settled(): Promise<void> {
-    this.#session.commit();
+    this.#stream.session.commit();
     await this.#last;
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -243,26 +212,24 @@ class Delivery {
       case "batch":
         return await this.#batch(message.value);
       case "heartbeat":
-        this.#connected.journalSize = Number(message.value.journalSize);
-        this.#session.heartbeat(this.#connected.journalSize);
-        await this.#out.send({ message: { case: "heartbeatAck", value: {} } });
-        return;
+        this.#stream.connected.journalSize = Number(message.value.journalSize);
+        this.#stream.session.heartbeat(this.#stream.connected.journalSize);
+        return await this.#say({ case: "heartbeatAck", value: {} });
       case "filePiece":
         return await this.#file(message.value);
       case "sourceBatch":
         return await this.#source(message.value);
       case "workerStarted": {
         const { pid, identity } = message.value;
-        return this.#session.workerStarted({ pid: Number(pid), identity });
+        return this.#stream.session.workerStarted({ pid: Number(pid), identity });
       }
       case "control":
         await this.settled();
-        return await this.#stored(0, () => this.#session.controlApplied(message.value));
+        return await this.#stored(() => this.#stream.session.controlApplied(message.value));
       case "exit":
         await this.settled();
-        await this.#stored(0, () => this.#session.exit(exitOf(message.value)));
-        await this.#out.send({ message: { case: "exitAck", value: {} } });
-        return;
+        await this.#stored(() => this.#stream.session.exit(exitOf(message.value)));
+        return await this.#say({ case: "exitAck", value: {} });
       case "hello":
         throw new MosaicError("failed_precondition", "a second hello: a proxy sends one, at the beginning");
       case undefined:
@@ -271,15 +238,19 @@ class Delivery {
     }
   }
 
+  async #say(message: DaemonInit): Promise<void> {
+    await this.#stream.out.send({ message });
+  }
+
   async #batch(message: Batch): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     const journalSize = Number(message.journalSize);
     const arrived = performance.now();
-    this.#connected.journalSize = journalSize;
+    this.#stream.connected.journalSize = journalSize;
     await turn();
     const batch = this.#read(message);
     const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
-    const store = () => this.#session.batch(batch, journalSize, samples);
+    const store = () => this.#stream.session.batch(batch, journalSize, samples);
     let first: Promise<number> | undefined = store();
     // It is awaited when its forerunners are settled. If the store was not writable, their end is the time to try again.
     first.catch((error) => {
@@ -289,11 +260,11 @@ class Delivery {
     this.#waitingBytes += bytes;
     this.#last = this.#last.then(async () => {
       if (this.#failure !== undefined) return;
-      await this.#settle(batch, first, store, journalSize, arrived);
+      await this.#settle(batch, first, store, arrived);
       this.#waitingBytes -= bytes;
     }).catch((error) => {
       this.#failure = error;
-      this.#incoming.interrupt(new MosaicError("aborted", messageOf(error)));
+      this.#stream.incoming.interrupt(new MosaicError("aborted", messageOf(error)));
     });
     if (this.#waitingBytes > WAITING_BYTES) await this.#last;
     if (this.#failure !== undefined) throw this.#failure;
@@ -302,8 +273,8 @@ class Delivery {
   /** One after the other: a source is read at the pace at which it is stored. */
   async #source(message: SourceBatch): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
-    await this.#stored(this.#connected.journalSize, () => this.#session.source(sourceBatchOf(message)));
-    await this.#out.send({ message: { case: "sourceAck", value: { position: message.position } } });
+    await this.#stored(() => this.#stream.session.source(sourceBatchOf(message)));
+    await this.#say({ case: "sourceAck", value: { position: message.position } });
   }
 
   /** One after the other, like all else; the worker's records wait meanwhile in its journal. */
@@ -311,39 +282,36 @@ class Delivery {
     const { path, data, crc, sha256, position } = message;
     const [size, changedAt, offset] = [message.size, message.changedAt, message.offset].map(Number) as Three;
     const alive = setInterval(() => {
-      this.#session.heartbeat(this.#connected.journalSize);
-      this.#out.send({ message: { case: "heartbeatAck", value: {} } })?.catch(() => {});
+      this.#stream.session.heartbeat(this.#stream.connected.journalSize);
+      tell(this.#stream.out, { case: "heartbeatAck", value: {} });
     }, ALIVE_MS);
     let answer: ChunkAnswer;
     try {
       await turn();
-      answer = await this.#session.file({ path, size, changedAt, offset, data, crc, sha256 });
+      answer = await this.#stream.session.file({ path, size, changedAt, offset, data, crc, sha256 });
     } catch (error) {
       if (error instanceof MosaicError) throw error;
-      this.#core.log.warn(
-        { run_id: this.#runId, path, error: messageOf(error) },
+      this.#stream.core.log.warn(
+        { run_id: this.#stream.runId, path, error: messageOf(error) },
         "a chunk of a file could not be stored",
       );
       throw new MosaicError("aborted", messageOf(error), { cause: error });
     } finally {
       clearInterval(alive);
     }
-    await this.#out.send({
-      message: { case: "fileAck", value: { ...answer, offset: BigInt(answer.offset), position } },
-    });
+    await this.#say({ case: "fileAck", value: { ...answer, offset: BigInt(answer.offset), position } });
   }
 
   async #settle(
     batch: IngestBatch,
     first: Promise<number> | undefined,
     store: () => Promise<number>,
-    journalSize: number,
     arrived: number,
   ): Promise<void> {
-    let position = await this.#stored(journalSize, store, { first });
+    let position = await this.#stored(store, { first });
     // It was tried together with a forerunner that was not stored then, and is now.
-    if (position < batch.from && this.#connected.position === batch.from) {
-      position = await this.#stored(journalSize, store, {});
+    if (position < batch.from && this.#stream.connected.position === batch.from) {
+      position = await this.#stored(store, {});
     }
     if (position < batch.to) {
       throw new MosaicError(
@@ -353,16 +321,9 @@ class Delivery {
       );
     }
     this.#acknowledged(position, (performance.now() - arrived) / 1000, batch);
-    this.#session.heldByStore(false);
-    await this.#out.send({
-      message: {
-        case: "ack",
-        value: {
-          position: BigInt(position),
-          windowBytes: BigInt(windowOf(this.#windowBytes, this.#core.activity.proxies)),
-        },
-      },
-    });
+    this.#stream.session.heldByStore(false);
+    const window = windowOf(this.#stream.windowBytes, this.#stream.core.activity.proxies);
+    await this.#say({ case: "ack", value: { position: BigInt(position), windowBytes: BigInt(window) } });
   }
 
   /**
@@ -374,27 +335,30 @@ class Delivery {
       return batchOf(message);
     } catch (error) {
       if (message.sealedSteps !== undefined) {
-        this.#core.log.error(
-          { run_id: this.#runId, error: messageOf(error) },
+        this.#stream.core.log.error(
+          { run_id: this.#stream.runId, error: messageOf(error) },
           "its proxy is to deliver without blocks",
         );
-        this.#refused();
+        this.#stream.refused();
         throw new MosaicError("aborted", messageOf(error), { cause: error });
       }
       const [from, to] = [Number(message.fromPosition), Number(message.toPosition)];
-      this.#core.log.error({ run_id: this.#runId, from, to, error: messageOf(error) }, "a batch cannot be read");
+      this.#stream.core.log.error(
+        { run_id: this.#stream.runId, from, to, error: messageOf(error) },
+        "a batch cannot be read",
+      );
       return unreadableBatch(from, to, messageOf(error));
     }
   }
 
   #acknowledged(position: number, seconds: number, batch: IngestBatch): void {
-    const { activity } = this.#core;
+    const { activity } = this.#stream.core;
     activity.ackSeconds.observe(seconds);
-    const bytes = position - this.#connected.position;
+    const bytes = position - this.#stream.connected.position;
     // What was stored before is delivered again after a broken connection, and counted once.
     if (bytes <= 0) return;
     activity.acknowledgedBytes += bytes;
-    this.#connected.position = position;
+    this.#stream.connected.position = position;
     activity.malformedLines += batch.malformedLines;
     for (const count of Object.values(batch.violations)) activity.schemaViolations += count;
   }
@@ -403,26 +367,25 @@ class Delivery {
    * Does the work in a fair turn, and again each second for as long as the store cannot be written.
    * @param batch of batches only; `first` is the first try, where it is under way
    */
-  async #stored<T>(
-    journalSize: number,
-    work: () => T | Promise<T>,
-    batch?: { first?: Promise<T> | undefined },
-  ): Promise<T> {
+  async #stored<T>(work: () => T | Promise<T>, batch?: { first?: Promise<T> | undefined }): Promise<T> {
     const attempt = async (tries: number) => {
       if (tries === 1 && batch?.first !== undefined) return await batch.first;
       await turn();
       return await work();
     };
     return await untilStored(attempt, {
-      signal: this.#caller.signal,
+      signal: this.#stream.caller.signal,
       failed: (error) => {
-        this.#core.log.warn({ run_id: this.#runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
+        this.#stream.core.log.warn(
+          { run_id: this.#stream.runId, cause: error.message },
+          "a batch cannot be stored; its proxy waits",
+        );
         // Its acknowledgement ends the hold, so that only a batch may begin one.
         this.#waits(batch !== undefined && isDiskFull(error));
       },
       // The proxy's own heartbeats wait behind the batch, and it is alive.
       again: (error) => {
-        this.#session.heartbeat(journalSize);
+        this.#stream.session.heartbeat(this.#stream.connected.journalSize);
         this.#waits(batch !== undefined && isDiskFull(error));
       },
     });
@@ -430,13 +393,9 @@ class Delivery {
 
   /** An acknowledgement of nothing new: the proxy is not to take the daemon for dead, and holds its worker on a full disk. */
   #waits(storeFull: boolean): void {
-    const value = { position: BigInt(this.#connected.position), windowBytes: 0n, storeFull };
-    try {
-      this.#out.send({ message: { case: "ack", value } })?.catch(() => {});
-    } catch {
-      // Gone.
-    }
-    this.#session.heldByStore(storeFull);
+    const { out, session, connected } = this.#stream;
+    tell(out, { case: "ack", value: { position: BigInt(connected.position), windowBytes: 0n, storeFull } });
+    session.heldByStore(storeFull);
   }
 }
 
