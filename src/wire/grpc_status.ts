@@ -2,7 +2,7 @@
 import { Metadata, type status, type StatusObject } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
-import { toldOf } from "./told.ts";
+import { toldOf } from "./told_error.ts";
 
 export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
   const { code, message, hint, retryAfterMs } = toldOf(error);

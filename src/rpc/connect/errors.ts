@@ -2,7 +2,7 @@
 import type { ErrorCode } from "../../base/errors.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
-import { toldOf } from "../../wire/told.ts";
+import { toldOf } from "../../wire/told_error.ts";
 
 const encoder = new TextEncoder();
 

@@ -22,32 +22,32 @@ export interface StreamOptions {
   stallMs: number;
 }
 
+/** A call that has come by HTTP. */
+export interface HttpCall extends StreamOptions {
+  context: CallContext;
+  method: DescMethod;
+  handler: AnyHandler;
+  request: Request;
+  peer: Peer;
+}
+
 /** A proxy's first message, and the time until it is there. */
 const HELLO_BYTES = 64 << 10;
 const HELLO_MS = 15_000;
 
-export function answerStream(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
-  peer: Peer,
-  form: EnvelopedForm,
-  { stallMs }: StreamOptions,
-): Response {
-  const arrival = new Arrival(context, { method, peer, header: (name) => request.headers.get(name) ?? undefined });
-  const body = new AnswerBody(() => arrival.end(), stallMs);
-  run(context, method, handler, request, arrival, form, body);
+export function answerStream(call: HttpCall, form: EnvelopedForm, coding: Coding): Response {
+  const { context, request } = call;
+  const arrival = new Arrival(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
+  const body = new AnswerBody(() => arrival.end(), call.stallMs);
+  run(call, arrival, form, coding, body);
   return new Response(body.stream, { headers: { "content-type": form.type } });
 }
 
 async function run(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
+  { context, method, handler, request }: HttpCall,
   arrival: Arrival,
-  { coding, timeout, end }: EnvelopedForm,
+  { timeout, end }: EnvelopedForm,
+  coding: Coding,
   body: AnswerBody,
 ): Promise<void> {
   const { caller } = arrival;

@@ -4,24 +4,16 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { Arrival, type CallContext, type Peer, requireSize } from "../calls.ts";
-import type { AnyHandler } from "../handlers.ts";
+import { Arrival, requireSize } from "../calls.ts";
 import { Interruption } from "../interruption.ts";
-import type { StreamOptions } from "./streams.ts";
+import type { HttpCall } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
 import { timeoutOf } from "./deadline.ts";
 import { refusal } from "./errors.ts";
-import type { UnaryForm } from "./forms.ts";
+import type { Coding } from "./forms.ts";
 
-export async function answerUnary(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
-  peer: Peer,
-  { type, coding }: UnaryForm,
-  options: StreamOptions,
-): Promise<Response> {
+export async function answerUnary(call: HttpCall, type: string, coding: Coding): Promise<Response> {
+  const { context, method, request, peer } = call;
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const interruption = new Interruption();
   const arrival = new Arrival(context, { method, peer, header });
@@ -36,10 +28,10 @@ export async function answerUnary(
       });
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
-    const answer = handler(arrival.message(body, coding.decode), arrival.caller);
+    const answer = call.handler(arrival.message(body, coding.decode), arrival.caller);
     const message = answer instanceof Promise ? await interruption.wait(answer) : answer;
     const bytes = coding.encode(method.output, message as MessageInitShape<DescMessage>);
-    const response = wholeAnswer(context, peer.name, bytes, { "content-type": type }, options);
+    const response = wholeAnswer(context, peer.name, bytes, { "content-type": type }, call);
     arrival.succeeded();
     return response;
   } catch (error) {

@@ -1,6 +1,5 @@
 /** grpc.reflection.v1 (and v1alpha, whose messages are the same), from the descriptors the code is generated with. */
-import { createRegistry, type DescFile, type DescService, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { createRegistry, type DescFile, type DescService, type MessageInitShape } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import type {
   ServerReflection,
@@ -8,6 +7,9 @@ import type {
   ServerReflectionResponseSchema,
 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import type { Handlers } from "../handlers.ts";
+
+/** Encodes a file. */
+type Encoded = (file: DescFile) => Uint8Array;
 
 type Response = Exclude<MessageInitShape<typeof ServerReflectionResponseSchema>, { $typeName: string }>;
 type Answer = Response["messageResponse"];
@@ -32,14 +34,14 @@ export class Descriptors {
     this.#types = createRegistry(...files);
   }
 
-  answer(request: ServerReflectionRequest["messageRequest"]): Answer {
+  answer(request: ServerReflectionRequest["messageRequest"], encoded: Encoded): Answer {
     switch (request.case) {
       case "listServices":
         return { case: "listServicesResponse", value: { service: this.#services.map((name) => ({ name })) } };
       case "fileByFilename":
-        return filesOf(this.#files.get(request.value), `file "${request.value}"`);
+        return filesOf(this.#files.get(request.value), `file "${request.value}"`, encoded);
       case "fileContainingSymbol":
-        return filesOf(this.#fileOf(request.value), `symbol "${request.value}"`);
+        return filesOf(this.#fileOf(request.value), `symbol "${request.value}"`, encoded);
       case "fileContainingExtension":
         return failure(status.NOT_FOUND, `"${request.value.containingType}" has no extensions here`);
       case "allExtensionNumbersOfType":
@@ -63,10 +65,9 @@ export class Descriptors {
 }
 
 /** With all that it imports: a client needs all of them to use any. */
-function filesOf(file: DescFile | undefined, what: string): Answer {
+function filesOf(file: DescFile | undefined, what: string, encoded: Encoded): Answer {
   if (file === undefined) return failure(status.NOT_FOUND, `there is no ${what} here`);
-  const protos = [...withImports([file])].map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
-  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: protos } };
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [...withImports([file])].map(encoded) } };
 }
 
 function failure(errorCode: status, errorMessage: string): Answer {
@@ -76,9 +77,11 @@ function failure(errorCode: status, errorMessage: string): Answer {
 export function reflectionHandlers(descriptors: Descriptors): Handlers<typeof ServerReflection> {
   return {
     async serverReflectionInfo(incoming, out) {
+      const { FileDescriptorProtoSchema, toBinary } = await import("../well_known.ts");
+      const encoded: Encoded = ({ proto }) => toBinary(FileDescriptorProtoSchema, proto);
       for (let requests = await incoming.take(); requests.length > 0; requests = await incoming.take()) {
         for (const request of requests) {
-          const messageResponse = descriptors.answer(request.messageRequest);
+          const messageResponse = descriptors.answer(request.messageRequest, encoded);
           await out.send({ validHost: request.host, originalRequest: request, messageResponse });
         }
       }
