@@ -4,7 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { boundReached } from "../base/load_limits.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Counts } from "../observability/activity.ts";
 import type { Audit, AuditEntry } from "../wire/audit.ts";
 import { methodPath } from "../wire/method_path.ts";

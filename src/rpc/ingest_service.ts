@@ -19,7 +19,7 @@ import type {
   ProxyMessage,
   SealedSteps as SealedMessage,
   SourceBatch,
-} from "../gen/mosaic/v1/mosaic_pb.ts";
+} from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";

@@ -170,6 +170,10 @@ Deno.test("compile: the whole program is in it, with its flags and its commit; t
         assert.ok(texts.toLowerCase().includes(part.toLowerCase()), part);
       }
     });
+    await t.step("descriptors of well-known types are in the part that is loaded for them alone", () => {
+      const having = reachable(program).filter((name) => program.get(name)!.includes("google.protobuf.FieldOptions"));
+      assert.deepEqual(having, ["well_known.js"]);
+    });
     await t.step("no prompts, the daemon's set, the commit", () => {
       assert.match(text, /"no_prompt":true|"prompt":false/);
       assert.ok(text.includes('"/var/lib/mosaic"') && text.includes('"/bin/sh"'));
