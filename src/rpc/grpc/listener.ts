@@ -3,7 +3,7 @@
  * loaded when the first connection comes.
  */
 import type { Socket } from "node:net";
-import { messageOf, MosaicError } from "../../base/errors.ts";
+import { messageOf } from "../../base/errors.ts";
 import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
 import { type ListenAddress, parseListen } from "../../wire/address.ts";
 import { checkListener, type TlsTexts } from "../../wire/tls.ts";
