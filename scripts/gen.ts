@@ -6,6 +6,7 @@
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { pageFiles } from "./gen/page.ts";
+import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
 
 const BUF = "npm:@bufbuild/buf@1.74.0";
@@ -28,6 +29,11 @@ async function generate(out: string): Promise<void> {
   if (!run.success) {
     console.error(new TextDecoder().decode(run.stderr));
     Deno.exit(1);
+  }
+  for (const file of filesBelow(out).filter((name) => name.endsWith("_pb.ts"))) {
+    const base = `${"../".repeat(file.split("/").length)}base`;
+    const text = Deno.readTextFileSync(`${out}/${file}`);
+    Deno.writeTextFileSync(`${out}/${file}`, withShapes(text, base));
   }
   Deno.mkdirSync(`${out}/records`, { recursive: true });
   for (const [name, text] of recordFiles()) Deno.writeTextFileSync(`${out}/records/${name}`, text);

@@ -85,11 +85,27 @@ export function withCommit(text: string, commit: string): string {
   return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }
 
+/**
+ * Bundled by itself: where the program and one part that is loaded later use the same library, the bundler puts all that either
+ * needs of it into what both load.
+ */
+const APART = "src/rpc/well_known.ts";
+const APART_NAMED = /"[./]*\/well_known\.ts"/g;
+
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
 export function bundle(entry: string): Map<string, string> {
+  const files = new Map<string, string>();
+  let apart = false;
+  for (const [name, text] of bundled(entry, ["--code-splitting", "--external", "*/well_known.ts"])) {
+    files.set(name, text.replace(APART_NAMED, () => (apart = true, '"./well_known.js"')));
+  }
+  return apart ? new Map([...files, ...bundled(APART, [])]) : files;
+}
+
+function bundled(entry: string, options: string[]): Map<string, string> {
   const directory = Deno.makeTempDirSync();
   try {
-    const flags = ["--quiet", "--minify", "--platform=deno", "--code-splitting", "--outdir", directory];
+    const flags = ["--quiet", "--minify", "--platform=deno", ...options, "--outdir", directory];
     const made = run(Deno.execPath(), ["bundle", ...flags, entry]);
     if (!made.ok) fail(`bundling ${entry} failed:\n${made.err}`);
     const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();

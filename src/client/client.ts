@@ -18,7 +18,7 @@ import { joinedBytes } from "../base/joined_bytes.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { errorOfAnswer, MAX_MESSAGE_BYTES, UNARY_TYPE } from "../wire/connect.ts";
 import { atDeadline } from "../wire/deadlines.ts";
-import { type ClientTls, dial, type DialOptions, tlsFailure, usesTls } from "../wire/dial.ts";
+import { dial, type DialOptions, tlsFailure, usesTls } from "../wire/dial.ts";
 import { type Http1Answer, Http1Connection } from "../wire/http1.ts";
 import { methodPath } from "../wire/method_path.ts";
 import { parseTarget } from "../wire/target.ts";
@@ -30,37 +30,29 @@ const DEADLINE_MS = 10_000;
 /** Sent again after an answer that may have been lost, these would do their work twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
-export interface ClientOptions {
-  /** Sent as `authorization: Bearer …`. */
-  token?: string;
-  /** Connections are plain without it, unless the target says https. */
-  tls?: ClientTls;
-  /** The name in the daemon's certificate, where it is not the target's. */
-  serverName?: string;
+export interface ClientOptions extends Omit<DialOptions, "target"> {
   /** For unary calls; 10 s by default. */
-  deadlineMs?: number;
+  deadlineMs?: number | undefined;
   /** Only for the hint of how to start a daemon. */
-  stateDir?: string;
+  stateDir?: string | undefined;
 }
 
-export interface CallOptions {
-  metadata?: Record<string, string>;
-}
-
-export interface UnaryOptions extends CallOptions {
+export interface UnaryOptions {
   deadlineMs?: number;
   signal?: AbortSignal;
 }
 
 /** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
+  const { deadlineMs, stateDir } = options;
   const { target, ...entrance } = resolveDialOptions(options);
-  return new MosaicClient(target, { ...entrance, deadlineMs: options.deadlineMs, stateDir: options.stateDir });
+  return new MosaicClient(target, { ...entrance, deadlineMs, stateDir });
 }
 
 export class MosaicClient {
   readonly target: string;
   readonly #options: ClientOptions;
+  readonly #entrance: DialOptions;
   readonly #host: string;
   /** One at most is kept for the next call. */
   #idle: Http1Connection | undefined;
@@ -71,6 +63,7 @@ export class MosaicClient {
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
     this.#options = options;
+    this.#entrance = { ...options, target };
     const { address } = parseTarget(target);
     this.#host = address.type === "unix" ? "localhost" : `${options.serverName ?? address.host}:${address.port}`;
   }
@@ -92,7 +85,7 @@ export class MosaicClient {
         this.#closed.signal,
       );
       try {
-        return fromBinary(method.output, await this.#ask(method, body, call, options));
+        return fromBinary(method.output, await this.#ask(method, body, call));
       } catch (error) {
         const again = first && (call.ranOut || call.brokeOff) && !NOT_REPEATED.has(method.name);
         if (!again) throw this.#error(error, call, method);
@@ -102,14 +95,26 @@ export class MosaicClient {
     }
   }
 
-  async #ask(method: DescMethod, body: Uint8Array, call: Call, { metadata }: CallOptions): Promise<Uint8Array> {
+  async #ask(method: DescMethod, body: Uint8Array, call: Call): Promise<Uint8Array> {
     const connection = this.#takeIdle() ?? await this.#connect(call);
+    call.connected = true;
     call.onAbort(() => this.#drop(connection));
+    const { token } = this.#options;
     try {
-      const timeout = { "connect-timeout-ms": String(Math.ceil(call.deadlineMs!)), ...metadata };
-      const answer = await this.#post(connection, method, body, timeout, call);
-      const bytes = await whole(answer);
-      if (answer.status !== 200) throw this.#refusal(answer, bytes);
+      const { status, headers, body: answer } = await connection.post({
+        path: methodPath(method),
+        host: this.#host,
+        headers: [
+          ["content-type", UNARY_TYPE],
+          ["connect-protocol-version", "1"],
+          ["connect-timeout-ms", String(Math.ceil(call.deadlineMs!))],
+          ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
+        ],
+        body,
+      });
+      call.answered = true;
+      const bytes = await whole(answer, headers);
+      if (status !== 200) throw errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
       return bytes;
     } finally {
       if (connection.idle && this.#idle === undefined) this.#idle = connection;
@@ -125,14 +130,13 @@ export class MosaicClient {
     method: DescMethodServerStreaming<I, O>,
     request: MessageInitShape<I>,
     signal?: AbortSignal,
-    { metadata }: CallOptions = {},
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
     const message = toBinary(method.input, create(method.input, request));
     // Verbs that follow nothing do without it.
     const { StreamCall } = await import("../wire/socket_stream.ts");
     const call = new Call(undefined, signal, this.#closed.signal);
-    const stream = new StreamCall(method, this.#entrance, metadata);
+    const stream = new StreamCall(method, this.#entrance);
     call.onAbort(() => stream.cancel());
     try {
       stream.send(message);
@@ -155,11 +159,6 @@ export class MosaicClient {
     this.#open.clear();
   }
 
-  get #entrance(): DialOptions {
-    const { token, tls, serverName } = this.#options;
-    return { target: this.target, token, tls, serverName };
-  }
-
   #takeIdle(): Http1Connection | undefined {
     const connection = this.#idle;
     this.#idle = undefined;
@@ -170,41 +169,12 @@ export class MosaicClient {
   async #connect(call: Call): Promise<Http1Connection> {
     const connection = new Http1Connection(await dial(this.#entrance, "http/1.1", call.signal));
     this.#open.add(connection);
-    call.connected = true;
     return connection;
   }
 
   #drop(connection: Http1Connection): void {
     connection.close();
     this.#open.delete(connection);
-  }
-
-  async #post(
-    connection: Http1Connection,
-    method: DescMethod,
-    body: Uint8Array,
-    metadata: Record<string, string>,
-    call: Call,
-  ): Promise<Http1Answer> {
-    call.connected = true;
-    const { token } = this.#options;
-    const answer = await connection.post({
-      path: methodPath(method),
-      host: this.#host,
-      headers: [
-        ["content-type", UNARY_TYPE],
-        ["connect-protocol-version", "1"],
-        ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
-        ...Object.entries(metadata),
-      ],
-      body,
-    });
-    call.answered = true;
-    return answer;
-  }
-
-  #refusal({ status, headers }: Http1Answer, bytes: Uint8Array): MosaicError {
-    return errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
   }
 
   #error(error: unknown, call: Call, method: DescMethod): MosaicError {
@@ -218,7 +188,7 @@ export class MosaicClient {
     if (call.signal.aborted) return new MosaicError("aborted", "the call was cancelled");
     const explained = explainMissing(error);
     if (explained instanceof MosaicError) return explained;
-    const tls = usesTls({ target: this.target, tls: this.#options.tls }) ? tlsFailure(this.target, error) : undefined;
+    const tls = usesTls(this.#entrance) ? tlsFailure(this.target, error) : undefined;
     if (tls !== undefined) return tls;
     if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
     // A message that cannot be decoded, say.
@@ -280,7 +250,7 @@ class Call {
 }
 
 /** @throws MosaicError `resource_exhausted` for more than a message may have */
-async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
+async function whole(body: Http1Answer["body"], headers: Http1Answer["headers"]): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {

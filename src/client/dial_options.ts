@@ -3,8 +3,6 @@ import { MosaicError } from "../base/errors.ts";
 import { type ClientTls, type DialOptions, usesTls } from "../wire/dial.ts";
 import { staysHere } from "../wire/target.ts";
 
-export type { DialOptions };
-
 export interface TargetOptions {
   /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
   target?: string;

@@ -2,13 +2,8 @@
 import { MosaicError } from "../base/errors.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { readTextIfThere } from "../os/files.ts";
-import {
-  credentialsOf,
-  type DialOptions,
-  environmentVariable,
-  safeDialOptions,
-  type TargetOptions,
-} from "./dial_options.ts";
+import type { DialOptions } from "../wire/dial.ts";
+import { credentialsOf, environmentVariable, safeDialOptions, type TargetOptions } from "./dial_options.ts";
 
 /**
  * `target`, else `$MOSAIC_TARGET`, else the Unix socket that the state directory's daemon says it listens on. That one needs no

@@ -1,6 +1,12 @@
 /** The building blocks of the config schema: each says in words what it expects, for the list of violations. */
 import * as z from "zod";
 
+/** A schema that is made when it is first asked for: a daemon that starts has no config to check, and all of them take it long. */
+export function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => made ??= make();
+}
+
 /** At most 60 characters of a value, for a message. */
 export function shown(value: unknown): string {
   if (typeof value === "number") return String(value);

@@ -4,7 +4,8 @@ import { truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import {
   BACKPRESSURE_POLICIES,
-  FlatConfig,
+  type FlatConfig,
+  flatConfig,
   type LAUNCHERS,
   RESTART_CAUSES,
   SANDBOXES,
@@ -166,7 +167,7 @@ function makePlan(configJson: string): RunPlan {
   } catch (error) {
     throw damaged(messageOf(error));
   }
-  const parsed = FlatConfig.safeParse(stored);
+  const parsed = flatConfig().safeParse(stored);
   if (!parsed.success) {
     const first = parsed.error.issues[0]!;
     throw damaged(`${pathText(first.path)} ${first.message}`);

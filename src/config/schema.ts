@@ -14,6 +14,7 @@ import {
   integer,
   list,
   matching,
+  once,
   oneOf,
   open,
   quantity,
@@ -47,244 +48,278 @@ const optionalText = () => text().nullish();
 const environment = () =>
   record(matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'), argument(), "an object of strings");
 
-const workerConfig = open({
-  run_id: optionalText().describe("Replaced by the run's id; a ULID here becomes the run's id."),
-  worker_id: idForFiles().nullish().describe("Used when worker.worker_id is empty."),
-  agent_id: optionalText(),
-  schema_id: optionalText().describe("Name of the telemetry schema that the worker follows."),
-  schema_definition: anyObject().nullish().describe("JSON Schema that telemetry records are checked against."),
-  extras: open({}).nullish(),
-  total_timesteps: z.unknown().optional().describe("Length of the training, for the progress bar."),
-}).describe("Written to the worker's config file; passed on untouched but for run_id and worker_id.");
-
-const worker = open({
-  module: optionalText().describe("Python module, run as `python -m MODULE`."),
-  script: argument().nullish().describe("Program to run when there is no module."),
-  arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
-  config: workerConfig.nullish(),
-  use_grpc: flag().nullish().describe("Whether --grpc and --grpc-target are passed to the worker; default true."),
-  grpc_target: optionalText().describe("Default: the daemon's own address."),
-  worker_id: idForFiles().nullish().describe("Name of the worker: log files, WORKER_ID, --worker-id."),
-  agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
-  python: argument().nullish().describe("Interpreter for the module."),
-  supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
-  cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
-  user: either("a user's name, or a number above 0", [
-    matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
-    integer(1, 4_294_967_294),
-  ]).nullish().describe("User that the worker runs as, where the daemon is root's; default: the daemon's."),
-  external: flag().nullish().describe(
-    "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
-  ),
-  upload_files: flag().nullish().describe(
-    "Whether the proxy of an external run uploads logs and files of its run's directory to the daemon.",
-  ),
-});
-
-const restart = closed({
-  max_attempts: integer(1, 1000).optional().describe("How often the run may be started in all; default 1."),
-  backoff_s: quantity("seconds", { least: 0 }).optional().describe(
-    "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
-  ),
-  on: list(oneOf(RESTART_CAUSES), "causes").optional().describe("Failures that lead to another attempt; default all."),
-});
-
-const backpressure = either(
-  `one of ${
-    BACKPRESSURE_POLICIES.map((p) => `"${p}"`).join(", ")
-  }, or an object with policy, min_rate_hz, starved_seconds`,
-  [
-    oneOf(BACKPRESSURE_POLICIES),
-    closed({
-      policy: oneOf(BACKPRESSURE_POLICIES).optional().describe("Default journal: a slow reader never slows training."),
-      min_rate_hz: integer(1, 1_000_000).optional().describe("Floor of `throttle`, in steps per second; default 1."),
-      starved_seconds: quantity("seconds", { above: 0 }).optional().describe(
-        "How long readers are without credits before `pause` holds the run; default 10.",
-      ),
-    }),
-  ],
+const workerConfig = once(() =>
+  open({
+    run_id: optionalText().describe("Replaced by the run's id; a ULID here becomes the run's id."),
+    worker_id: idForFiles().nullish().describe("Used when worker.worker_id is empty."),
+    agent_id: optionalText(),
+    schema_id: optionalText().describe("Name of the telemetry schema that the worker follows."),
+    schema_definition: anyObject().nullish().describe("JSON Schema that telemetry records are checked against."),
+    extras: open({}).nullish(),
+    total_timesteps: z.unknown().optional().describe("Length of the training, for the progress bar."),
+  }).describe("Written to the worker's config file; passed on untouched but for run_id and worker_id.")
 );
 
-const preflight = closed({
-  files: list(
-    either("a path, or an object with path and sha256", [
-      filledText(),
-      closed({
-        path: filledText(),
-        sha256: matching(/^[0-9a-fA-F]{64}$/, "64 hexadecimal digits").optional(),
-      }),
-    ]),
-    "paths",
-  ).optional().describe("Files that must exist, with their checksums; relative ones to the worker's directory."),
-  modules: list(
-    matching(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, "the dotted name of a Python module"),
-    "module names",
-  ).optional().describe("Python modules that the run's interpreter must be able to import."),
-  min_free_disk_mb: integer(0).optional().describe("MiB free below the run's directory."),
-  gpu: flag().optional().describe("Whether a GPU must be visible."),
-});
-
-const telemetry = open({
-  strict: flag().optional().describe("Whether a record that breaks the schema faults the run; default false."),
-  schema: anyObject().optional().describe("JSON Schema of step records; wins over worker.config.schema_definition."),
-  schema_id: filledText(200).optional(),
-  schema_version: integer(1).optional(),
-  text: either(
-    `true, false, or a list of ${TEXT_DIALECTS.map((d) => `"${d}"`).join(", ")}`,
-    [flag(), list(oneOf(TEXT_DIALECTS), "dialects")],
-  ).optional().describe("Which printed text becomes metrics and episodes; default true: every dialect."),
-});
-
-const sandbox = either('"none", "bubblewrap", or an object with kind, network, writable', [
-  oneOf(SANDBOXES),
-  closed({
-    kind: oneOf(SANDBOXES),
-    network: flag().optional().describe("Whether the worker may use the network; default false."),
-    writable: list(absolutePath(), "absolute paths").optional().describe(
-      "Writable besides the run's directory.",
+const worker = once(() =>
+  open({
+    module: optionalText().describe("Python module, run as `python -m MODULE`."),
+    script: argument().nullish().describe("Program to run when there is no module."),
+    arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
+    config: workerConfig().nullish(),
+    use_grpc: flag().nullish().describe("Whether --grpc and --grpc-target are passed to the worker; default true."),
+    grpc_target: optionalText().describe("Default: the daemon's own address."),
+    worker_id: idForFiles().nullish().describe("Name of the worker: log files, WORKER_ID, --worker-id."),
+    agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
+    python: argument().nullish().describe("Interpreter for the module."),
+    supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
+    cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
+    user: either("a user's name, or a number above 0", [
+      matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
+      integer(1, 4_294_967_294),
+    ]).nullish().describe("User that the worker runs as, where the daemon is root's; default: the daemon's."),
+    external: flag().nullish().describe(
+      "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
     ),
-  }),
-]);
+    upload_files: flag().nullish().describe(
+      "Whether the proxy of an external run uploads logs and files of its run's directory to the daemon.",
+    ),
+  })
+);
+
+const restart = once(() =>
+  closed({
+    max_attempts: integer(1, 1000).optional().describe("How often the run may be started in all; default 1."),
+    backoff_s: quantity("seconds", { least: 0 }).optional().describe(
+      "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
+    ),
+    on: list(oneOf(RESTART_CAUSES), "causes").optional().describe(
+      "Failures that lead to another attempt; default all.",
+    ),
+  })
+);
+
+const backpressure = once(() =>
+  either(
+    `one of ${
+      BACKPRESSURE_POLICIES.map((p) => `"${p}"`).join(", ")
+    }, or an object with policy, min_rate_hz, starved_seconds`,
+    [
+      oneOf(BACKPRESSURE_POLICIES),
+      closed({
+        policy: oneOf(BACKPRESSURE_POLICIES).optional().describe(
+          "Default journal: a slow reader never slows training.",
+        ),
+        min_rate_hz: integer(1, 1_000_000).optional().describe("Floor of `throttle`, in steps per second; default 1."),
+        starved_seconds: quantity("seconds", { above: 0 }).optional().describe(
+          "How long readers are without credits before `pause` holds the run; default 10.",
+        ),
+      }),
+    ],
+  )
+);
+
+const preflight = once(() =>
+  closed({
+    files: list(
+      either("a path, or an object with path and sha256", [
+        filledText(),
+        closed({
+          path: filledText(),
+          sha256: matching(/^[0-9a-fA-F]{64}$/, "64 hexadecimal digits").optional(),
+        }),
+      ]),
+      "paths",
+    ).optional().describe("Files that must exist, with their checksums; relative ones to the worker's directory."),
+    modules: list(
+      matching(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, "the dotted name of a Python module"),
+      "module names",
+    ).optional().describe("Python modules that the run's interpreter must be able to import."),
+    min_free_disk_mb: integer(0).optional().describe("MiB free below the run's directory."),
+    gpu: flag().optional().describe("Whether a GPU must be visible."),
+  })
+);
+
+const telemetry = once(() =>
+  open({
+    strict: flag().optional().describe("Whether a record that breaks the schema faults the run; default false."),
+    schema: anyObject().optional().describe("JSON Schema of step records; wins over worker.config.schema_definition."),
+    schema_id: filledText(200).optional(),
+    schema_version: integer(1).optional(),
+    text: either(
+      `true, false, or a list of ${TEXT_DIALECTS.map((d) => `"${d}"`).join(", ")}`,
+      [flag(), list(oneOf(TEXT_DIALECTS), "dialects")],
+    ).optional().describe("Which printed text becomes metrics and episodes; default true: every dialect."),
+  })
+);
+
+const sandbox = once(() =>
+  either('"none", "bubblewrap", or an object with kind, network, writable', [
+    oneOf(SANDBOXES),
+    closed({
+      kind: oneOf(SANDBOXES),
+      network: flag().optional().describe("Whether the worker may use the network; default false."),
+      writable: list(absolutePath(), "absolute paths").optional().describe(
+        "Writable besides the run's directory.",
+      ),
+    }),
+  ])
+);
 
 const WEBHOOK_URL = /^https?:\/\/[^\s/]+/;
-const webhook = either("an http or https URL, or an object with url, events, secret_file", [
-  matching(WEBHOOK_URL, "an http or https URL"),
-  closed({
-    url: matching(WEBHOOK_URL, "an http or https URL"),
-    events: list(filledText(), "event kinds").optional().describe("Kinds to send; default all."),
-    secret_file: absolutePath().optional().describe("File with the key that signs each request."),
-  }),
-]);
+const webhook = once(() =>
+  either("an http or https URL, or an object with url, events, secret_file", [
+    matching(WEBHOOK_URL, "an http or https URL"),
+    closed({
+      url: matching(WEBHOOK_URL, "an http or https URL"),
+      events: list(filledText(), "event kinds").optional().describe("Kinds to send; default all."),
+      secret_file: absolutePath().optional().describe("File with the key that signs each request."),
+    }),
+  ])
+);
 
 /** A word for a command line that engines' tools read: it cannot begin another option. */
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
 /** What Slurm is asked for; docs/slurm.md. */
-export const slurmFields = closed({
-  partition: engineWord().optional(),
-  account: engineWord().optional(),
-  qos: engineWord().optional(),
-  time: either("minutes, or a time as sbatch takes it, such as 1-12:00:00", [
-    integer(1),
-    matching(/^(\d+-)?\d+(:\d+){0,2}$/, "a time as sbatch takes it, such as 1-12:00:00"),
-  ]).optional().describe("Longest time of an attempt; default: the partition's."),
-  constraint: engineWord().optional().describe("Features of the nodes."),
-  gres: engineWord().optional().describe("Default: gpu:N where resources.gpus.requested is N."),
-  extra: list(
-    matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
-    "options of sbatch",
-  ).optional().describe("Further options of sbatch."),
-  node_dir: absolutePath().optional().describe(
-    "Directory on the nodes for runs whose nodes share no disk with the daemon; default: they share the state directory.",
-  ),
-  linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
-    "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
-  ),
-  nodes: integer(1).optional().describe(
-    "Nodes of the run, one rank each where tasks_per_node does not say more; default 1.",
-  ),
-  tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
-    'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
-  ),
-  warn_seconds: integer(1).optional().describe(
-    'So long before the time limit the worker is sent {"control":"checkpoint"}; needs worker.supports_pause.',
-  ),
-  lease_seconds: integer(10).optional().describe(
-    "Without contact to the daemon for so long, the job stops its worker; default: never.",
-  ),
-});
-
-const alertShape = closed({
-  name: filledText(200).optional().describe("How the alert is called; default: metric and kind."),
-  when: oneOf(ALERT_KINDS),
-  metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
-  value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
-  points: integer(1).optional().describe(
-    "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
-  ),
-  goal: oneOf(["max", "min"]).optional().describe("What an improvement is, for stuck; default max."),
-  seconds: quantity("seconds", { above: 0 }).optional().describe("The longest silence of silent."),
-  then: oneOf(ALERT_ACTIONS).optional().describe("What is done beside the event; default tell: nothing."),
-});
-export type AlertFields = z.infer<typeof alertShape>;
-export const alerts = list(
-  alertShape.superRefine((rule, context) => {
-    const wrong = incompleteAlert(rule);
-    if (wrong !== undefined) context.addIssue({ code: "custom", message: `${wrong} (when is "${rule.when}")` });
-  }),
-  "alert rules",
+export const slurmFields = once(() =>
+  closed({
+    partition: engineWord().optional(),
+    account: engineWord().optional(),
+    qos: engineWord().optional(),
+    time: either("minutes, or a time as sbatch takes it, such as 1-12:00:00", [
+      integer(1),
+      matching(/^(\d+-)?\d+(:\d+){0,2}$/, "a time as sbatch takes it, such as 1-12:00:00"),
+    ]).optional().describe("Longest time of an attempt; default: the partition's."),
+    constraint: engineWord().optional().describe("Features of the nodes."),
+    gres: engineWord().optional().describe("Default: gpu:N where resources.gpus.requested is N."),
+    extra: list(
+      matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
+      "options of sbatch",
+    ).optional().describe("Further options of sbatch."),
+    node_dir: absolutePath().optional().describe(
+      "Directory on the nodes for runs whose nodes share no disk with the daemon; default: they share the state directory.",
+    ),
+    linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
+      "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
+    ),
+    nodes: integer(1).optional().describe(
+      "Nodes of the run, one rank each where tasks_per_node does not say more; default 1.",
+    ),
+    tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
+      'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
+    ),
+    warn_seconds: integer(1).optional().describe(
+      'So long before the time limit the worker is sent {"control":"checkpoint"}; needs worker.supports_pause.',
+    ),
+    lease_seconds: integer(10).optional().describe(
+      "Without contact to the daemon for so long, the job stops its worker; default: never.",
+    ),
+  })
 );
 
-const metadata = open({
-  run_id: optionalText(),
-  run_name: optionalText(),
-  worker: worker.nullish(),
-  priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
-  tags: list(filledText(100), "strings").optional(),
-  restart: restart.optional(),
-  backpressure: backpressure.optional(),
-  preflight: preflight.optional(),
-  telemetry: telemetry.optional(),
-  alerts: alerts.optional().describe("Rules on what the run records; docs/operations.md#alerts."),
-  observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
-    .describe("Files of trackers that are read besides the output: false for none; patterns add to those found."),
-  heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
-  handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
-  sandbox: sandbox.optional(),
-  launcher: oneOf(LAUNCHERS).optional().describe(
-    "What starts the run: the daemon on its host (local), or Slurm; default local.",
-  ),
-  slurm: slurmFields.optional().describe("What Slurm is asked for, over the daemon's --slurm."),
-  umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
-    .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
-  webhook: webhook.optional(),
-  artifacts: open({
-    tensorboard: open({}).nullish(),
-    wandb: open({}).nullish(),
-    drop_checkpoints_at_end: flag().optional().describe(
-      "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
+const alertShape = once(() =>
+  closed({
+    name: filledText(200).optional().describe("How the alert is called; default: metric and kind."),
+    when: oneOf(ALERT_KINDS),
+    metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
+    value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
+    points: integer(1).optional().describe(
+      "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
     ),
-    keep_journal: flag().optional().describe(
-      "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
-    ),
-  }).nullish(),
-}).meta({ id: "metadata" });
+    goal: oneOf(["max", "min"]).optional().describe("What an improvement is, for stuck; default max."),
+    seconds: quantity("seconds", { above: 0 }).optional().describe("The longest silence of silent."),
+    then: oneOf(ALERT_ACTIONS).optional().describe("What is done beside the event; default tell: nothing."),
+  })
+);
+export type AlertFields = z.infer<ReturnType<typeof alertShape>>;
+export const alerts = once(() =>
+  list(
+    alertShape().superRefine((rule, context) => {
+      const wrong = incompleteAlert(rule);
+      if (wrong !== undefined) context.addIssue({ code: "custom", message: `${wrong} (when is "${rule.when}")` });
+    }),
+    "alert rules",
+  )
+);
 
-const gpus = {
+const metadata = once(() =>
+  open({
+    run_id: optionalText(),
+    run_name: optionalText(),
+    worker: worker().nullish(),
+    priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+    tags: list(filledText(100), "strings").optional(),
+    restart: restart().optional(),
+    backpressure: backpressure().optional(),
+    preflight: preflight().optional(),
+    telemetry: telemetry().optional(),
+    alerts: alerts().optional().describe("Rules on what the run records; docs/operations.md#alerts."),
+    observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
+      .describe("Files of trackers that are read besides the output: false for none; patterns add to those found."),
+    heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
+    handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
+    sandbox: sandbox().optional(),
+    launcher: oneOf(LAUNCHERS).optional().describe(
+      "What starts the run: the daemon on its host (local), or Slurm; default local.",
+    ),
+    slurm: slurmFields().optional().describe("What Slurm is asked for, over the daemon's --slurm."),
+    umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
+      .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
+    webhook: webhook().optional(),
+    artifacts: open({
+      tensorboard: open({}).nullish(),
+      wandb: open({}).nullish(),
+      drop_checkpoints_at_end: flag().optional().describe(
+        "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
+      ),
+      keep_journal: flag().optional().describe(
+        "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
+      ),
+    }).nullish(),
+  }).meta({ id: "metadata" })
+);
+
+const gpus = once(() => ({
   requested: integer(0, 8).describe("GPU slots wanted."),
   mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
-};
-const resources = {
+}));
+const resources = once(() => ({
   cpus: integer(1).optional().describe("CPU cores; a limit where the host has cgroups, else advice. Default: none."),
   memory_mb: integer(256).optional().describe(
     "MiB of memory; a limit where the host has cgroups, else advice. Default: none.",
   ),
-  gpus: closed(gpus),
-};
-const artifacts = closed({
-  output_prefix: filledText().nullish(),
-  persist_logs: flag().optional().describe("Whether logs are kept; default true."),
-  keep_checkpoints: flag().optional().describe(
-    "Kept for the worker; mosaic removes checkpoints for metadata.artifacts.drop_checkpoints_at_end only.",
-  ),
-  keep_videos: integer(1, 1000).optional().describe(
-    "So many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
-  ),
-}).meta({ id: "artifacts" });
-const schedule = closed({
-  max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),
-  max_steps: integer(1).optional().describe("Steps after which the run is stopped."),
-  stall_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
-    "Seconds without any output after which the run is faulted.",
-  ),
-}).meta({ id: "schedule" });
-const schemaVersion = either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}"`, [
-  z.int().min(1),
-  z.string().regex(/^[0-9]+(\.[0-9]+)?$/),
-]).optional();
+  gpus: closed(gpus()),
+}));
+const artifacts = once(() =>
+  closed({
+    output_prefix: filledText().nullish(),
+    persist_logs: flag().optional().describe("Whether logs are kept; default true."),
+    keep_checkpoints: flag().optional().describe(
+      "Kept for the worker; mosaic removes checkpoints for metadata.artifacts.drop_checkpoints_at_end only.",
+    ),
+    keep_videos: integer(1, 1000).optional().describe(
+      "So many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
+    ),
+  }).meta({ id: "artifacts" })
+);
+const schedule = once(() =>
+  closed({
+    max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),
+    max_steps: integer(1).optional().describe("Steps after which the run is stopped."),
+    stall_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
+      "Seconds without any output after which the run is faulted.",
+    ),
+  }).meta({ id: "schedule" })
+);
+const schemaVersion = once(() =>
+  either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}"`, [
+    z.int().min(1),
+    z.string().regex(/^[0-9]+(\.[0-9]+)?$/),
+  ]).optional()
+);
 
-const flatFields = {
+const flatFields = once(() => ({
   run_name: filledText(LONGEST_RUN_NAME),
   entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).refine(
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
@@ -295,32 +330,36 @@ const flatFields = {
   ),
   arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),
   environment: environment().describe("Variables added to the worker's environment."),
-  resources: closed(resources),
-  artifacts,
-};
+  resources: closed(resources()),
+  artifacts: artifacts(),
+}));
 
 /** The flat shape, which is also the canonical one. */
-export const FlatConfig = closed({
-  schema_version: schemaVersion,
-  ...flatFields,
-  metadata: metadata.optional(),
-  schedule: schedule.optional(),
-});
+export const flatConfig = once(() =>
+  closed({
+    schema_version: schemaVersion(),
+    ...flatFields(),
+    metadata: metadata().optional(),
+    schedule: schedule().optional(),
+  })
+);
 
 /** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Lifted by shapes.ts before it is checked. */
-const NestedConfig = closed({
-  schema_version: schemaVersion,
-  metadata,
-  payload: closed(flatFields).partial().extend({
-    resources: closed({ ...resources, gpus: closed(gpus) }).partial().optional(),
-    schedule: schedule.optional(),
-  }),
-});
+const nestedConfig = once(() =>
+  closed({
+    schema_version: schemaVersion(),
+    metadata: metadata(),
+    payload: closed(flatFields()).partial().extend({
+      resources: closed({ ...resources(), gpus: closed(gpus()) }).partial().optional(),
+      schedule: schedule().optional(),
+    }),
+  })
+);
 
-const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
+const trainRunConfig = once(() => z.union([flatConfig(), nestedConfig()]));
 
-export type SlurmFields = z.infer<typeof slurmFields>;
-export type FlatConfig = z.infer<typeof FlatConfig>;
+export type SlurmFields = z.infer<ReturnType<typeof slurmFields>>;
+export type FlatConfig = z.infer<ReturnType<typeof flatConfig>>;
 
 /** The published JSON Schema (draft 2020-12). */
 export function publishedSchema(): Record<string, unknown> {
@@ -329,6 +368,6 @@ export function publishedSchema(): Record<string, unknown> {
     $id: `train-run-config.v${SCHEMA_MAJOR}.json`,
     title: "TrainRunConfig",
     description: `A training run as it is submitted to mosaic; schema_version ${SCHEMA_MAJOR}.${SCHEMA_MINOR}.`,
-    ...z.toJSONSchema(TrainRunConfig, { io: "input" }),
+    ...z.toJSONSchema(trainRunConfig(), { io: "input" }),
   };
 }

@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { didYouMean } from "../base/nearest.ts";
 import { shown } from "./field_kinds.ts";
-import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
+import { type FlatConfig, flatConfig, SCHEMA_MAJOR } from "./schema.ts";
 import { HIDDEN } from "../base/secrets.ts";
 
 export interface Violation {
@@ -26,7 +26,7 @@ export function check(
       (major > SCHEMA_MAJOR ? "use a newer mosaic" : `write the config for version ${SCHEMA_MAJOR}`);
     return { config: undefined, violations: [{ path: "schema_version", message }] };
   }
-  const result = FlatConfig.safeParse(plain);
+  const result = flatConfig().safeParse(plain);
   const hidden = [...hiddenSecrets(plain, [])];
   if (result.success && hidden.length === 0) return { config: result.data, violations: [] };
   const issues = result.error?.issues.flatMap((issue) => flatten(issue, [], plain)) ?? [];
@@ -71,7 +71,7 @@ function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path:
 }
 
 function unknownKey(key: string, parent: Path): string {
-  const known = knownKeys(FlatConfig, parent);
+  const known = knownKeys(flatConfig(), parent);
   const guess = didYouMean(key, known).trim();
   if (guess !== "") return `is not known. ${guess}`;
   return `is not known${known.length === 0 ? "" : `; known here: ${known.join(", ")}`}`;

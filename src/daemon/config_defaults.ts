@@ -21,10 +21,10 @@ export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">)
   alerts: AlertRule[];
   slurm: SlurmFields;
 } {
-  const rules = checked("--alerts", options.alerts, alerts, JSON.parse);
+  const rules = checked("--alerts", options.alerts, alerts(), JSON.parse);
   return {
     alerts: alertRules(rules).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` })),
-    slurm: checked("--slurm", options.slurm, slurmFields, slurmFieldsOf),
+    slurm: checked("--slurm", options.slurm, slurmFields(), slurmFieldsOf),
   };
 }
 

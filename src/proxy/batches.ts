@@ -1,6 +1,6 @@
 /** A chunk of the journal as the message that delivers it. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { BatchSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { numberText } from "../telemetry/store/step_block.ts";

@@ -1,7 +1,7 @@
 /** The connection to the daemon and the journal as the proxy's effects reach them. What comes of them are events. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/ingest_pb.ts";
 import { INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";

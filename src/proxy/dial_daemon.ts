@@ -1,5 +1,6 @@
 /** How the proxy connects: address, token and TLS files. */
-import { credentialsOf, type DialOptions, environmentVariable, safeDialOptions } from "../client/dial_options.ts";
+import { credentialsOf, environmentVariable, safeDialOptions } from "../client/dial_options.ts";
+import type { DialOptions } from "../wire/dial.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import type { StartPlan } from "./start_plan.ts";
 

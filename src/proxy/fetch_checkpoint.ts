@@ -7,7 +7,7 @@ import { MosaicClient } from "../client/client.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
-import { type FilePiece, Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { type FilePiece, Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import { makeDirectory, quarantineFile } from "../os/untrusted.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { DialOptions } from "../wire/dial.ts";

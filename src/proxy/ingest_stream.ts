@@ -1,5 +1,5 @@
 /** The stream to the daemon. */
-import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { DialOptions } from "../wire/dial.ts";
 import { type SocketStream, socketStream } from "../wire/socket_stream.ts";
 

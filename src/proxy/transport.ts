@@ -1,6 +1,6 @@
 /** The seam between the proxy and what carries its messages. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { DaemonMessage, ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { DaemonMessage, ProxyMessageSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { IngestStream } from "./ingest_stream.ts";
 
 export type ProxyMessageInit = NonNullable<

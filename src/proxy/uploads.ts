@@ -12,7 +12,7 @@ import { controlFiles, isLeftOut, logFiles } from "../base/uploaded.ts";
 import { openLog } from "../os/packed_log.ts";
 import { openRegular } from "../os/untrusted.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
-import type { FileAck } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { FileAck } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ProxyMessageInit } from "./transport.ts";
 
 const CHUNK_BYTES = 256 << 10;

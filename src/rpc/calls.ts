@@ -4,7 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { boundReached } from "../base/load_limits.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Counts } from "../observability/activity.ts";
 import type { Audit, AuditEntry } from "../wire/audit.ts";
 import { methodPath } from "../wire/method_path.ts";
@@ -12,9 +12,6 @@ import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
 import type { Caller } from "./handlers.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
-
-/** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
-export const MAX_MESSAGE_BYTES = 64 << 20;
 
 export interface CallContext {
   log: Logger;
@@ -49,20 +46,11 @@ export interface Arriving {
   method: DescMethod;
   peer: Peer;
   header(name: string): string | undefined;
-  /** Aborted when the client went away, its deadline passed, or the server stops. */
-  signal: AbortSignal;
-}
-
-/** A call that has come in; `enter` lets it go on, `free` ends it. */
-export interface Arrival {
-  caller: Caller;
-  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
-  enter(): void;
-  free(): void;
 }
 
 const ANYBODY: Principal = { type: "anybody" };
 const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
+const AGAIN = "Try again when it runs.";
 
 /** Viewers in any number keep no proxy out, of which there is one a run. */
 export function isProxys(method: DescMethod): boolean {
@@ -77,13 +65,12 @@ export function bearerOf(authorization: string | undefined): string {
 /** @throws MosaicError `unauthenticated`, `permission_denied` by the call's headers alone, before any of its message is taken */
 export function principalOf(
   context: CallContext,
-  arriving: Omit<Arriving, "signal" | "method"> & { path: string },
+  { path, peer, header }: Pick<Caller, "path" | "peer" | "header">,
 ): Principal {
-  const { path, peer } = arriving;
   if (context.gatekeeper === undefined) return ANYBODY;
   if (peer.owner) return OWNER;
   try {
-    return context.gatekeeper.enter(path, bearerOf(arriving.header("authorization")));
+    return context.gatekeeper.enter(path, bearerOf(header("authorization")));
   } catch (error) {
     if (error instanceof MosaicError) {
       context.audit?.refused({ who: "nobody", ...actionOf(path, peer), outcome: error.code, message: error.message });
@@ -117,38 +104,115 @@ function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, mes
   });
 }
 
-export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
-  const { method, peer } = arriving;
-  let place: StreamPlace | undefined;
-  const caller: Caller = {
-    path: methodPath(method),
-    header: arriving.header,
-    peer,
-    principal: ANYBODY,
-    entered: false,
-    signal: arriving.signal,
-    follows: (runId) => place?.follows(runId),
-  };
-  return {
-    caller,
-    enter() {
-      caller.principal = principalOf(context, { ...arriving, path: caller.path });
-      caller.entered = true;
-      if (isProxys(method) || method.methodKind === "unary") return;
-      const { streams } = context;
-      const needsNothing = ruleOf(caller.path)?.needs === "open";
-      place = needsNothing ? streams.openToAnybody(peer.name) : streams.open(peer.name);
-    },
-    free: () => place?.leave(),
-  };
-}
+/** A call that has come in: who makes it, what ends it early, and how it ended. */
+export class Arrival {
+  readonly caller: Caller;
+  readonly #context: CallContext;
+  readonly #method: DescMethod;
+  readonly #early = new AbortController();
+  readonly #stop = () => this.end(new MosaicError("unavailable", "the daemon is stopping", { hint: AGAIN }));
+  readonly #deadlines: ReturnType<typeof setTimeout>[] = [];
+  #place: StreamPlace | undefined;
 
-/** The message that its sender may send. */
-function admitted<M>(context: CallContext, message: M, caller: Caller): M {
-  const { runId, run } = message as { runId?: unknown; run?: unknown };
-  for (const named of [runId, run]) if (typeof named === "string" && named !== "") caller.run = named;
-  context.gatekeeper?.admit(caller.principal, caller.path, message);
-  return message;
+  constructor(context: CallContext, { method, peer, header }: Arriving) {
+    this.#context = context;
+    this.#method = method;
+    this.caller = {
+      path: methodPath(method),
+      header,
+      peer,
+      principal: ANYBODY,
+      entered: false,
+      signal: this.#early.signal,
+      follows: (runId) => this.#place?.follows(runId),
+    };
+    context.stopping.addEventListener("abort", this.#stop, { once: true });
+    if (context.stopping.aborted) this.#stop();
+  }
+
+  /** Aborts its signal: the client has gone, or (with the reason) the call must not go on. */
+  end(why?: MosaicError): void {
+    this.#early.abort(why);
+  }
+
+  /**
+   * Ends it in so many milliseconds, where that is not undefined.
+   * @param passed called besides @returns what prevents it
+   */
+  endWithin(
+    ms: number | undefined,
+    what = `the call took longer than its ${ms} ms`,
+    passed: (why: MosaicError) => void = () => {},
+  ): () => void {
+    if (ms === undefined) return () => {};
+    const timer = setTimeout(() => {
+      const why = new MosaicError("deadline_exceeded", what);
+      passed(why);
+      this.end(why);
+    }, ms);
+    this.#deadlines.push(timer);
+    return () => clearTimeout(timer);
+  }
+
+  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
+  enter(): void {
+    const { caller } = this;
+    caller.principal = principalOf(this.#context, caller);
+    caller.entered = true;
+    if (isProxys(this.#method) || this.#method.methodKind === "unary") return;
+    const { streams } = this.#context;
+    const needsNothing = ruleOf(caller.path)?.needs === "open";
+    this.#place = needsNothing ? streams.openToAnybody(caller.peer.name) : streams.open(caller.peer.name);
+  }
+
+  /** One of its messages. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
+  message(bytes: Uint8Array, decoded = decode): MessageShape<DescMessage> {
+    if (!isProxys(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
+    const message = decoded(this.#method.input, bytes);
+    const { runId, run } = message as { runId?: unknown; run?: unknown };
+    for (const named of [runId, run]) if (typeof named === "string" && named !== "") this.caller.run = named;
+    this.#context.gatekeeper?.admit(this.caller.principal, this.caller.path, message);
+    return message;
+  }
+
+  succeeded(): void {
+    this.#count("ok");
+  }
+
+  failed(error: unknown): void {
+    const { log } = this.#context;
+    const rpc = this.caller.path;
+    this.#count(error instanceof MosaicError ? error.code : "internal", messageOf(error));
+    if (error instanceof MosaicError && error.code !== "internal") {
+      log.debug({ rpc, code: error.code, cause: causeText(error) }, error.message);
+    } else {
+      const err = error instanceof Error ? error.stack : String(error);
+      log.error({ rpc, err, cause: causeText(error) }, "a call failed");
+    }
+  }
+
+  /** A stream is over. @param error where it failed @returns what its client is told; undefined: that it is done, or nothing to one that has gone */
+  over(error?: unknown): unknown {
+    const { aborted, reason } = this.caller.signal;
+    const why = reason instanceof MosaicError ? reason : error;
+    if (aborted && why !== reason) return void this.#count("cancelled");
+    if (why === undefined) this.succeeded();
+    else this.failed(why);
+    return why;
+  }
+
+  /** It holds nothing any more. */
+  free(): void {
+    this.#context.stopping.removeEventListener("abort", this.#stop);
+    for (const timer of this.#deadlines) clearTimeout(timer);
+    this.#place?.leave();
+  }
+
+  #count(code: ErrorCode | "ok" | "cancelled", message?: string): void {
+    this.#context.calls.add(`${this.caller.path.slice(1)} ${code}`);
+    // Whoever was refused at the entrance is entered there.
+    if (this.caller.entered) enterAudit(this.#context, this.caller, code, message);
+  }
 }
 
 /** @throws MosaicError `resource_exhausted` */
@@ -157,19 +221,7 @@ export function requireSize({ name }: DescMethod, bytes: number, most: number): 
   throw boundReached("maxMessageBytes", most, `the request of ${name} has ${bytes} bytes`, "Send less at once");
 }
 
-/** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
-export function requestOf(
-  context: CallContext,
-  method: DescMethod,
-  bytes: Uint8Array,
-  caller: Caller,
-  decoded: (schema: DescMessage, bytes: Uint8Array) => MessageShape<DescMessage> = decode,
-): MessageShape<DescMessage> {
-  if (!isProxys(method)) requireSize(method, bytes.length, context.maxMessageBytes);
-  return admitted(context, decoded(method.input, bytes), caller);
-}
-
-export function decode<I extends DescMessage>(schema: I, bytes: Uint8Array): MessageShape<I> {
+export function decode(schema: DescMessage, bytes: Uint8Array): MessageShape<DescMessage> {
   try {
     return fromBinary(schema, bytes, { readUnknownFields: false });
   } catch (error) {
@@ -181,34 +233,6 @@ export function decode<I extends DescMessage>(schema: I, bytes: Uint8Array): Mes
 
 export function encode(schema: DescMessage, message: unknown): Uint8Array<ArrayBuffer> {
   return toBinary(schema, create(schema, message as MessageInitShape<DescMessage>)) as Uint8Array<ArrayBuffer>;
-}
-
-export function stopped(): MosaicError {
-  return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
-}
-
-export function count(
-  context: CallContext,
-  caller: Caller,
-  code: ErrorCode | "ok" | "cancelled",
-  message?: string,
-): void {
-  context.calls.add(`${caller.path.slice(1)} ${code}`);
-  // Whoever was refused at the entrance is entered there.
-  if (caller.entered) enterAudit(context, caller, code, message);
-}
-
-export function report(context: CallContext, caller: Caller, error: unknown): void {
-  count(context, caller, error instanceof MosaicError ? error.code : "internal", messageOf(error));
-  if (error instanceof MosaicError && error.code !== "internal") {
-    context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
-  } else {
-    context.log.error({
-      rpc: caller.path,
-      err: error instanceof Error ? error.stack : String(error),
-      cause: causeText(error),
-    }, "a call failed");
-  }
 }
 
 function causeText(error: unknown): string | undefined {

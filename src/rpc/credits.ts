@@ -25,63 +25,13 @@ function subscriberOf(asker: Asker): string {
 }
 
 /** One stream's hold on its account. */
-class CreditedStream {
-  readonly #core: Core;
-  readonly #runId: string;
-  readonly #kind: TelemetryKind;
-  readonly #account: Account;
-  readonly #close: () => void;
-
-  constructor(core: Core, runId: string, kind: TelemetryKind, account: Account, close: () => void) {
-    this.#core = core;
-    this.#runId = runId;
-    this.#kind = kind;
-    this.#account = account;
-    this.#close = close;
-  }
-
+export interface CreditedStream {
   /**
    * Takes one credit; waits for a grant when there is none. Both moments are events of the run.
    * @throws MosaicError what the signal's reason is; `aborted` where that is none
    */
-  async take(signal: AbortSignal): Promise<void> {
-    if (this.#account.left > 0) {
-      this.#account.left--;
-      return;
-    }
-    this.#tell("STARVED");
-    this.#core.readerStarved(this.#runId, true);
-    try {
-      while (this.#account.left <= 0 && !signal.aborted) await this.#granted(signal);
-    } finally {
-      this.#core.readerStarved(this.#runId, false);
-    }
-    if (signal.aborted) {
-      throw signal.reason instanceof MosaicError ? signal.reason : new MosaicError("aborted", "the client has gone");
-    }
-    this.#account.left--;
-    this.#tell("RESUMED");
-  }
-
-  close(): void {
-    this.#close();
-  }
-
-  #granted(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        this.#account.waiters.delete(done);
-        signal.removeEventListener("abort", done);
-        resolve();
-      };
-      this.#account.waiters.add(done);
-      signal.addEventListener("abort", done, { once: true });
-    });
-  }
-
-  #tell(state: "STARVED" | "RESUMED"): void {
-    this.#core.readerState(this.#runId, this.#kind, state);
-  }
+  take(signal: AbortSignal): Promise<void>;
+  close(): void;
 }
 
 /** The accounts of one server. */
@@ -97,13 +47,31 @@ export class Credits {
       throw new MosaicError("invalid_argument", `${CREDITS} is "${asked}": give a whole number of records`);
     }
     const key = `${subscriberOf(asker)} ${runId}`;
-    let account = this.#accounts.get(key);
-    if (account === undefined) this.#accounts.set(key, account = { left: initial, streams: 0, waiters: new Set() });
+    const account = this.#accounts.get(key) ?? { left: initial, streams: 0, waiters: new Set() };
+    this.#accounts.set(key, account);
     account.streams++;
-    const close = () => {
-      if (--account.streams === 0) this.#accounts.delete(key);
+    return {
+      async take(signal) {
+        if (account.left <= 0) {
+          core.readerState(runId, kind, "STARVED");
+          core.readerStarved(runId, true);
+          try {
+            while (account.left <= 0 && !signal.aborted) await granted(account, signal);
+          } finally {
+            core.readerStarved(runId, false);
+          }
+          if (signal.aborted) {
+            const { reason } = signal;
+            throw reason instanceof MosaicError ? reason : new MosaicError("aborted", "the client has gone");
+          }
+          core.readerState(runId, kind, "RESUMED");
+        }
+        account.left--;
+      },
+      close: () => {
+        if (--account.streams === 0) this.#accounts.delete(key);
+      },
     };
-    return new CreditedStream(core, runId, kind, account, close);
   }
 
   /** @throws MosaicError `failed_precondition` when the subscriber has no credit-based stream of the run. */
@@ -117,4 +85,16 @@ export class Credits {
     account.left += credits;
     for (const wake of [...account.waiters]) wake();
   }
+}
+
+function granted(account: Account, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      account.waiters.delete(done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    account.waiters.add(done);
+    signal.addEventListener("abort", done, { once: true });
+  });
 }

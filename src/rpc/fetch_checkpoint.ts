@@ -2,7 +2,7 @@
  * `Ingest.Fetch`: the files of the checkpoint that an attempt begins from, for a proxy whose host shares no disk with the
  * daemon. A proxy whose connection broke names what it has and gets the rest.
  */
-import type { FetchRequest, FilePieceSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { FetchRequest, FilePieceSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { checkpointFiles } from "../registry/artifacts/checkpoint_files.ts";

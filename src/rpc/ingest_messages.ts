@@ -8,7 +8,7 @@ import type {
   Hello,
   SealedSteps as SealedMessage,
   SourceBatch,
-} from "../gen/mosaic/v1/mosaic_pb.ts";
+} from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Chunk } from "../registry/artifacts/take_uploads.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/ingest_batch.ts";

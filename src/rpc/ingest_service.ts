@@ -5,7 +5,7 @@
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Ingest, ProxyMessage } from "../gen/mosaic/v1/ingest_pb.ts";
 import { SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import { fetchCheckpoint } from "./fetch_checkpoint.ts";

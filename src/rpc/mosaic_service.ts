@@ -1,6 +1,6 @@
 /** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
 import type { Bounds } from "../base/load_limits.ts";
-import type { Core, RunDetail } from "../dispatch/core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import { parameterNames } from "../dispatch/core/run_parameters.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
@@ -38,13 +38,13 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     return core.runs.resolve(ref);
   };
   const renderings = new SharedEncodings(core);
-  const detail = (row: RunRow): RunDetail => core.detail(row);
+  const answer = (row: RunRow) => runMessage(core.detail(row));
 
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
       const run = {
-        ...fullRunMessage(detail(row), core.runs.transitions(row.runId)),
+        ...fullRunMessage(core.detail(row), core.runs.transitions(row.runId)),
         parameters: core.parameters(row.runId).map(({ name, value, source }) => ({
           name,
           valueJson: JSON.stringify(value),
@@ -66,22 +66,14 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
       const { where, sort, columns } = request;
-      if (where !== "" || sort !== "" || columns.length > 0) {
-        const { runs, values, nextToken, total } = await core.query(filter, { where, sort, columns, limit, token });
-        return {
-          runs: runs.map(runMessage),
-          values: columns.length === 0
-            ? []
-            : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
-          nextPageToken: nextToken ?? "",
-          total: BigInt(total),
-        };
-      }
-      const page = core.list(filter, { limit, token });
+      const { runs, values, nextToken, total } = where !== "" || sort !== "" || columns.length > 0
+        ? await core.query(filter, { where, sort, columns, limit, token })
+        : { values: [], ...core.list(filter, { limit, token }) };
       return {
-        runs: page.runs.map(runMessage),
-        nextPageToken: page.nextToken ?? "",
-        total: BigInt(page.total),
+        runs: runs.map(runMessage),
+        values: columns.length === 0 ? [] : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
+        nextPageToken: nextToken ?? "",
+        total: BigInt(total),
       };
     },
     cancelRun(request) {
@@ -90,20 +82,16 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       if (grace !== undefined && !(grace >= 0 && grace <= 3600)) {
         throw new MosaicError("invalid_argument", `grace_seconds is ${grace}: give 0 to 3600 seconds`);
       }
-      return runMessage(detail(core.cancel(row.runId, { graceSeconds: grace })));
+      return answer(core.cancel(row.runId, { graceSeconds: grace }));
     },
-    pauseRun: (request) => runMessage(detail(core.pause(resolve(request.run).runId))),
-    resumeRun: (request) => runMessage(detail(core.resume(resolve(request.run).runId))),
-    throttleRun: (request) => runMessage(detail(core.throttle(resolve(request.run).runId, request.maxRateHz))),
+    pauseRun: (request) => answer(core.pause(resolve(request.run).runId)),
+    resumeRun: (request) => answer(core.resume(resolve(request.run).runId)),
+    throttleRun: (request) => answer(core.throttle(resolve(request.run).runId, request.maxRateHz)),
     editRun: ({ run, name, addTags, removeTags, notes }) =>
-      runMessage(detail(core.edit(resolve(run).runId, { name, addTags, removeTags, notes }))),
-    retryRun: (request) => runMessage(detail(core.retry(resolve(request.run).runId))),
-    async resetRun(request) {
-      return runMessage(detail(await core.reset(resolve(request.run).runId, request.fromCheckpoint)));
-    },
-    async importRun({ directory }) {
-      return runMessage(detail(await core.importRun(directory)));
-    },
+      answer(core.edit(resolve(run).runId, { name, addTags, removeTags, notes })),
+    retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
+    resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
+    importRun: async ({ directory }) => answer(await core.importRun(directory)),
     async deleteRun(request) {
       const { freedBytes } = await core.delete(resolve(request.run).runId);
       return { freedBytes: BigInt(freedBytes) };

@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
 import type { ProxyLink } from "../dispatch/core/core.ts";
-import type { DaemonMessageSchema, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { DaemonMessageSchema, ProxyMessage } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Incoming, Outgoing } from "./handlers.ts";
 
 export type ToProxy = Outgoing<typeof DaemonMessageSchema>;

@@ -4,7 +4,7 @@
  */
 import type { Core, ProxySession } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { Batch, FilePiece, ProxyMessage, SourceBatch } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Batch, FilePiece, ProxyMessage, SourceBatch } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { ChunkAnswer } from "../registry/artifacts/take_uploads.ts";
 import type { IngestBatch } from "../telemetry/ingest_batch.ts";

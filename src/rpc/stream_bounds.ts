@@ -33,20 +33,35 @@ interface OpenStream {
   runId: string | undefined;
 }
 
+/** How many there are, over all and of each. */
+class Counted {
+  readonly #of = new Map<string, number>();
+  all = 0;
+
+  of(key: string): number {
+    return this.#of.get(key) ?? 0;
+  }
+
+  add(key: string, count = 1): void {
+    this.all += count;
+    const now = this.of(key) + count;
+    if (now === 0) this.#of.delete(key);
+    else this.#of.set(key, now);
+  }
+}
+
 export class StreamBounds {
   readonly #limits: StreamLimits;
   readonly #isOver: (runId: string) => boolean;
   /** Those that count against the limits; streams of ended runs are moved from here when a limit is reached. */
   readonly #open = new Set<OpenStream>();
-  readonly #ofConnection = new Map<string, number>();
-  readonly #ended = new Set<OpenStream>();
-  readonly #endedOfConnection = new Map<string, number>();
+  readonly #openOf = new Counted();
+  readonly #endedOf = new Counted();
   #checkedAt = -CHECK_INTERVAL_MS;
-  readonly #ofRun = new Map<string, number>();
-  #strangers = 0;
-  readonly #ofAddress = new Map<string, number>();
-  #answerBytes = 0;
-  readonly #answerBytesOf = new Map<string, number>();
+  readonly #ofRun = new Counted();
+  /** Streams that anybody may open, by address. */
+  readonly #strangers = new Counted();
+  readonly #answerBytes = new Counted();
 
   /** @param isOver whether the run has ended, or is deleted */
   constructor(limits: StreamLimits, isOver: (runId: string) => boolean) {
@@ -61,26 +76,19 @@ export class StreamBounds {
   open(peer: string): StreamPlace {
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
     // Unix sockets tell nobody apart.
-    const hereIsFull = () => (this.#ofConnection.get(peer) ?? 0) >= maxStreamsPerConnection && peer !== UNKNOWN_PEER;
+    const hereIsFull = () => this.#openOf.of(peer) >= maxStreamsPerConnection && peer !== UNKNOWN_PEER;
     if (this.#open.size >= maxStreams || hereIsFull()) this.#setEndedApart();
     if (this.#open.size >= maxStreams) {
       throw boundReached("maxStreams", maxStreams, `${this.#open.size} streams are open`, "Close some");
     }
     if (hereIsFull()) {
-      throw boundReached(
-        "maxStreamsPerConnection",
-        maxStreamsPerConnection,
-        `${this.#ofConnection.get(peer)} streams are open on this connection`,
-        "Close some",
-      );
+      const what = `${this.#openOf.of(peer)} streams are open on this connection`;
+      throw boundReached("maxStreamsPerConnection", maxStreamsPerConnection, what, "Close some");
     }
     const stream: OpenStream = { peer, runId: undefined };
     this.#open.add(stream);
-    more(this.#ofConnection, peer);
-    return this.#place(stream, () => {
-      if (this.#open.delete(stream)) less(this.#ofConnection, peer);
-      if (this.#ended.delete(stream)) less(this.#endedOfConnection, peer);
-    });
+    this.#openOf.add(peer);
+    return this.#place(stream, () => (this.#open.delete(stream) ? this.#openOf : this.#endedOf).add(peer, -1));
   }
 
   #setEndedApart(): void {
@@ -91,12 +99,11 @@ export class StreamBounds {
     for (const stream of this.#open) {
       const { peer, runId } = stream;
       if (runId === undefined || !this.#isOver(runId)) continue;
-      if (this.#ended.size >= MORE_OF_ENDED * maxStreams) return;
-      if ((this.#endedOfConnection.get(peer) ?? 0) >= MORE_OF_ENDED * maxStreamsPerConnection) continue;
+      if (this.#endedOf.all >= MORE_OF_ENDED * maxStreams) return;
+      if (this.#endedOf.of(peer) >= MORE_OF_ENDED * maxStreamsPerConnection) continue;
       this.#open.delete(stream);
-      less(this.#ofConnection, peer);
-      this.#ended.add(stream);
-      more(this.#endedOfConnection, peer);
+      this.#openOf.add(peer, -1);
+      this.#endedOf.add(peer);
     }
   }
 
@@ -107,18 +114,16 @@ export class StreamBounds {
    */
   openToAnybody(peer: string): StreamPlace {
     const address = addressOf(peer);
-    const here = this.#ofAddress.get(address) ?? 0;
+    const here = this.#strangers.of(address);
     const { ofAddress, all } = OPEN_STREAMS;
-    if (this.#strangers >= all) throw tooManyOpen(`${this.#strangers} health streams are open; the limit is ${all}`);
+    if (this.#strangers.all >= all) {
+      throw tooManyOpen(`${this.#strangers.all} health streams are open; the limit is ${all}`);
+    }
     if (here >= ofAddress && peer !== UNKNOWN_PEER) {
       throw tooManyOpen(`${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`);
     }
-    this.#strangers++;
-    more(this.#ofAddress, address);
-    return this.#place({ peer, runId: undefined }, () => {
-      this.#strangers--;
-      less(this.#ofAddress, address);
-    });
+    this.#strangers.add(address);
+    return this.#place({ peer, runId: undefined }, () => this.#strangers.add(address, -1));
   }
 
   /**
@@ -128,19 +133,15 @@ export class StreamBounds {
    */
   holdAnswer(peer: string, bytes: number): () => void {
     const { ofConnection, all } = WAITING_ANSWER_BYTES;
-    const here = this.#answerBytesOf.get(peer) ?? 0;
     const tooMany = (held: number, most: number) => held > 0 && held + bytes > most;
-    if (tooMany(this.#answerBytes, all) || (tooMany(here, ofConnection) && peer !== UNKNOWN_PEER)) {
-      throw new MosaicError("resource_exhausted", `${this.#answerBytes} bytes of answers wait to be taken`, {
+    const held = this.#answerBytes;
+    if (tooMany(held.all, all) || (tooMany(held.of(peer), ofConnection) && peer !== UNKNOWN_PEER)) {
+      throw new MosaicError("resource_exhausted", `${held.all} bytes of answers wait to be taken`, {
         hint: "Read the answers that you asked for before you ask for more.",
       });
     }
-    this.#answerBytes += bytes;
-    this.#answerBytesOf.set(peer, here + bytes);
-    return () => {
-      this.#answerBytes -= bytes;
-      less(this.#answerBytesOf, peer, bytes);
-    };
+    held.add(peer, bytes);
+    return () => held.add(peer, -bytes);
   }
 
   #place(stream: OpenStream, left: () => void): StreamPlace {
@@ -148,22 +149,18 @@ export class StreamBounds {
     const runs: string[] = [];
     return {
       follows: (runId) => {
-        const there = this.#ofRun.get(runId) ?? 0;
+        const there = this.#ofRun.of(runId);
         if (there >= maxStreamsPerRun) {
-          throw boundReached(
-            "maxStreamsPerRun",
-            maxStreamsPerRun,
-            `${there} streams follow run ${runId}`,
-            "Close some",
-          );
+          const what = `${there} streams follow run ${runId}`;
+          throw boundReached("maxStreamsPerRun", maxStreamsPerRun, what, "Close some");
         }
-        more(this.#ofRun, runId);
+        this.#ofRun.add(runId);
         runs.push(runId);
         stream.runId = runId;
       },
       leave: () => {
         left();
-        for (const runId of runs) less(this.#ofRun, runId);
+        for (const runId of runs) this.#ofRun.add(runId, -1);
       },
     };
   }
@@ -179,14 +176,4 @@ function addressOf(peer: string): string {
 
 function tooManyOpen(what: string): MosaicError {
   return new MosaicError("resource_exhausted", what, { hint: "Close some, or ask with Check instead of Watch." });
-}
-
-function more(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
-}
-
-function less(counts: Map<string, number>, key: string, by = 1): void {
-  const left = counts.get(key)! - by;
-  if (left === 0) counts.delete(key);
-  else counts.set(key, left);
 }

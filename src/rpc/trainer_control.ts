@@ -73,14 +73,8 @@ export async function controlStream(
   const told = new Map<string, Desired>();
   const leave: (() => void)[] = [];
   const ended = new AbortController();
-  let unread = false;
-  let wake: () => void = () => {};
-  const named = (stop: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      if (unread) return resolve();
-      wake = resolve;
-      stop.addEventListener("abort", () => resolve(), { once: true });
-    });
+  /** Resolves when a run is named from now on. */
+  let named = Promise.withResolvers<void>();
 
   const reader = (async () => {
     try {
@@ -96,8 +90,7 @@ export async function controlStream(
           told.set(message.runId, { paused: false, maxRateHz: 0 });
           leave.push(core.workerListens(message.runId, bearerOf(caller.header("authorization"))) ?? (() => {}));
         }
-        unread = true;
-        wake();
+        named.resolve();
       }
     } finally {
       for (const leaves of leave) leaves();
@@ -110,7 +103,7 @@ export async function controlStream(
   using open = anyOf(caller.signal, ended.signal);
   while (!caller.signal.aborted) {
     const seen = core.runs.eventHead();
-    unread = false;
+    named = Promise.withResolvers();
     for (const [runId, before] of told) {
       const now = desiredOf(core, runId);
       if (now === undefined) {
@@ -123,10 +116,10 @@ export async function controlStream(
     if (open.signal.aborted) break;
     await firstOf(
       open.signal,
-      named,
+      () => named.promise,
       (stop) => core.runs.waitEventsBeyond(seen, stop),
       // What is desired and not applied yet is no event.
-      (stop) => told.size === 0 ? named(stop) : pause(POLL_MS, stop),
+      (stop) => told.size === 0 ? named.promise : pause(POLL_MS, stop),
     );
   }
   await reader;

@@ -1,6 +1,6 @@
 /**
- * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/calls.ts and
- * src/client: so the sender knows each message's size (the gate needs it) and the receiver decides when to decode.
+ * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/calls.ts: so the
+ * sender knows each message's size (the gate needs it) and the receiver decides when to decode.
  */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { logVerbosity, type MethodDefinition, type ServiceDefinition, setLogVerbosity } from "@grpc/grpc-js";

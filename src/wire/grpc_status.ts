@@ -1,21 +1,14 @@
 /** MosaicError → gRPC status. The hint travels in the details for foreign clients and as a trailer for our own. */
-import { Metadata, status, type StatusObject } from "@grpc/grpc-js";
+import { Metadata, type status, type StatusObject } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
-import { MosaicError } from "../base/errors.ts";
-import { boundedText } from "./details.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
+import { toldOf } from "./told_error.ts";
 
-/** What a client may know of an error: of a defect nothing but that it is one. */
 export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
-  if (!(error instanceof MosaicError) || error.code === "internal") {
-    return { code: status.INTERNAL, details: "internal error; the daemon's log has the details" };
-  }
-  const message = boundedText(error.message);
+  const { code, message, hint, retryAfterMs } = toldOf(error);
   const metadata = new Metadata();
   // What gRPC clients with a retry policy obey.
-  if (error.retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(error.retryAfterMs));
-  if (error.hint === undefined) return { code: STATUS[error.code], details: message, metadata };
-  const hint = boundedText(error.hint);
-  metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
-  return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
+  if (retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(retryAfterMs));
+  if (hint !== undefined) metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
+  return { code: STATUS[code], details: message, metadata };
 }

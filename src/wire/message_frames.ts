@@ -80,15 +80,6 @@ export class FrameWriter {
     this.#bytes[length] = this.#at - length - 1;
   }
 
-  /** A message that is encoded already, as a frame. */
-  message(bytes: Uint8Array): void {
-    this.begin();
-    this.#room(bytes.length);
-    this.#bytes.set(bytes, this.#at);
-    this.#at += bytes.length;
-    this.end();
-  }
-
   #tag(field: number, type: number): void {
     this.#varint(field << 3 | type);
   }

@@ -49,7 +49,7 @@ export class StreamCall {
   readonly #call: Http2Call;
   readonly #target: string;
 
-  constructor(method: DescMethod, entrance: DialOptions, metadata: Record<string, string> = {}) {
+  constructor(method: DescMethod, entrance: DialOptions) {
     const { target, token, serverName } = entrance;
     const { address } = parseTarget(target);
     this.#target = target;
@@ -64,7 +64,6 @@ export class StreamCall {
         ["content-type", STREAM_TYPE],
         ["connect-protocol-version", "1"],
         ...(token === undefined ? [] : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
-        ...Object.entries(metadata),
       ],
     });
   }

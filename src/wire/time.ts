@@ -1,6 +1,7 @@
 /** Times on the wire. */
 import { create } from "@bufbuild/protobuf";
-import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { TimestampSchema } from "../base/proto_file.ts";
 
 /** @param ms Unix milliseconds. */
 export function timestampOfMs(ms: number): Timestamp {

@@ -7,7 +7,7 @@ import {
   type Hello,
   type ProxyMessage,
   ProxyMessageSchema,
-} from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+} from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { AnswerBody } from "../../src/rpc/connect/body.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { StepColumns, WorkerEventRecord } from "../../src/telemetry/ingest_batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
-import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { sealedMessage } from "../../src/proxy/batches.ts";
 import { type Block, CELL_COLUMNS, crcOf } from "../../src/telemetry/store/step_block.ts";

@@ -6,7 +6,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files.ts";
 import type { Logger } from "../../base/log.ts";
-import type { SourceBatchSchema } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";

@@ -15,7 +15,8 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
-import { Ingest, Mosaic, type ProxyMessage } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { Ingest, type ProxyMessage } from "../../gen/mosaic/v1/ingest_pb.ts";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { methodPath } from "../../wire/method_path.ts";
 import type { Role } from "../../wire/tokens.ts";
 

@@ -6,25 +6,10 @@ const MAX_TIMER_MS = 0x7fff_ffff;
 const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 
 /**
- * The deadline that a call brings with it.
- * @param name of the header with it @param text its value
- * @param onPassed called when it has passed
- * @returns ends it @throws MosaicError `invalid_argument`
+ * Milliseconds that a call may take; undefined: as long as it does.
+ * @param name of the header that says it @param text its value @throws MosaicError `invalid_argument`
  */
-export function startDeadline(
-  name: "connect-timeout-ms" | "grpc-timeout",
-  text: string | undefined,
-  onPassed: (error: MosaicError) => void,
-): () => void {
-  const ms = timeoutOf(name, text);
-  if (ms === undefined) return () => {};
-  const timer = setTimeout(() => {
-    onPassed(new MosaicError("deadline_exceeded", `the call took longer than its ${ms} ms`));
-  }, ms);
-  return () => clearTimeout(timer);
-}
-
-function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: string | undefined): number | undefined {
+export function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, digits, unit = "m"] = (name === "grpc-timeout" ? /^(\d{1,8})([HMSmun])$/ : /^(\d{1,10})$/).exec(text) ?? [];
   if (digits === undefined) {

@@ -1,8 +1,8 @@
 /** MosaicError as Connect and gRPC-Web have it: the same codes and details as gRPC, hint and time of the next try as metadata. */
-import { type ErrorCode, MosaicError } from "../../base/errors.ts";
-import { boundedText } from "../../wire/details.ts";
+import type { ErrorCode } from "../../base/errors.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
+import { toldOf } from "../../wire/told_error.ts";
 
 const encoder = new TextEncoder();
 
@@ -22,23 +22,13 @@ const HTTP_STATUS: Readonly<Record<ErrorCode, number>> = {
   deadline_exceeded: 504,
 };
 
-interface Told {
-  code: ErrorCode;
-  message: string;
-  metadata: Record<string, string>;
-}
-
-/** What a client may know of an error: of a defect nothing but that it is one. */
-function told(error: unknown): Told {
-  if (!(error instanceof MosaicError) || error.code === "internal") {
-    return { code: "internal", message: "internal error; the daemon's log has the details", metadata: {} };
-  }
-  const message = boundedText(error.message);
+/** What it is told, hint and time as metadata. */
+function told(error: unknown): { code: ErrorCode; message: string; metadata: Record<string, string> } {
+  const { code, message, hint, retryAfterMs } = toldOf(error);
   const metadata: Record<string, string> = {};
-  if (error.retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(error.retryAfterMs);
-  const hint = error.hint === undefined ? undefined : boundedText(error.hint);
+  if (retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(retryAfterMs);
   if (hint !== undefined) metadata[HINT_TRAILER] = encoder.encode(hint).toBase64({ omitPadding: true });
-  return { code: error.code, message: hint === undefined ? message : `${message}\n${hint}`, metadata };
+  return { code, message, metadata };
 }
 
 /** The answer to one of Connect's unary calls that failed. @param status where it is not the code's own */
@@ -52,14 +42,13 @@ export function refusal(error: unknown, status?: number, headers: Record<string,
 
 /** The envelope that ends one of Connect's streams, with its error where it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
-  return envelope(encoder.encode(JSON.stringify(error === undefined ? {} : endOf(told(error)))), END_STREAM);
-}
-
-function endOf({ code, message, metadata }: Told): Record<string, unknown> {
-  return {
-    error: { code, message },
-    metadata: Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name, [value]])),
-  };
+  let end = {};
+  if (error !== undefined) {
+    const { code, message, metadata } = told(error);
+    const values = Object.entries(metadata).map(([name, value]) => [name, [value]]);
+    end = { error: { code, message }, metadata: Object.fromEntries(values) };
+  }
+  return envelope(encoder.encode(JSON.stringify(end)), END_STREAM);
 }
 
 /** The flag of gRPC-Web's last envelope. */

@@ -3,11 +3,9 @@ import {
   create,
   type DescMessage,
   fromBinary,
-  fromJson,
   type JsonValue,
   type MessageInitShape,
   type MessageShape,
-  toJson,
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { decode, encode } from "../calls.ts";
@@ -27,24 +25,33 @@ export const BINARY: Coding = { decode, encode, ofBinary: (_, bytes) => bytes };
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-const JSON_CODING: Coding = {
-  decode(schema, bytes) {
-    try {
-      const json = bytes.length === 0 ? {} : JSON.parse(decoder.decode(bytes)) as JsonValue;
-      return fromJson(schema, json, { ignoreUnknownFields: true });
-    } catch (error) {
-      throw new MosaicError("invalid_argument", `not a ${schema.typeName} message in JSON: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-  },
-  encode: (schema, message) => encoder.encode(JSON.stringify(toJson(schema, create(schema, message)))),
-  ofBinary: (schema, bytes) => encoder.encode(JSON.stringify(toJson(schema, fromBinary(schema, bytes)))),
-};
+let json: Promise<Coding> | undefined;
+
+export function jsonCoding(): Promise<Coding> {
+  return json ??= import("../well_known.ts").then(({ fromJson, toJson }) => {
+    const textOf = (schema: DescMessage, message: MessageShape<DescMessage>) =>
+      encoder.encode(JSON.stringify(toJson(schema, message)));
+    return {
+      decode(schema, bytes) {
+        try {
+          const json = bytes.length === 0 ? {} : JSON.parse(decoder.decode(bytes)) as JsonValue;
+          return fromJson(schema, json, { ignoreUnknownFields: true });
+        } catch (error) {
+          throw new MosaicError("invalid_argument", `not a ${schema.typeName} message in JSON: ${messageOf(error)}`, {
+            cause: error,
+          });
+        }
+      },
+      encode: (schema, message) => textOf(schema, create(schema, message)),
+      ofBinary: (schema, bytes) => textOf(schema, fromBinary(schema, bytes)),
+    };
+  });
+}
 
 export interface UnaryForm {
   type: string;
-  coding: Coding;
+  /** Undefined: `jsonCoding`, which few ask for. */
+  coding: Coding | undefined;
 }
 
 /** Messages in envelopes; the last one says how the call ended. */
@@ -60,18 +67,18 @@ const web = { timeout: "grpc-timeout", end: webTrailers } as const;
 /** Connect's, of unary calls. */
 const UNARY: readonly UnaryForm[] = [
   { type: "application/proto", coding: BINARY },
-  { type: "application/json", coding: JSON_CODING },
+  { type: "application/json", coding: undefined },
 ];
 /** Connect's, of streams. */
 const STREAM: readonly EnvelopedForm[] = [
   { type: "application/connect+proto", coding: BINARY, ...connect },
-  { type: "application/connect+json", coding: JSON_CODING, ...connect },
+  { type: "application/connect+json", coding: undefined, ...connect },
 ];
 /** gRPC-Web's, of both. */
 const WEB: readonly EnvelopedForm[] = [
   { type: "application/grpc-web+proto", coding: BINARY, ...web },
   { type: "application/grpc-web", coding: BINARY, ...web },
-  { type: "application/grpc-web+json", coding: JSON_CODING, ...web },
+  { type: "application/grpc-web+json", coding: undefined, ...web },
 ];
 
 /** By the content type, which may have parameters. */

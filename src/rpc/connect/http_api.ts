@@ -6,7 +6,7 @@ import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
 import { refusal } from "./errors.ts";
-import { streamForm, unaryForm, webForm } from "./forms.ts";
+import { type Coding, jsonCoding, streamForm, unaryForm, webForm } from "./forms.ts";
 import { answerUnary } from "./unary.ts";
 import { answerStream, type StreamOptions } from "./streams.ts";
 
@@ -49,12 +49,12 @@ export class HttpApi {
     if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405, { allow: "POST" });
     const type = request.headers.get("content-type") ?? "";
     const enveloped = (method.methodKind === "unary" ? undefined : streamForm(type)) ?? webForm(type);
-    if (enveloped !== undefined) {
-      return answerStream(this.#context, method, handler, request, peer, enveloped, this.#options);
-    }
-    const form = method.methodKind === "unary" ? unaryForm(type) : undefined;
+    const form = enveloped ?? (method.methodKind === "unary" ? unaryForm(type) : undefined);
     if (form === undefined) return refusal(wrongType(method, type), 415);
-    return answerUnary(this.#context, method, handler, request, peer, form, this.#options);
+    const call = { context: this.#context, method, handler, request, peer, ...this.#options };
+    const answer = (coding: Coding) =>
+      enveloped === undefined ? answerUnary(call, form.type, coding) : answerStream(call, enveloped, coding);
+    return form.coding === undefined ? jsonCoding().then(answer) : answer(form.coding);
   }
 }
 

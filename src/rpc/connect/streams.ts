@@ -4,14 +4,13 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { envelope } from "../../wire/connect.ts";
+import { envelope, MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
-import { arrivalOf, type CallContext, count, isProxys, MAX_MESSAGE_BYTES, type Peer, report } from "../calls.ts";
-import { requestOf, stopped } from "../calls.ts";
-import { Interruption } from "../interruption.ts";
+import { Arrival, type CallContext, isProxys, type Peer } from "../calls.ts";
 import { type AnyHandler, type Outgoing, StalledError } from "../handlers.ts";
+import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";
-import { startDeadline } from "./deadline.ts";
+import { timeoutOf } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { BINARY, type Coding, type EnvelopedForm } from "./forms.ts";
 
@@ -23,100 +22,84 @@ export interface StreamOptions {
   stallMs: number;
 }
 
+/** A call that has come by HTTP. */
+export interface HttpCall extends StreamOptions {
+  context: CallContext;
+  method: DescMethod;
+  handler: AnyHandler;
+  request: Request;
+  peer: Peer;
+}
+
 /** A proxy's first message, and the time until it is there. */
 const HELLO_BYTES = 64 << 10;
 const HELLO_MS = 15_000;
 
-export function answerStream(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
-  peer: Peer,
-  form: EnvelopedForm,
-  { stallMs }: StreamOptions,
-): Response {
-  const gone = new AbortController();
-  const body = new AnswerBody(() => gone.abort(), stallMs);
-  run(context, method, handler, request, peer, form, body, gone);
+export function answerStream(call: HttpCall, form: EnvelopedForm, coding: Coding): Response {
+  const { context, request } = call;
+  const arrival = new Arrival(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
+  const body = new AnswerBody(() => arrival.end(), call.stallMs);
+  run(call, arrival, form, coding, body);
   return new Response(body.stream, { headers: { "content-type": form.type } });
 }
 
 async function run(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
-  peer: Peer,
-  { coding, timeout, end }: EnvelopedForm,
+  { context, method, handler, request }: HttpCall,
+  arrival: Arrival,
+  { timeout, end }: EnvelopedForm,
+  coding: Coding,
   body: AnswerBody,
-  gone: AbortController,
 ): Promise<void> {
-  const { signal } = gone;
+  const { caller } = arrival;
   const interruption = new Interruption();
-  signal.addEventListener("abort", () => interruption.interrupt(new MosaicError("aborted", "the client has gone")));
-  const abort = () => gone.abort();
-  context.stopping.addEventListener("abort", abort, { once: true });
-  if (context.stopping.aborted) abort();
-  const header = (name: string) => request.headers.get(name) ?? undefined;
-  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal });
-  let deadline: MosaicError | undefined;
+  caller.signal.addEventListener("abort", () => {
+    interruption.interrupt(new MosaicError("aborted", "the client has gone"));
+  });
   // Until its hello is admitted, a proxy is a stranger: it gets little memory, and little time.
   let most = isProxys(method) ? HELLO_BYTES : context.maxMessageBytes;
-  const helloTimer = isProxys(method)
-    ? setTimeout(() => {
-      deadline = new MosaicError("deadline_exceeded", `no hello came within ${HELLO_MS / 1000} s`);
-      gone.abort();
-    }, HELLO_MS)
-    : undefined;
+  const helloCame = arrival.endWithin(
+    isProxys(method) ? HELLO_MS : undefined,
+    `no hello came within ${HELLO_MS / 1000} s`,
+  );
   const incoming = new EnvelopedIncoming(
     request.body,
     () => most,
     (bytes) => {
-      const message = requestOf(context, method, bytes, caller, coding.decode);
-      clearTimeout(helloTimer);
+      const message = arrival.message(bytes, coding.decode);
+      helloCame();
       if (isProxys(method)) most = MAX_MESSAGE_BYTES;
       return message;
     },
-    signal,
+    caller.signal,
   );
-  let endDeadline: (() => void) | undefined;
   let held: (() => void) | undefined;
+  let failure: unknown;
   try {
-    endDeadline = startDeadline(timeout, header(timeout), (error) => {
-      deadline = error;
-      gone.abort();
-    });
-    enter();
-    const out = new StreamOutgoing(body, method.output, coding);
-    const clientStreams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
-    const input = clientStreams ? incoming : await only(method, incoming);
-    if (method.methodKind === "client_streaming" || method.methodKind === "unary") {
+    arrival.endWithin(timeoutOf(timeout, caller.header(timeout)));
+    arrival.enter();
+    const { methodKind, output } = method;
+    const input = methodKind === "client_streaming" || methodKind === "bidi_streaming"
+      ? incoming
+      : await only(method, incoming);
+    if (methodKind === "client_streaming" || methodKind === "unary") {
       const answering = Promise.resolve(handler(input, caller));
       // The handler of a stream hears that it is over, and has views of its messages until then; one of a single message may not.
-      const answer = await (clientStreams ? answering : interruption.wait(answering));
-      const bytes = coding.encode(method.output, answer as MessageInitShape<DescMessage>);
-      held = context.streams.holdAnswer(peer.name, bytes.length);
+      const answer = await (input === incoming ? answering : interruption.wait(answering));
+      const bytes = coding.encode(output, answer as MessageInitShape<DescMessage>);
+      held = context.streams.holdAnswer(caller.peer.name, bytes.length);
       body.write(envelope(bytes))?.catch(() => {});
-    } else await handler(input, out, caller);
-    if (context.stopping.aborted) throw stopped();
-    if (deadline !== undefined) throw deadline;
-    count(context, caller, signal.aborted ? "cancelled" : "ok");
-    await body.end(end());
+    } else {
+      await handler(input, new StreamOutgoing(body, output, coding), caller);
+    }
   } catch (error) {
-    const why = context.stopping.aborted ? stopped() : deadline ?? error;
-    if (why === error && signal.aborted) count(context, caller, "cancelled");
-    else report(context, caller, why);
-    if (why instanceof StalledError) body.reset(why);
-    else await body.end(end(why));
-  } finally {
-    clearTimeout(helloTimer);
-    endDeadline?.();
-    context.stopping.removeEventListener("abort", abort);
-    held?.();
-    free();
-    await incoming.close();
+    failure = error;
   }
+  const told = arrival.over(failure);
+  if (told instanceof StalledError) body.reset(told);
+  else await body.end(end(told));
+  held?.();
+  arrival.free();
+  await incoming.close();
 }
 
 async function only(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {

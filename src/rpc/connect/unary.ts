@@ -4,38 +4,23 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { arrivalOf, type CallContext, count, type Peer, report, requestOf, requireSize } from "../calls.ts";
-import type { AnyHandler } from "../handlers.ts";
+import { Arrival, requireSize } from "../calls.ts";
 import { Interruption } from "../interruption.ts";
-import type { StreamOptions } from "./streams.ts";
+import type { HttpCall } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
-import { startDeadline } from "./deadline.ts";
+import { timeoutOf } from "./deadline.ts";
 import { refusal } from "./errors.ts";
-import type { UnaryForm } from "./forms.ts";
+import type { Coding } from "./forms.ts";
 
-export async function answerUnary(
-  context: CallContext,
-  method: DescMethod,
-  handler: AnyHandler,
-  request: Request,
-  peer: Peer,
-  { type, coding }: UnaryForm,
-  options: StreamOptions,
-): Promise<Response> {
+export async function answerUnary(call: HttpCall, type: string, coding: Coding): Promise<Response> {
+  const { context, method, request, peer } = call;
   const header = (name: string) => request.headers.get(name) ?? undefined;
-  const gone = new AbortController();
-  const abort = () => gone.abort();
   const interruption = new Interruption();
-  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal: gone.signal });
-  let endDeadline: (() => void) | undefined;
-  context.stopping.addEventListener("abort", abort, { once: true });
-  if (context.stopping.aborted) abort();
+  const arrival = new Arrival(context, { method, peer, header });
   try {
-    endDeadline = startDeadline("connect-timeout-ms", header("connect-timeout-ms"), (error) => {
-      interruption.interrupt(error);
-      abort();
-    });
-    enter();
+    const ms = timeoutOf("connect-timeout-ms", header("connect-timeout-ms"));
+    arrival.endWithin(ms, undefined, (why) => interruption.interrupt(why));
+    arrival.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
       throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon takes none`, {
@@ -43,25 +28,17 @@ export async function answerUnary(
       });
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
-    const answer = handler(requestOf(context, method, body, caller, coding.decode), caller);
+    const answer = call.handler(arrival.message(body, coding.decode), arrival.caller);
     const message = answer instanceof Promise ? await interruption.wait(answer) : answer;
     const bytes = coding.encode(method.output, message as MessageInitShape<DescMessage>);
-    const response = wholeAnswer(
-      context,
-      caller.peer.name,
-      bytes,
-      { headers: new Headers({ "content-type": type }) },
-      options,
-    );
-    count(context, caller, "ok");
+    const response = wholeAnswer(context, peer.name, bytes, { "content-type": type }, call);
+    arrival.succeeded();
     return response;
   } catch (error) {
-    report(context, caller, error);
+    arrival.failed(error);
     return refusal(error);
   } finally {
-    endDeadline?.();
-    context.stopping.removeEventListener("abort", abort);
-    free();
+    arrival.free();
   }
 }
 

@@ -12,15 +12,14 @@ export function wholeAnswer(
   context: CallContext,
   peer: string,
   bytes: Uint8Array<ArrayBuffer>,
-  { headers, status = 200 }: { headers: Headers; status?: number },
+  headers: Record<string, string>,
   { stallMs }: StreamOptions,
 ): Response {
-  if (bytes.length <= SMALL_BYTES) return new Response(bytes, { headers, status });
+  if (bytes.length <= SMALL_BYTES) return new Response(bytes, { headers });
   const left = context.streams.holdAnswer(peer, bytes.length);
   const body = new AnswerBody(() => {}, stallMs);
   body.writeAll(chunksOf(bytes)).catch((error) => body.reset(error)).finally(left);
-  headers.set("content-length", String(bytes.length));
-  return new Response(body.stream, { headers, status });
+  return new Response(body.stream, { headers: { ...headers, "content-length": String(bytes.length) } });
 }
 
 function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {

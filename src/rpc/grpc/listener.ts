@@ -3,9 +3,9 @@
  * loaded when the first connection comes.
  */
 import type { Socket } from "node:net";
-import { messageOf, MosaicError } from "../../base/errors.ts";
+import { messageOf } from "../../base/errors.ts";
 import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
-import { isLoopback, type ListenAddress, parseListen } from "../../wire/address.ts";
+import { type ListenAddress, parseListen } from "../../wire/address.ts";
 import { checkListener, type TlsTexts } from "../../wire/tls.ts";
 import type { User } from "../calls.ts";
 import type { Services } from "../services.ts";
@@ -16,14 +16,14 @@ import { type ListenerWatch, watchListener } from "./listener_watch.ts";
 import type { GrpcServer } from "./server.ts";
 
 const STOP_GRACE_MS = 5000;
+/** Where workers of this machine call that know no TLS, beside a listener with it. */
+const LOCAL: ListenAddress = { type: "tcp", host: "127.0.0.1", port: 0 };
 
 export interface GrpcOptions {
   /** `HOST:PORT` (port 0 picks a free one) or `unix:PATH`. */
   listen: string;
   /** TLS for `listen`; without it connections are plain. */
   tls?: TlsTexts;
-  /** Where workers of this machine call that know no TLS, beside a listener with it. */
-  localListen?: string;
   gate?: Partial<GateLimits>;
   /** Milliseconds that a connection may stay without a call. */
   firstCallMs?: number;
@@ -111,7 +111,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
     // A certificate that cannot be used is known at the start.
     if (tls !== undefined) await load();
     address = await listenOn(parseListen(options.listen), tls === undefined);
-    localAddress = tls === undefined ? address : await listenOn(localListener(options), true);
+    localAddress = tls === undefined ? address : await listenOn(LOCAL, true);
   } catch (error) {
     end();
     throw error;
@@ -133,12 +133,4 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
       })();
     },
   };
-}
-
-/** @throws MosaicError `invalid_argument` when other machines could reach it. */
-function localListener(options: GrpcOptions): ListenAddress {
-  const text = options.localListen ?? "127.0.0.1:0";
-  const local = parseListen(text);
-  if (isLoopback(local)) return local;
-  throw new MosaicError("invalid_argument", `the local listener ${text} is not local: it has no TLS`);
 }

@@ -5,8 +5,7 @@
 import type { Logger } from "../../base/log.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { FileDescriptors } from "../../os/descriptors.ts";
-import { askShell } from "../../os/shell.ts";
-import { isShortage } from "../../os/shortage.ts";
+import { readSocketTables } from "../../os/socket_owners.ts";
 
 const POLL_MS = 1000;
 /** So many polls in a row that find connections waiting, and none accepted in between. */
@@ -15,32 +14,6 @@ const POLLS = 4;
 const CALM_POLLS = 10;
 /** State "listening" in /proc/net/tcp. */
 const LISTEN = "0A";
-const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
-
-/** The kernel's tables of TCP sockets. @throws when no descriptor is left to read them. */
-function sockets(): string {
-  let text = "";
-  for (const path of TABLES) {
-    try {
-      text += Deno.readTextFileSync(path);
-    } catch (error) {
-      // The runtime may not read them; a shell may.
-      if (error instanceof Deno.errors.NotCapable) return readByShell();
-      if (isShortage(error)) throw error;
-      // No such protocol.
-    }
-  }
-  return text;
-}
-
-function readByShell(): string {
-  return askShell(
-    'for f; do while read -r l; do printf "%s\\n" "$l"; done <"$f"; done 2>/dev/null; :',
-    "sh",
-    ...TABLES,
-  ) ??
-    "";
-}
 
 /** Connections to a TCP port that wait to be accepted. @param tables text of /proc/net/tcp and /proc/net/tcp6 */
 function waitingConnections(port: number, tables: string): number {
@@ -62,7 +35,7 @@ export interface ListenerWatchOptions {
   log: Logger;
   descriptors: FileDescriptors;
   /** How many connections wait, by the kernel's tables. @throws when no descriptor is left to read them */
-  waiting?: (port: number) => number;
+  waiting?: (port: number) => number | Promise<number>;
   pollMs?: number;
 }
 
@@ -77,30 +50,32 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   let acceptedBefore = -1;
   let calm = 0;
   let state: "listening" | "due" | "binding" = "listening";
+  let looking = false;
   /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
-  const isDead = (): boolean => {
+  const isDead = async (): Promise<boolean> => {
     const idle = accepted() === acceptedBefore;
     acceptedBefore = accepted();
     if (!idle) stuck = 0;
     if (stuck === 0 && calm-- > 0) return false;
-    try {
-      stuck = waiting(port) === 0 ? 0 : stuck + 1;
-    } catch (error) {
-      // Read when that is over.
-      if (!isShortage(error)) throw error;
-    }
     calm = CALM_POLLS - 1;
+    looking = true;
+    try {
+      stuck = await waiting(port) === 0 ? 0 : stuck + 1;
+    } catch {
+      // No descriptor is left, perhaps: read when that is over.
+    }
+    looking = false;
     return stuck >= POLLS;
   };
   const timer = setInterval(async () => {
-    if (state === "binding") return;
+    if (state === "binding" || looking) return;
     if (descriptors.short) {
       // What a listener dies of: the first poll afterwards reads the tables.
       calm = 0;
       return;
     }
     if (state === "listening") {
-      if (!isDead()) return;
+      if (!await isDead()) return;
       stuck = 0;
       log.error({ port }, "connections are no longer accepted; listening on the port again");
     }
@@ -117,4 +92,4 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   return { listening: () => state === "listening", stop: () => clearInterval(timer) };
 }
 
-const waitingNow = (port: number): number => waitingConnections(port, sockets());
+const waitingNow = async (port: number) => waitingConnections(port, await readSocketTables());

@@ -1,122 +1,88 @@
 /** grpc.reflection.v1 (and v1alpha, whose messages are the same), from the descriptors the code is generated with. */
-import { create, type DescFile, type DescMessage, type DescService, toBinary } from "@bufbuild/protobuf";
-import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { createRegistry, type DescFile, type DescService, type MessageInitShape } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
-import {
-  type ServerReflection,
-  type ServerReflectionRequest,
-  type ServerReflectionResponse,
+import type {
+  ServerReflection,
+  ServerReflectionRequest,
   ServerReflectionResponseSchema,
 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import type { Handlers } from "../handlers.ts";
 
-type Answer = ServerReflectionResponse["messageResponse"];
+/** Encodes a file. */
+type Encoded = (file: DescFile) => Uint8Array;
 
-/** What a server offers, indexed once. */
+type Response = Exclude<MessageInitShape<typeof ServerReflectionResponseSchema>, { $typeName: string }>;
+type Answer = Response["messageResponse"];
+
+/** The files, each before those that it imports. */
+function withImports(files: readonly DescFile[]): Set<DescFile> {
+  const found = new Set(files);
+  for (const { dependencies } of found) for (const file of dependencies) found.add(file);
+  return found;
+}
+
+/** What a server offers. */
 export class Descriptors {
-  readonly services: string[];
-  readonly #files = new Map<string, DescFile>();
-  readonly #symbols = new Map<string, DescFile>();
+  readonly #services: string[];
+  readonly #files: Map<string, DescFile>;
+  readonly #types: ReturnType<typeof createRegistry>;
 
   constructor(services: readonly DescService[]) {
-    this.services = services.map((service) => service.typeName).sort();
-    for (const service of services) this.#add(service.file);
+    this.#services = services.map((service) => service.typeName).sort();
+    const files = [...withImports(services.map(({ file }) => file))];
+    this.#files = new Map(files.map((file) => [file.proto.name, file]));
+    this.#types = createRegistry(...files);
   }
 
-  #add(file: DescFile): void {
-    if (this.#files.has(file.proto.name)) return;
-    this.#files.set(file.proto.name, file);
-    for (const service of file.services) {
-      this.#symbols.set(service.typeName, file);
-      for (const method of service.methods) this.#symbols.set(`${service.typeName}.${method.name}`, file);
-    }
-    for (const e of file.enums) this.#symbols.set(e.typeName, file);
-    for (const message of file.messages) this.#addMessage(message, file);
-    for (const dependency of file.dependencies) this.#add(dependency);
-  }
-
-  #addMessage(message: DescMessage, file: DescFile): void {
-    this.#symbols.set(message.typeName, file);
-    for (const field of message.fields) this.#symbols.set(`${message.typeName}.${field.name}`, file);
-    for (const e of message.nestedEnums) this.#symbols.set(e.typeName, file);
-    for (const nested of message.nestedMessages) this.#addMessage(nested, file);
-  }
-
-  answer(request: ServerReflectionRequest["messageRequest"]): Answer {
+  answer(request: ServerReflectionRequest["messageRequest"], encoded: Encoded): Answer {
     switch (request.case) {
       case "listServices":
-        return listOf(this.services);
+        return { case: "listServicesResponse", value: { service: this.#services.map((name) => ({ name })) } };
       case "fileByFilename":
-        return this.#fileAnswer(this.#files.get(request.value), `file "${request.value}"`);
+        return filesOf(this.#files.get(request.value), `file "${request.value}"`, encoded);
       case "fileContainingSymbol":
-        return this.#fileAnswer(this.#symbols.get(request.value), `symbol "${request.value}"`);
+        return filesOf(this.#fileOf(request.value), `symbol "${request.value}"`, encoded);
       case "fileContainingExtension":
         return failure(status.NOT_FOUND, `"${request.value.containingType}" has no extensions here`);
       case "allExtensionNumbersOfType":
-        return this.#symbols.has(request.value)
-          ? {
-            case: "allExtensionNumbersResponse",
-            value: {
-              $typeName: "grpc.reflection.v1.ExtensionNumberResponse",
-              baseTypeName: request.value,
-              extensionNumber: [],
-            },
-          }
-          : failure(status.NOT_FOUND, `there is no type "${request.value}" here`);
+        return this.#fileOf(request.value) === undefined
+          ? failure(status.NOT_FOUND, `there is no type "${request.value}" here`)
+          : { case: "allExtensionNumbersResponse", value: { baseTypeName: request.value, extensionNumber: [] } };
       case undefined:
         return failure(status.INVALID_ARGUMENT, "the request asks for nothing");
     }
   }
 
-  /** The file and, after it, everything it imports: a client needs all of them to use any. */
-  #fileAnswer(file: DescFile | undefined, what: string): Answer {
-    if (file === undefined) return failure(status.NOT_FOUND, `there is no ${what} here`);
-    const files = new Set<DescFile>();
-    const add = (f: DescFile) => {
-      if (files.has(f)) return;
-      files.add(f);
-      f.dependencies.forEach(add);
-    };
-    add(file);
-    return {
-      case: "fileDescriptorResponse",
-      value: {
-        $typeName: "grpc.reflection.v1.FileDescriptorResponse",
-        fileDescriptorProto: [...files].map((f) => toBinary(FileDescriptorProtoSchema, f.proto)),
-      },
-    };
+  /** @param symbol a type, or a method or field of one */
+  #fileOf(symbol: string): DescFile | undefined {
+    const type = this.#types.get(symbol);
+    if (type !== undefined) return type.file;
+    const dot = symbol.lastIndexOf(".");
+    const parent = this.#types.get(symbol.slice(0, dot));
+    const members = parent?.kind === "message" ? parent.fields : parent?.kind === "service" ? parent.methods : [];
+    return members.some(({ name }) => name === symbol.slice(dot + 1)) ? parent!.file : undefined;
   }
 }
 
-function listOf(services: readonly string[]): Answer {
-  return {
-    case: "listServicesResponse",
-    value: {
-      $typeName: "grpc.reflection.v1.ListServiceResponse",
-      service: services.map((name) => ({ $typeName: "grpc.reflection.v1.ServiceResponse", name })),
-    },
-  };
+/** With all that it imports: a client needs all of them to use any. */
+function filesOf(file: DescFile | undefined, what: string, encoded: Encoded): Answer {
+  if (file === undefined) return failure(status.NOT_FOUND, `there is no ${what} here`);
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [...withImports([file])].map(encoded) } };
 }
 
-function failure(code: status, message: string): Answer {
-  return {
-    case: "errorResponse",
-    value: { $typeName: "grpc.reflection.v1.ErrorResponse", errorCode: code, errorMessage: message },
-  };
+function failure(errorCode: status, errorMessage: string): Answer {
+  return { case: "errorResponse", value: { errorCode, errorMessage } };
 }
 
 export function reflectionHandlers(descriptors: Descriptors): Handlers<typeof ServerReflection> {
   return {
     async serverReflectionInfo(incoming, out) {
-      for (;;) {
-        const requests = await incoming.take();
-        if (requests.length === 0) return;
+      const { FileDescriptorProtoSchema, toBinary } = await import("../well_known.ts");
+      const encoded: Encoded = ({ proto }) => toBinary(FileDescriptorProtoSchema, proto);
+      for (let requests = await incoming.take(); requests.length > 0; requests = await incoming.take()) {
         for (const request of requests) {
-          await out.send(create(ServerReflectionResponseSchema, {
-            validHost: request.host,
-            originalRequest: request,
-            messageResponse: descriptors.answer(request.messageRequest),
-          }));
+          const messageResponse = descriptors.answer(request.messageRequest, encoded);
+          await out.send({ validHost: request.host, originalRequest: request, messageResponse });
         }
       }
     },

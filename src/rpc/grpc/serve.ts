@@ -2,7 +2,7 @@
  * Services as plain functions: decodes requests, encodes answers, maps errors, holds long streams to the gate. A handler
  * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
  */
-import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
   ServerDuplexStream,
   ServerReadableStream,
@@ -16,28 +16,18 @@ import { MosaicError } from "../../base/errors.ts";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import { type Arrival, arrivalOf, type CallContext, count, encode, report, requestOf, stopped } from "../calls.ts";
+import { Arrival, type CallContext, encode } from "../calls.ts";
 import type { Connections } from "./connections.ts";
 import type { StreamGate } from "./gate.ts";
-import {
-  type AnyHandler,
-  type Caller,
-  handlerOf,
-  type Handlers,
-  type Incoming,
-  type Outgoing,
-  StalledError,
-} from "../handlers.ts";
+import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing, StalledError } from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;
 }
 
-type AnyCall =
-  | ServerUnaryCall<Buffer, Buffer>
-  | ServerReadableStream<Buffer, Buffer>
-  | ServerWritableStream<Buffer, Buffer>
-  | ServerDuplexStream<Buffer, Buffer>;
+/** Those whose answer is a stream. */
+type Answered = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | Answered;
 type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
 
 /** grpc-js handlers for `addService(rawService(service), …)`. */
@@ -55,77 +45,30 @@ export function serve<S extends DescService>(
 
 // deno-lint-ignore no-explicit-any -- grpc-js's own type for a handler of any kind
 function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): any {
-  switch (method.methodKind) {
-    case "unary":
-      return (call: ServerUnaryCall<Buffer, Buffer>, answer: AnswerCallback) =>
-        answerOnce(
-          context,
-          method,
-          call,
-          answer,
-          (caller) => handler(requestOf(context, method, call.request, caller), caller),
-        );
-    case "client_streaming":
-      return (call: ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
-        answerOnce(
-          context,
-          method,
-          call,
-          answer,
-          (caller) => handler(incoming(context, method, call, caller), caller),
-        );
-    case "server_streaming":
-      return (call: ServerWritableStream<Buffer, Buffer>) =>
-        streamOut(
-          context,
-          method,
-          call,
-          (out, caller) => handler(requestOf(context, method, call.request, caller), out, caller),
-        );
-    case "bidi_streaming":
-      return (call: ServerDuplexStream<Buffer, Buffer>) =>
-        streamOut(
-          context,
-          method,
-          call,
-          (out, caller) => handler(incoming(context, method, call, caller), out, caller),
-        );
+  const { methodKind } = method;
+  const inputOf = (call: AnyCall, arrival: Arrival) =>
+    "request" in call
+      ? arrival.message(call.request)
+      : new BoundedIncoming(call, (bytes) => arrival.message(bytes), arrival.caller.signal);
+  if (methodKind === "unary" || methodKind === "client_streaming") {
+    return (call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
+      answerOnce(context, method, call, answer, (arrival) => handler(inputOf(call, arrival), arrival.caller));
   }
+  return (call: Answered) =>
+    streamOut(context, method, call, (out, arrival) => handler(inputOf(call, arrival), out, arrival.caller));
 }
 
-function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
-  const gone = new AbortController();
-  const abort = () => gone.abort();
-  context.stopping.addEventListener("abort", abort, { once: true });
-  (call as EventEmitter).on("cancelled", abort);
-  if (call.cancelled || context.stopping.aborted) abort();
-  const name = call.getPeer();
-  const { caller, enter, free } = arrivalOf(context, {
-    method,
-    peer: context.connections.peerOf(name),
-    header: (name) => call.metadata.get(name)[0]?.toString(),
-    signal: gone.signal,
-  });
-  return {
-    caller,
-    enter() {
-      context.connections.admit(name);
-      enter();
-    },
-    free() {
-      context.stopping.removeEventListener("abort", abort);
-      free();
-    },
-  };
+function arrivalOf(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
+  const peer = context.connections.peerOf(call.getPeer());
+  const arrival = new Arrival(context, { method, peer, header: (name) => call.metadata.get(name)[0]?.toString() });
+  (call as EventEmitter).on("cancelled", () => arrival.end());
+  if (call.cancelled) arrival.end();
+  return arrival;
 }
 
-function incoming(
-  context: ServeContext,
-  method: DescMethod,
-  call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
-  caller: Caller,
-): Incoming<MessageShape<DescMessage>> {
-  return new BoundedIncoming(call, (bytes) => requestOf(context, method, bytes, caller), caller.signal);
+function enter(context: ServeContext, arrival: Arrival): void {
+  context.connections.admit(arrival.caller.peer.name);
+  arrival.enter();
 }
 
 async function answerOnce(
@@ -133,63 +76,57 @@ async function answerOnce(
   method: DescMethod,
   call: AnyCall,
   answer: AnswerCallback,
-  handle: (caller: Caller) => unknown,
+  handle: (arrival: Arrival) => unknown,
 ): Promise<void> {
-  const { caller, enter, free } = arrival(context, method, call);
-  let bytes: Buffer;
+  const arrival = arrivalOf(context, method, call);
   try {
-    enter();
-    bytes = asBuffer(encode(method.output, await handle(caller)));
+    enter(context, arrival);
+    const bytes = asBuffer(encode(method.output, await handle(arrival)));
+    arrival.succeeded();
+    answer(null, bytes);
   } catch (error) {
-    report(context, caller, error);
+    arrival.failed(error);
     answer(statusOf(error));
-    return;
   } finally {
-    free();
+    arrival.free();
   }
-  count(context, caller, "ok");
-  answer(null, bytes);
 }
 
 async function streamOut(
   context: ServeContext,
   method: DescMethod,
-  call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
-  handle: (out: Outgoing<DescMessage>, caller: Caller) => unknown,
+  call: Answered,
+  handle: (out: Outgoing<DescMessage>, arrival: Arrival) => unknown,
 ): Promise<void> {
-  const { caller, enter, free } = arrival(context, method, call);
-  const out = new GatedOutgoing(call, method.output, caller.signal, context.connections.gate(caller.peer.name));
+  const arrival = arrivalOf(context, method, call);
+  const { signal, peer } = arrival.caller;
+  const out = new GatedOutgoing(call, method.output, signal, context.connections.gate(peer.name));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
+  let failure: unknown;
   try {
-    enter();
-    await handle(out, caller);
-    if (context.stopping.aborted) throw stopped();
-    count(context, caller, caller.signal.aborted ? "cancelled" : "ok");
-    if (!caller.signal.aborted) call.end();
+    enter(context, arrival);
+    await handle(out, arrival);
   } catch (error) {
-    if (caller.signal.aborted) count(context, caller, context.stopping.aborted ? "unavailable" : "cancelled");
-    if (context.stopping.aborted) call.emit("error", statusOf(stopped()));
-    else if (!caller.signal.aborted) {
-      report(context, caller, error);
-      call.emit("error", statusOf(error));
-    }
-    // What waits for its reader is dropped with the connection; there is no other way to drop it.
-    if (error instanceof StalledError) context.connections.drop(caller.peer.name);
-  } finally {
-    out.release();
-    free();
+    failure = error;
   }
+  const told = arrival.over(failure);
+  if (told !== undefined) call.emit("error", statusOf(told));
+  else if (!signal.aborted) call.end();
+  // What waits for its reader is dropped with the connection; there is no other way to drop it.
+  if (failure instanceof StalledError) context.connections.drop(peer.name);
+  out.release();
+  arrival.free();
 }
 
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
-  readonly #call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+  readonly #call: Answered;
   readonly #schema: O;
   readonly #signal: AbortSignal;
   readonly #gate: StreamGate | undefined;
 
   constructor(
-    call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
+    call: Answered,
     schema: O,
     signal: AbortSignal,
     gate: StreamGate | undefined,

@@ -9,7 +9,7 @@ import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts"
 import { rawService } from "../../wire/definition.ts";
 import { pause } from "../../wire/waiting.ts";
 import type { TlsTexts } from "../../wire/tls.ts";
-import { MAX_MESSAGE_BYTES } from "../calls.ts";
+import { MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
 import type { Services } from "../services.ts";
 import type { Connections } from "./connections.ts";
 import { refuseEarly } from "./early_refusal.ts";

@@ -89,7 +89,7 @@ Deno.test("alerts: what has alerted in the attempt already stays told", () => {
 
 Deno.test("alerts: a rule that lacks what its kind needs is refused, with what it needs", () => {
   const wrong = (rule: unknown) => {
-    const parsed = alertFields.safeParse([rule]);
+    const parsed = alertFields().safeParse([rule]);
     assert.ok(!parsed.success, JSON.stringify(rule));
     return parsed.error.issues[0]!.message;
   };

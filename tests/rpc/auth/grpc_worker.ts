@@ -4,7 +4,8 @@ import { GrpcClient } from "../../harness/grpc_client.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
-import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { Ingest, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/ingest_pb.ts";
+import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { StreamCall } from "../../../src/wire/socket_stream.ts";
 
 const [address, http, other] = Deno.args;

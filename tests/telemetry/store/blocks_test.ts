@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { SealedStepsSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { SealedStepsSchema } from "../../../src/gen/mosaic/v1/ingest_pb.ts";
 import { sealedMessage } from "../../../src/proxy/batches.ts";
 import { sealedOf } from "../../../src/rpc/ingest_messages.ts";
 import type { IngestBatch, StepColumns } from "../../../src/telemetry/ingest_batch.ts";

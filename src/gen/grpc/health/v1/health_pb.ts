@@ -5,14 +5,15 @@
 /* eslint-disable */
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { fileOf } from "../../../../base/proto_file.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file grpc/health/v1/health.proto.
  */
 export const file_grpc_health_v1_health: GenFile = /*@__PURE__*/
-  fileDesc("ChtncnBjL2hlYWx0aC92MS9oZWFsdGgucHJvdG8SDmdycGMuaGVhbHRoLnYxIiUKEkhlYWx0aENoZWNrUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJIqkBChNIZWFsdGhDaGVja1Jlc3BvbnNlEkEKBnN0YXR1cxgBIAEoDjIxLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2UuU2VydmluZ1N0YXR1cyJPCg1TZXJ2aW5nU3RhdHVzEgsKB1VOS05PV04QABILCgdTRVJWSU5HEAESDwoLTk9UX1NFUlZJTkcQAhITCg9TRVJWSUNFX1VOS05PV04QAyITChFIZWFsdGhMaXN0UmVxdWVzdCKuAQoSSGVhbHRoTGlzdFJlc3BvbnNlEkIKCHN0YXR1c2VzGAEgAygLMjAuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlc3BvbnNlLlN0YXR1c2VzRW50cnkaVAoNU3RhdHVzZXNFbnRyeRILCgNrZXkYASABKAkSMgoFdmFsdWUYAiABKAsyIy5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlOgI4ATL9AQoGSGVhbHRoElAKBUNoZWNrEiIuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXF1ZXN0GiMuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXNwb25zZRJNCgRMaXN0EiEuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlcXVlc3QaIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhMaXN0UmVzcG9uc2USUgoFV2F0Y2gSIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1JlcXVlc3QaIy5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlMAFiBnByb3RvMw");
+  fileOf({"name":"grpc/health/v1/health.proto","package":"grpc.health.v1","messages":[{"name":"HealthCheckRequest","fields":[["service",1,9]]},{"name":"HealthCheckResponse","fields":[["status",1,14,1,".grpc.health.v1.HealthCheckResponse.ServingStatus"]],"enums":[["ServingStatus",[["UNKNOWN",0],["SERVING",1],["NOT_SERVING",2],["SERVICE_UNKNOWN",3]]]]},{"name":"HealthListRequest"},{"name":"HealthListResponse","fields":[["statuses",1,11,3,".grpc.health.v1.HealthListResponse.StatusesEntry"]],"nested":[{"name":"StatusesEntry","fields":[["key",1,9],["value",2,11,1,".grpc.health.v1.HealthCheckResponse"]],"mapEntry":true}]}],"services":[["Health",[["Check",".grpc.health.v1.HealthCheckRequest",".grpc.health.v1.HealthCheckResponse"],["List",".grpc.health.v1.HealthListRequest",".grpc.health.v1.HealthListResponse"],["Watch",".grpc.health.v1.HealthCheckRequest",".grpc.health.v1.HealthCheckResponse","server"]]]]});
 
 /**
  * @generated from message grpc.health.v1.HealthCheckRequest
