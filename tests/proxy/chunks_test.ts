@@ -4,7 +4,7 @@ import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
 import { buildBatch, sealedMessage } from "../../src/proxy/batches.ts";
 import { checked, seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { create } from "@bufbuild/protobuf";
-import { SealedStepsSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { SealedStepsSchema } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { sealedOf } from "../../src/rpc/ingest_service.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
