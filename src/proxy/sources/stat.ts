@@ -13,7 +13,7 @@ export function changedAt(info: Deno.FileInfo): number {
   return Math.floor(info.mtime?.getTime() ?? 0);
 }
 
-/** When it was made, where the file system tells; else when it was changed. */
+/** When it was created, if the file system records that; else when it was changed. */
 export function begunAt(info: Deno.FileInfo): number {
   return info.birthtime?.getTime() ?? changedAt(info);
 }
