@@ -1,11 +1,10 @@
 /**
- * What programs write of their training, whatever the file format: the records that every reader of this folder gives.
- *
+ * The records that all readers of this folder return, whatever the file format.
  * Times are Unix seconds. Numbers are as stored: a float32 is widened to a double, NaN and infinities are kept. Integers
- * beyond 2^53 lose their last digits. `undefined` is "the file does not say".
+ * beyond 2^53 lose their last digits. `undefined`: the file does not say.
  */
 
-/** JSON and what Python puts beside it: NaN and infinities are numbers here. */
+/** JSON plus Python's additions: NaN and infinities are numbers here. */
 export type ParamValue = null | boolean | number | string | ParamValue[] | { [key: string]: ParamValue };
 
 interface Placed {
@@ -26,62 +25,62 @@ export interface TextRecord extends Placed {
   text: string;
 }
 
-/** Hyperparameters, typed. Later records of a file add to earlier ones and win. */
+/** Hyperparameters, typed. Later records of a file add to earlier ones and override them. */
 export interface ParamsRecord {
   kind: "params";
   /** `hparams`: TensorBoard's plugin; `text_summary`: a Markdown table; `config`: W&B, RLlib. */
   origin: "hparams" | "text_summary" | "config";
   wallTime: number | undefined;
   values: { [name: string]: ParamValue };
-  /** Names that are no longer set. */
+  /** Names that are removed. */
   removed: string[];
 }
 
-/** A picture, a sound or a film: its bytes, or where the file is. */
+/** A picture, a sound or a film: its bytes, or the path of its file. */
 export interface MediaRecord extends Placed {
   kind: "media";
   media: "image" | "audio" | "video" | "file";
   tag: string;
-  /** Of several under one tag and step: which one, from 0. */
+  /** Its index among several with one tag and step, from 0. */
   index: number;
-  /** MIME type by the content's first bytes or the program's word; "" when unknown. */
+  /** MIME type by the content's first bytes, or as stated by the program; "" if unknown. */
   type: string;
   width: number | undefined;
   height: number | undefined;
   bytes: Uint8Array | undefined;
-  /** Below the directory that the format keeps its files in (W&B: `files/` beside the log). */
+  /** Below the directory where the format keeps its files (W&B: `files/` beside the log). */
   path: string | undefined;
   caption: string;
 }
 
-/** Bucket i counts the values from `left[i]` to `right[i]`; without the empty ones at both ends. */
+/** Bucket i counts the values from `left[i]` to `right[i]`; without empty buckets at both ends. */
 export interface HistogramRecord extends Placed {
   kind: "histogram";
   tag: string;
   left: number[];
   right: number[];
   count: number[];
-  /** Of all values, where the program wrote them. */
+  /** Statistics of all values, if the program wrote them. */
   stats: { min: number; max: number; num: number; sum: number; sumSquares: number } | undefined;
 }
 
-/** An episode that ended. Null: not said. */
+/** An episode that ended. Null: not stated. */
 export interface EpisodeRecord extends Placed {
   kind: "episode";
   return: number | null;
   length: number | null;
-  /** Seconds since the environment or the training began, as the program counts them. */
+  /** Seconds since the environment or the training began, as stated by the program. */
   time: number | null;
   /** Further numbers of the same line. */
   extra: { [name: string]: number };
 }
 
-/** The writer began anew at `step`: what it wrote before with this or a later step no longer counts. */
+/** The writer began again at `step`: its earlier records with this or a later step no longer count. */
 export interface RewindRecord extends Placed {
   kind: "rewind";
 }
 
-/** What the tracker knows of the run itself; only what a record says is set. */
+/** The tracker's information about the run; only fields that a record states are set. */
 export interface RunRecord {
   kind: "run";
   wallTime: number | undefined;
@@ -92,7 +91,7 @@ export interface RunRecord {
   tags: string[];
 }
 
-/** The tracker's word on how the run ended. Not its end itself: `add_hparams` says "success" with the first values. */
+/** The tracker's statement how the run ended. Not the end itself: `add_hparams` writes "success" with the first values. */
 export interface StatusRecord {
   kind: "status";
   wallTime: number | undefined;
@@ -100,7 +99,7 @@ export interface StatusRecord {
   exitCode: number | undefined;
 }
 
-/** Console output that the tracker kept. */
+/** Console output that the tracker stored. */
 export interface OutputRecord {
   kind: "output";
   wallTime: number | undefined;
@@ -122,10 +121,10 @@ export type SourceRecord =
 
 export interface Problem {
   /**
-   * - `corrupt`: bytes that cannot be read; reading goes on behind them
+   * - `corrupt`: bytes that cannot be read; reading continues after them
    * - `too_large`: a record beyond `maxRecordBytes`; skipped
    * - `torn`: the file ended for good (`end`) within a record; its bytes are not consumed
-   * - `replaced`: the file has other content than what was read from it before; it is read again from its beginning
+   * - `replaced`: the file's content is not what was read before; it is read again from its beginning
    */
   what: "corrupt" | "too_large" | "torn" | "replaced";
   /** Position in the file. */
@@ -135,51 +134,51 @@ export interface Problem {
 }
 
 export interface ReadOptions {
-  /** The bytes reach the file's end, and nothing will be appended any more: what is incomplete now stays so. */
+  /** The bytes reach the file's end, and nothing will be appended: incomplete content stays incomplete. */
   end?: boolean;
-  /** Stop behind what makes as many records and problems, or more: one row may give many. 10 000 unless set. */
+  /** Stop after at least this many records and problems; one row may give many. Default 10 000. */
   maxRecords?: number;
 }
 
 export interface ReadResult {
   records: SourceRecord[];
   problems: Problem[];
-  /** The least number of bytes from the new `offset` on with which the next read can get further. */
+  /** The minimum number of bytes from the new `offset` that the next read needs. */
   need: number;
-  /** There is more to be had at once: read again from `offset`. Otherwise the file has to grow or to change first. */
+  /** More can be read at once: read again from `offset`. Otherwise the file must grow or change first. */
   again: boolean;
 }
 
 export type FormatName = "tfevents" | "csv" | "jsonl" | "wandb";
 
-/** A reader's position and memory as JSON: small, to be stored in the transaction that stores the records. */
+/** A reader's position and memory as JSON: small, because it is stored in the same transaction as the records. */
 export interface FormatState {
   format: FormatName;
   offset: number;
-  /** Length and checksum of the beginning of the file, by which a rewritten file is noticed. */
+  /** Length and checksum of the file's beginning, to detect a rewritten file. */
   head: [bytes: number, crc: number];
   [key: string]: unknown;
 }
 
 /**
- * An incremental decoder of one growing file. It does no I/O and keeps no bytes: each `read` gets what the file holds
- * from `offset` on (as much of it as the caller likes, but at least `need`), and moves `offset` behind the last complete
- * record; to the beginning, where the file turns out to be written anew. `while (result.again)` reads what there is.
- *
- * Restored from `state()`, a reader goes on exactly: the same file gives the same records, wherever it was interrupted.
+ * An incremental decoder of one growing file. It does no I/O and keeps no bytes: each `read` gets the file's content from
+ * `offset` on (any amount, but at least `need`), and moves `offset` behind the last complete record, or to the beginning if
+ * the file was rewritten. `while (result.again)` reads everything available.
+ * Restored from `state()`, a reader continues exactly: the same file gives the same records, wherever reading was
+ * interrupted.
  */
 export interface FormatReader {
   readonly format: FormatName;
   readonly offset: number;
   read(bytes: Uint8Array, options?: ReadOptions): ReadResult;
   state(): FormatState;
-  /** How many of the file's first bytes `isSame` has to see; 0 before anything was read. */
+  /** How many of the file's first bytes `isSame` needs; 0 before anything was read. */
   readonly headBytes: number;
   /**
-   * Whether the file still begins as it did. Some programs rewrite a file in place (a new column): read the content,
-   * then the head, ask, and only then use the content; when it is another head, call `restart`.
+   * Whether the file's beginning is unchanged. Some programs rewrite a file in place (a new column): read the content, then
+   * the head, call this, and only then use the content; if the head differs, call `restart`.
    */
   isSame(head: Uint8Array): boolean;
-  /** Reads from the beginning again. A table skips the rows that it has given already; other formats repeat. */
+  /** Reads from the beginning again. A table skips the rows that it has returned already; other formats repeat. */
   restart(): void;
 }
