@@ -1,12 +1,12 @@
 /**
- * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
  */
 import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
-/** How a worker left, as its proxy reports it. */
+/** How a worker ended, as its proxy reports it. */
 export interface ExitReport {
   code: number | null;
-  /** "SIGKILL" and the like; "" when it ended by itself. */
+  /** Such as "SIGKILL"; "" if it ended by itself. */
   signal: string;
   lost: boolean;
   finalPosition: number;
@@ -15,20 +15,20 @@ export interface ExitReport {
 }
 
 export interface Ending {
-  /** How the worker left; undefined when none was ever started. */
+  /** How the worker ended; undefined if none was ever started. */
   exit: Pick<ExitReport, "code" | "signal" | "lost" | "stderrTail" | "spawnError"> | undefined;
-  /** A failure that the daemon decided before the worker left (a limit, a preflight); null when it decided none. */
+  /** A failure that the daemon decided before the worker ended (a limit, a preflight); null: none. */
   faultRequested: string | null;
-  /** The text of the attempt's `run_failed` record; undefined when it printed none. */
+  /** The text of the attempt's `run_failed` record; undefined if it printed none. */
   runFailed: string | undefined;
-  /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
+  /** The kernel is known to have killed the worker (or a child of it) for lack of memory. */
   oomKilled?: OutOfMemory | undefined;
   /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
   engineEnd?: { reason: string; said: string } | undefined;
 }
 
 export interface OutOfMemory {
-  /** Memory limit that was enforced, in MiB; null: the host's memory was used up. */
+  /** Enforced memory limit in MiB; null: the host's memory was used up. */
   limitMb: number | null;
 }
 
@@ -40,7 +40,7 @@ export interface Explanation {
 /** Texts of workers become part of a reason: one line of this many characters at most. */
 const DETAIL_LENGTH = 200;
 
-/** Undefined when nothing failed: the worker ended with 0 and did not say `run_failed`. */
+/** Undefined if nothing failed: the worker ended with 0 and did not report `run_failed`. */
 export function explain(ending: Ending): Explanation | undefined {
   const reason = reasonOf(ending);
   return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
@@ -50,7 +50,7 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (faultRequested !== null) return faultRequested;
   if (engineEnd !== undefined) return engineEnd.reason;
   if (exit === undefined) return "worker_lost";
-  // Of a check on the host where the worker was to run.
+  // Failed checks on the worker's host.
   if (exit.spawnError.startsWith("preflight: ")) return exit.spawnError;
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
