@@ -1,4 +1,7 @@
-/** Details of an error travel in a header, whose size peers limit (8 KiB is common), three bytes for each that is not ASCII. */
+/**
+ * Details of an error are sent in a header, whose size peers limit (8 KiB is common), with three bytes for each non-ASCII
+ * byte.
+ */
 const MAX_DETAILS = 2000;
 
 export function boundedText(text: string): string {
