@@ -1,4 +1,7 @@
-/** What every call passes, whichever protocol carries it: who calls, whether it may, how many streams there are, how it ended. */
+/**
+ * The checks of every call, whichever protocol carries it: who calls, whether it is allowed, how many streams there are; and
+ * how it ended.
+ */
 import { create, type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { boundReached } from "../base/load_limits.ts";
@@ -13,7 +16,7 @@ import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
 import type { Caller } from "./handlers.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
-/** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
+/** Bound on every message: a proxy's batch may have a single record of nearly this size. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
 
 export interface CallContext {
@@ -23,24 +26,24 @@ export interface CallContext {
   streams: StreamBounds;
   /** Most bytes of one request. */
   maxMessageBytes: number;
-  /** Decides who may call; without one, whoever can connect. */
+  /** Decides who may call; without one, anybody who can connect. */
   gatekeeper?: Gatekeeper;
   audit?: Audit | undefined;
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
 }
 
-/** What is known of who is at the other end of a connection, before any credential. */
+/** What is known of the peer before it sends a credential. */
 export interface User {
-  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is asked for. */
+  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is required. */
   owner: boolean;
-  /** Its user on this machine, where that is known. */
+  /** Its user on this machine, if known. */
   uid?: number | undefined;
 }
 
 /** Who is at the other end of a connection. */
 export interface Peer extends User {
-  /** One for each connection; the same for all that a Unix socket brings. */
+  /** One for each connection; the same for all connections of a Unix socket. */
   name: string;
 }
 
@@ -53,10 +56,10 @@ export interface Arriving {
   signal: AbortSignal;
 }
 
-/** A call that has come in; `enter` lets it go on, `free` ends it. */
+/** A call that has arrived; `enter` lets it continue, `free` ends it. */
 export interface Arrival {
   caller: Caller;
-  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
+  /** @throws MosaicError if the caller may not make this call at all, or there are too many. */
   enter(): void;
   free(): void;
 }
@@ -64,7 +67,7 @@ export interface Arrival {
 const ANYBODY: Principal = { type: "anybody" };
 const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
 
-/** Viewers in any number keep no proxy out, of which there is one a run. */
+/** Proxies are counted apart, because there is one per run and any number of viewers must not keep it out. */
 export function isProxys(method: DescMethod): boolean {
   return method.parent.typeName === Ingest.typeName;
 }
@@ -97,7 +100,7 @@ function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" 
   return { action: path.replace(/^.*\./, ""), address: name === "unknown" ? "unix" : name, uid };
 }
 
-/** Enters a call that could change something; workers' own, which are many, only when they are refused. */
+/** Enters a call that could change something; calls of workers, which are many, only if they are refused. */
 function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);
@@ -143,7 +146,7 @@ export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
   };
 }
 
-/** The message that its sender may send. */
+/** The message, if its sender may send it. */
 function admitted<M>(context: CallContext, message: M, caller: Caller): M {
   const { runId, run } = message as { runId?: unknown; run?: unknown };
   for (const named of [runId, run]) if (typeof named === "string" && named !== "") caller.run = named;
@@ -157,7 +160,7 @@ export function requireSize({ name }: DescMethod, bytes: number, most: number): 
   throw boundReached("maxMessageBytes", most, `the request of ${name} has ${bytes} bytes`, "Send less at once");
 }
 
-/** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
+/** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and why it is not allowed */
 export function requestOf(
   context: CallContext,
   method: DescMethod,
@@ -194,7 +197,7 @@ export function count(
   message?: string,
 ): void {
   context.calls.add(`${caller.path.slice(1)} ${code}`);
-  // Whoever was refused at the entrance is entered there.
+  // A call that was refused at its start was entered there.
   if (caller.entered) enterAudit(context, caller, code, message);
 }
 

@@ -1,7 +1,7 @@
 /**
- * `mosaic.v1.Ingest`: one stream per proxy. What the proxy delivers is acknowledged when it is committed, and not
- * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
- * Small batches may be under way to the same commit; all else waits for what came before it.
+ * `mosaic.v1.Ingest`: one stream per proxy. A batch is acknowledged only when it is committed; while nothing can be stored
+ * (disk full) the batch is kept, the stream waits, and the journal keeps the rest. Several small batches may wait for the
+ * same commit; all other messages wait for the ones before them.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
@@ -32,19 +32,23 @@ import { isDiskFull } from "../telemetry/store/failures.ts";
 import { untilStored } from "./until_stored.ts";
 
 /**
- * Journal bytes under way from all proxies together. Those that are behind share it: a hundred windows of their own would
- * be most of what a daemon has in memory. Each begins with little, because all of them may begin at once.
+ * Unacknowledged journal bytes of all proxies together. Proxies with a backlog share them: a hundred full windows would be
+ * most of a daemon's memory. Each begins with a small window, because all may begin at once.
  */
 const ALL_WINDOWS_BYTES = 16 << 20;
 const FIRST_WINDOW_BYTES = 256 << 10;
 const LEAST_WINDOW_BYTES = 64 << 10;
-/** Journal bytes of one proxy that wait for a commit: beyond, its next message waits, too, so that runs have equal turns. */
+/**
+ * Journal bytes of one proxy that wait for a commit; beyond this its next message waits, too, so that runs have equal turns.
+ */
 const WAITING_BYTES = 16 << 10;
 
-/** Runs whose proxies have sent a block that is not right; the oldest is forgotten. */
+/** Runs whose proxies have sent an invalid block; beyond this the oldest is forgotten. */
 const MOST_UNSEALED = 1000;
 
-/** While a chunk of a file is taken, which may mean to read all of it, its proxy hears something so often. */
+/**
+ * While a chunk of a file is being stored, which may require reading the whole file, its proxy gets a message this often.
+ */
 const ALIVE_MS = 3000;
 
 type IngestBounds = Pick<Bounds, "windowBytes" | "uploadRateBytes">;
@@ -121,9 +125,9 @@ function remember(unsealed: Set<string>, runId: string): void {
 }
 
 /**
- * What each proxy may have under way just now. One is behind by more than the least that anybody may have under way: a
- * line that waits for its newline, for hours perhaps, is no reason for others to have less.
- * @param windowBytes the most that one may
+ * The current window of each proxy. A proxy has a backlog if that is more than the smallest window: a line that waits for
+ * its newline, perhaps for hours, must not reduce the windows of others.
+ * @param windowBytes the largest window
  */
 export function windowOf(windowBytes: number, proxies: Iterable<ConnectedProxy>): number {
   let behind = 0;
@@ -151,7 +155,7 @@ function helloOf(hello: Hello): ProxyHello {
   };
 }
 
-/** What the engine may say to the proxy at any time, and how it ends the stream. */
+/** What the daemon may send to the proxy at any time, and how it ends the stream. */
 class StreamLink implements ProxyLink {
   readonly #incoming: Incoming<ProxyMessage>;
   readonly #out: ToProxy;
@@ -177,17 +181,17 @@ class StreamLink implements ProxyLink {
     this.#incoming.interrupt(new MosaicError("aborted", reason));
   }
 
-  /** Small and rare, so it does not wait for the gate; a proxy that has gone asks again when it is back. */
+  /** Small and rare, so it does not wait for the gate; a proxy that has disconnected asks again when it is back. */
   #tell(message: DaemonInit): void {
     try {
       this.#out.send({ message })?.catch(() => {});
     } catch {
-      // Gone.
+      // The proxy has disconnected.
     }
   }
 }
 
-/** Takes one proxy's messages, in order. */
+/** Handles one proxy's messages, in order. */
 class Delivery {
   readonly #core: Core;
   readonly #session: ProxySession;
@@ -212,7 +216,7 @@ class Delivery {
     runId: string;
     connected: ConnectedProxy;
     windowBytes: number;
-    /** No sealed steps of this run any more. */
+    /** Sealed steps of this run are refused from now on. */
     refused: () => void;
   }) {
     this.#core = core;
@@ -226,7 +230,7 @@ class Delivery {
     this.#incoming = incoming;
   }
 
-  /** Why the stream ends, where that is a batch that came before the message that is being taken. */
+  /** Why the stream ends, if the reason is a batch before the current message. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -266,7 +270,7 @@ class Delivery {
       case "hello":
         throw new MosaicError("failed_precondition", "a second hello: a proxy sends one, at the beginning");
       case undefined:
-        // From a newer proxy of the same major version; what it means is not needed here.
+        // A message of a newer proxy with the same major version; it can be ignored.
         return;
     }
   }
@@ -281,7 +285,7 @@ class Delivery {
     const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
     const store = () => this.#session.batch(batch, journalSize, samples);
     let first: Promise<number> | undefined = store();
-    // It is awaited when its forerunners are settled. If the store was not writable, their end is the time to try again.
+    // It is awaited when the earlier ones are settled. If the store was not writable, that is the time to try again.
     first.catch((error) => {
       if (error instanceof MosaicError && error.code === "unavailable") first = undefined;
     });
@@ -306,7 +310,7 @@ class Delivery {
     await this.#out.send({ message: { case: "sourceAck", value: { position: message.position } } });
   }
 
-  /** One after the other, like all else; the worker's records wait meanwhile in its journal. */
+  /** One after the other, like all other messages; the worker's records wait in its journal meanwhile. */
   async #file(message: FilePiece): Promise<void> {
     const { path, data, crc, sha256, position } = message;
     const [size, changedAt, offset] = [message.size, message.changedAt, message.offset].map(Number) as Three;
@@ -341,7 +345,7 @@ class Delivery {
     arrived: number,
   ): Promise<void> {
     let position = await this.#stored(journalSize, store, { first });
-    // It was tried together with a forerunner that was not stored then, and is now.
+    // It was tried together with an earlier batch that was not stored then, and is now.
     if (position < batch.from && this.#connected.position === batch.from) {
       position = await this.#stored(journalSize, store, {});
     }
@@ -366,8 +370,8 @@ class Delivery {
   }
 
   /**
-   * A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. A block that
-   * is not right is delivered again as columns, from the journal.
+   * An unreadable batch would be unreadable each time, so only its positions are stored. A batch with an invalid block is
+   * delivered again as columns, from the journal.
    */
   #read(message: Batch): IngestBatch {
     try {
@@ -391,7 +395,7 @@ class Delivery {
     const { activity } = this.#core;
     activity.ackSeconds.observe(seconds);
     const bytes = position - this.#connected.position;
-    // What was stored before is delivered again after a broken connection, and counted once.
+    // A stored batch may be delivered again after a broken connection, and is counted once.
     if (bytes <= 0) return;
     activity.acknowledgedBytes += bytes;
     this.#connected.position = position;
@@ -400,8 +404,8 @@ class Delivery {
   }
 
   /**
-   * Does the work in a fair turn, and again each second for as long as the store cannot be written.
-   * @param batch of batches only; `first` is the first try, where it is under way
+   * Does the work in a fair turn, and again every second as long as the store cannot be written. @param batch for batches
+   * only; `first` is the first try, if it has begun
    */
   async #stored<T>(
     journalSize: number,
@@ -417,10 +421,10 @@ class Delivery {
       signal: this.#caller.signal,
       failed: (error) => {
         this.#core.log.warn({ run_id: this.#runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
-        // Its acknowledgement ends the hold, so that only a batch may begin one.
+        // An acknowledgement ends the hold, so only a batch may begin one.
         this.#waits(batch !== undefined && isDiskFull(error));
       },
-      // The proxy's own heartbeats wait behind the batch, and it is alive.
+      // The proxy's own heartbeats wait behind the batch, but it is alive.
       again: (error) => {
         this.#session.heartbeat(journalSize);
         this.#waits(batch !== undefined && isDiskFull(error));
@@ -428,13 +432,16 @@ class Delivery {
     });
   }
 
-  /** An acknowledgement of nothing new: the proxy is not to take the daemon for dead, and holds its worker on a full disk. */
+  /**
+   * An acknowledgement without progress shows the proxy that the daemon is alive, and that the disk is full, so that it
+   * holds its worker.
+   */
   #waits(storeFull: boolean): void {
     const value = { position: BigInt(this.#connected.position), windowBytes: 0n, storeFull };
     try {
       this.#out.send({ message: { case: "ack", value } })?.catch(() => {});
     } catch {
-      // Gone.
+      // The proxy has disconnected.
     }
     this.#session.heldByStore(storeFull);
   }
@@ -474,7 +481,7 @@ export function sealedOf(message: SealedMessage): Sealed {
   return { n, labels: { agentId, workerId, policyLabel, backend }, block, info, clamped };
 }
 
-/** The batch with its columns. They come from mosaic's own proxy: shapes are checked, the values in them are not. */
+/** The batch with its columns. They come from mosaic's own proxy: their structure is checked, their values are not. */
 export function batchOf(message: Batch): IngestBatch {
   const { sealedSteps } = message;
   const steps = sealedSteps === undefined ? columnsOf(message.stepsJson) : checked(sealedOf(sealedSteps));
@@ -492,7 +499,7 @@ export function batchOf(message: Batch): IngestBatch {
   };
 }
 
-/** @throws MosaicError `invalid_argument` for what is no batch of a source */
+/** @throws MosaicError `invalid_argument` for an invalid batch of a source */
 function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch): IngestBatch {
   if (cursor === undefined || cursor.name === "" || cursor.serial < 1n) {
     throw new MosaicError("invalid_argument", "a batch of a source has no cursor, or one without a name or a serial");

@@ -1,25 +1,25 @@
 import type { MosaicError } from "../base/errors.ts";
 
 /**
- * Waits that one event ends, whenever it comes: a client that goes, a deadline. `Promise.race` with a promise that lives
- * as long as the stream would keep every result until the stream is over.
+ * Waits that one event ends, such as a client that leaves, or a deadline. `Promise.race` with a promise that lives as long
+ * as the stream would keep every result until the stream is over.
  */
 export class Interruption {
   #error: MosaicError | undefined;
   #reject: ((error: MosaicError) => void) | undefined;
 
-  /** Ends the present wait and all later ones; only the first call counts. */
+  /** Ends the current wait and all later ones; only the first call counts. */
   interrupt(error: MosaicError): void {
     this.#error ??= error;
     this.#reject?.(this.#error);
   }
 
-  /** @throws MosaicError what was interrupted with */
+  /** @throws MosaicError the error of the interruption */
   check(): void {
     if (this.#error !== undefined) throw this.#error;
   }
 
-  /** One wait at a time. @throws MosaicError what interrupted it; else what the promise is rejected with */
+  /** One wait at a time. @throws MosaicError the error of the interruption; else the promise's own */
   wait<T>(promise: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const over = () => this.#reject = undefined;

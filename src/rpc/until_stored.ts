@@ -1,4 +1,4 @@
-/** What is done about records that cannot be stored just now: their sender waits, and nothing is lost. */
+/** Retries while records cannot be stored: their sender waits, and nothing is lost. */
 import { MosaicError } from "../base/errors.ts";
 import { pause } from "../wire/waiting.ts";
 
@@ -6,16 +6,16 @@ const RETRY_MS = 1000;
 
 export interface StoreWait {
   signal: AbortSignal;
-  /** Called once, with why the first try failed. */
+  /** Called once, with the reason of the first failure. */
   failed(error: MosaicError): void;
-  /** Called before each further try, with why the last one failed. */
+  /** Called before each further try, with the reason of the last failure. */
   again?(error: MosaicError): void;
 }
 
 /**
- * Does the work, and again each second for as long as the store cannot be written.
+ * Does the work, and again every second as long as the store cannot be written.
  * @param work gets the number of the try, from 1
- * @throws what the work throws, once the signal aborts or when it is anything else than `unavailable`
+ * @throws the work's error, if the signal has aborted or the error is not `unavailable`
  */
 export async function untilStored<T>(work: (tries: number) => T | Promise<T>, wait: StoreWait): Promise<T> {
   for (let tries = 1;; tries++) {

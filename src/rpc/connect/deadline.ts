@@ -6,10 +6,12 @@ const MAX_TIMER_MS = 0x7fff_ffff;
 const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 
 /**
- * The deadline that a call brings with it.
- * @param name of the header with it @param text its value
+ * Starts the deadline in a call's header.
+ * @param name of the header
+ * @param text its value
  * @param onPassed called when it has passed
- * @returns ends it @throws MosaicError `invalid_argument`
+ * @returns ends it
+ * @throws MosaicError `invalid_argument`
  */
 export function startDeadline(
   name: "connect-timeout-ms" | "grpc-timeout",
@@ -32,6 +34,6 @@ function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: string | u
     throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be ${form}`);
   }
   const ms = Number(digits) * UNITS[unit]!;
-  // Longer than the runtime's timers can wait is as good as for ever.
+  // Longer than the runtime's timers can wait: no deadline.
   return ms > MAX_TIMER_MS ? undefined : ms;
 }

@@ -1,4 +1,7 @@
-/** MosaicError as Connect and gRPC-Web have it: the same codes and details as gRPC, hint and time of the next try as metadata. */
+/**
+ * MosaicError in Connect and gRPC-Web: the same codes and details as in gRPC, with hint and time of the next try as
+ * metadata.
+ */
 import { type ErrorCode, MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
@@ -28,7 +31,7 @@ interface Told {
   metadata: Record<string, string>;
 }
 
-/** What a client may know of an error: of a defect nothing but that it is one. */
+/** The part of an error that a client may see; nothing of a defect. */
 function told(error: unknown): Told {
   if (!(error instanceof MosaicError) || error.code === "internal") {
     return { code: "internal", message: "internal error; the daemon's log has the details", metadata: {} };
@@ -41,13 +44,13 @@ function told(error: unknown): Told {
   return { code: error.code, message: hint === undefined ? message : `${message}\n${hint}`, metadata };
 }
 
-/** The answer to one of Connect's unary calls that failed. @param status where it is not the code's own */
+/** The answer to a failed unary call of Connect. @param status if it is not the code's own */
 export function refusal(error: unknown, status?: number): Response {
   const { code, message, metadata } = told(error);
   return Response.json({ code, message }, { status: status ?? HTTP_STATUS[code], headers: metadata });
 }
 
-/** The envelope that ends one of Connect's streams, with its error where it failed. */
+/** The last envelope of a Connect stream, with its error if it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
   return envelope(encoder.encode(JSON.stringify(error === undefined ? {} : endOf(told(error)))), END_STREAM);
 }
@@ -62,7 +65,7 @@ function endOf({ code, message, metadata }: Told): Record<string, unknown> {
 /** The flag of gRPC-Web's last envelope. */
 const WEB_TRAILERS = 0x80;
 
-/** The envelope that ends a call of gRPC-Web. */
+/** The last envelope of a gRPC-Web call. */
 export function webTrailers(error?: unknown): Uint8Array<ArrayBuffer> {
   const trailers: Record<string, string> = { "grpc-status": "0" };
   if (error !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * A listener of the runtime that finds no file descriptor for a connection accepts none ever after, without a word. This
- * one is noticed by the kernel's count of connections that nobody takes, and bound anew.
+ * If a listener of the runtime has no file descriptor for a connection, it never accepts one again, without any error. The
+ * watch detects this by the kernel's count of waiting connections, and binds the listener again.
  */
 import type { Logger } from "../../base/log.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -9,9 +9,9 @@ import { askShell } from "../../os/shell.ts";
 import { isShortage } from "../../os/shortage.ts";
 
 const POLL_MS = 1000;
-/** So many polls in a row that find connections waiting, and none accepted in between. */
+/** Consecutive polls that find connections waiting, and none accepted in between. */
 const POLLS = 4;
-/** The tables are long, so while nothing is suspected they are read at every so many polls only. */
+/** The tables are long, so while nothing is suspected they are read only at every so many polls. */
 const CALM_POLLS = 10;
 /** State "listening" in /proc/net/tcp. */
 const LISTEN = "0A";
@@ -27,7 +27,7 @@ function sockets(): string {
       // The runtime may not read them; a shell may.
       if (error instanceof Deno.errors.NotCapable) return readByShell();
       if (isShortage(error)) throw error;
-      // No such protocol.
+      // The protocol does not exist on this host.
     }
   }
   return text;
@@ -55,13 +55,13 @@ function waitingConnections(port: number, tables: string): number {
 
 export interface ListenerWatchOptions {
   port: number;
-  /** How many connections were accepted so far. */
+  /** Number of accepted connections so far. */
   accepted: () => number;
-  /** Gives the port up, where it still has it, and listens on it again. */
+  /** Closes the listener, if it is still open, and listens on the port again. */
   relisten: () => Promise<void>;
   log: Logger;
   descriptors: FileDescriptors;
-  /** How many connections wait, by the kernel's tables. @throws when no descriptor is left to read them */
+  /** Number of waiting connections, from the kernel's tables. @throws if no descriptor is left to read them */
   waiting?: (port: number) => number;
   pollMs?: number;
 }
@@ -77,7 +77,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   let acceptedBefore = -1;
   let calm = 0;
   let state: "listening" | "due" | "binding" = "listening";
-  /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
+  /** Connections wait at several consecutive polls, and none was accepted meanwhile: a busy listener accepts some. */
   const isDead = (): boolean => {
     const idle = accepted() === acceptedBefore;
     acceptedBefore = accepted();
@@ -86,7 +86,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
     try {
       stuck = waiting(port) === 0 ? 0 : stuck + 1;
     } catch (error) {
-      // Read when that is over.
+      // Read when the shortage is over.
       if (!isShortage(error)) throw error;
     }
     calm = CALM_POLLS - 1;
@@ -95,7 +95,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   const timer = setInterval(async () => {
     if (state === "binding") return;
     if (descriptors.short) {
-      // What a listener dies of: the first poll afterwards reads the tables.
+      // A shortage kills a listener: the first poll afterwards reads the tables.
       calm = 0;
       return;
     }

@@ -1,4 +1,4 @@
-/** grpc.reflection.v1 (and v1alpha, whose messages are the same), from the descriptors the code is generated with. */
+/** grpc.reflection.v1 (and v1alpha, with the same messages), from the descriptors of the generated code. */
 import { create, type DescFile, type DescMessage, type DescService, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { status } from "@grpc/grpc-js";
@@ -68,7 +68,7 @@ export class Descriptors {
     }
   }
 
-  /** The file and, after it, everything it imports: a client needs all of them to use any. */
+  /** The file and everything that it imports: a client needs all of them. */
   #fileAnswer(file: DescFile | undefined, what: string): Answer {
     if (file === undefined) return failure(status.NOT_FOUND, `there is no ${what} here`);
     const files = new Set<DescFile>();

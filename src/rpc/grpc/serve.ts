@@ -1,6 +1,6 @@
 /**
- * Services as plain functions: decodes requests, encodes answers, maps errors, holds long streams to the gate. A handler
- * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
+ * Serves plain functions by grpc-js: decodes requests, encodes answers, maps errors, and lets long streams wait for the
+ * gate. A handler sees typed messages and an AbortSignal, and nothing of grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type {
@@ -159,7 +159,7 @@ async function streamOut(
 ): Promise<void> {
   const { caller, enter, free } = arrival(context, method, call);
   const out = new GatedOutgoing(call, method.output, caller.signal, context.connections.gate(caller.peer.name));
-  // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
+  // A broken connection appears as an error of the call as well as a cancellation; handlers see the latter.
   call.on("error", () => {});
   try {
     enter();
@@ -174,7 +174,7 @@ async function streamOut(
       report(context, caller, error);
       call.emit("error", statusOf(error));
     }
-    // What waits for its reader is dropped with the connection; there is no other way to drop it.
+    // Data that waits for its reader can only be dropped together with the connection.
     if (error instanceof StalledError) context.connections.drop(caller.peer.name);
   } finally {
     out.release();
@@ -207,8 +207,8 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
     this.#call.write(asBuffer(bytes));
-    // With 5 bytes of gRPC framing, and none of HTTP/2's: several messages may share a frame, and an account of more than
-    // is ever sent would never be settled.
+    // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
+    // sent would never be settled.
     this.#gate?.wrote(bytes.length + FRAME_BYTES);
     return this.#gate?.ready();
   }
@@ -225,7 +225,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 }
 
-/** Beyond either of these the client's messages stay in its own window. */
+/** Beyond either bound the client's messages stay in its own window. */
 const HELD_MESSAGES = 256;
 const HELD_BYTES = 1 << 20;
 
@@ -240,7 +240,7 @@ class BoundedIncoming<T> implements Incoming<T> {
   #paused = false;
   #wake: (() => void) | undefined;
 
-  /** @param signal aborted when the client has gone or the server stops: who waits for messages is woken. */
+  /** @param signal aborted when the client has left or the server stops; it wakes a waiting `take` */
   constructor(
     call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
     decode: (bytes: Buffer) => T,
@@ -273,7 +273,7 @@ class BoundedIncoming<T> implements Incoming<T> {
   async take(): Promise<T[]> {
     for (;;) {
       if (this.#interrupted !== undefined) throw this.#interrupted;
-      // What arrived before the client went still counts.
+      // Messages that arrived before the client left still count.
       if (this.#held.length > 0) break;
       if (this.#ended) return [];
       if (this.#gone) throw new MosaicError("aborted", "the client has gone");
