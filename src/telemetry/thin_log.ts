@@ -58,7 +58,7 @@ const NAMES = Object.keys(REFERENCES) as (keyof typeof REFERENCES)[];
 const TEXTS = NAMES.filter((name) => TEXT_COLUMNS.some(({ column }) => column === name));
 /** A line belongs to a step only if it contains this much of the step's text. */
 const LEAST_TEXT = 8;
-/** Number of consecutive steps that may be skipped because their lines are kept unchanged. */
+/** How many of the next steps are searched for a line's step: lines of the skipped steps were kept unchanged. */
 const AHEAD = 64;
 const MOST_TEMPLATES = 64;
 const MOST_BYTES = 16 << 20;
