@@ -37,12 +37,12 @@ export const SANDBOXES = ["none", "bubblewrap"] as const;
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
-/** What ids may be that become parts of files' names. */
+/** Ids that may become parts of file names. */
 export const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
 const idForFiles = () =>
   matching(FILE_NAME_PART, 'at most 100 characters without "/" and control characters, not beginning with "."');
 const absolutePath = () => matching(/^\/[^\u0000]*$/u, 'an absolute path (beginning with "/")');
-/** The original writes null and "" where nothing is meant; both count as absent. */
+/** The original writes null and "" for absent values; both count as absent. */
 const optionalText = () => text().nullish();
 const environment = () =>
   record(matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'), argument(), "an object of strings");
@@ -156,11 +156,11 @@ const webhook = either("an http or https URL, or an object with url, events, sec
   }),
 ]);
 
-/** A word for a command line that engines' tools read: it cannot begin another option. */
+/** A word for the command line of an engine's tools: it cannot begin another option. */
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
-/** What Slurm is asked for; docs/slurm.md. */
+/** Options for Slurm; docs/slurm.md. */
 export const slurmFields = closed({
   partition: engineWord().optional(),
   account: engineWord().optional(),
@@ -307,7 +307,10 @@ export const FlatConfig = closed({
   schedule: schedule.optional(),
 });
 
-/** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Lifted by shapes.ts before it is checked. */
+/**
+ * The documentation's form: `payload` has the flat keys, the name is in `metadata`. flat_shape.ts converts it before it is
+ * checked.
+ */
 const NestedConfig = closed({
   schema_version: schemaVersion,
   metadata,
