@@ -24,7 +24,7 @@ export type Family =
     | { type: "histogram"; histogram: HistogramSnapshot }
   );
 
-/** All metrics, read now, with a few queries and system calls independent of the number of runs. */
+/** All metrics, read now, with a number of queries and system calls that does not depend on the number of runs. */
 export function metricsOf(daemon: Observed): Family[] {
   return [...ofRuns(daemon), ...ofTelemetry(daemon), ...ofReaders(daemon), ...ofStorage(daemon), ...ofProcess(daemon)];
 }
