@@ -14,8 +14,8 @@ export function splitCommand(args: readonly string[]): CommandLine {
 }
 
 /**
- * Value of `--name VALUE` or `--name=VALUE`, the last one given.
- * @throws MosaicError `invalid_argument` when nothing follows the name.
+ * Value of `--name VALUE` or `--name=VALUE`, the last one given. @throws MosaicError `invalid_argument` if nothing follows
+ * the name.
  */
 export function optionValue(line: CommandLine, ...names: string[]): string | undefined {
   let value: string | undefined;

@@ -58,7 +58,7 @@ interface Said {
 
 const NOTHING_SAID = { daemonJson: undefined, ca: undefined, placed: false };
 
-/** What the start file says. */
+/** The relevant fields of the start file. */
 function startFileOf(runDir: string, line: CommandLine, world: World): Said {
   const attempt = Number(optionValue(line, "--attempt") ?? 1);
   const files = new RunFiles(runDir, optionValue(line, "--worker-id") ?? "");
@@ -76,7 +76,7 @@ function startFileOf(runDir: string, line: CommandLine, world: World): Said {
       observed: observed.filter((root) => root !== undefined && !/[\n\0]/.test(root)) as string[],
     };
   } catch {
-    // Without a start file the proxy stands alone.
+    // Without a start file the proxy is stand-alone.
     return { ...NOTHING_SAID, observed: [world.cwd] };
   }
 }
