@@ -26,7 +26,7 @@ import { notRunning, resolveDialOptions } from "./target.ts";
 
 const DEADLINE_MS = 10_000;
 
-/** Sent again after an answer that may have been lost, these would do their work twice. */
+/** Calls that must not be repeated after a lost answer, because they would do their work twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
 export interface ClientOptions {
@@ -34,7 +34,7 @@ export interface ClientOptions {
   token?: string;
   /** Connections are plain without it, unless the target says https. */
   tls?: ClientTls;
-  /** The name in the daemon's certificate, where it is not the target's. */
+  /** The name in the daemon's certificate, if it differs from the target's. */
   serverName?: string;
   /** For unary calls; 10 s by default. */
   deadlineMs?: number;
@@ -51,7 +51,7 @@ export interface UnaryOptions extends CallOptions {
   signal?: AbortSignal;
 }
 
-/** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
+/** @throws MosaicError `unavailable` if no daemon is known; only the first call shows whether it answers. */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
   const { target, ...entrance } = resolveDialOptions(options);
   return new MosaicClient(target, { ...entrance, deadlineMs: options.deadlineMs, stateDir: options.stateDir });
@@ -61,12 +61,12 @@ export class MosaicClient {
   readonly target: string;
   readonly #options: ClientOptions;
   readonly #host: string;
-  /** One at most is kept for the next call. */
+  /** At most one is kept for the next call. */
   #idle: Http1Connection | undefined;
   readonly #open = new Set<Http1Connection>();
   readonly #closed = new AbortController();
 
-  /** @throws MosaicError `invalid_argument` for a target that is no address. */
+  /** @throws MosaicError `invalid_argument` for an invalid target. */
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
     this.#options = options;
@@ -75,8 +75,8 @@ export class MosaicClient {
   }
 
   /**
-   * One request, one answer. A call that broke off or ran out of its deadline is made once more on a new connection (one may
-   * stop delivering for good), unless doing it twice could do harm.
+   * One request, one answer. A call whose connection broke or whose deadline passed is made once more on a new connection (a
+   * connection may stop delivering for good), unless doing it twice could do harm.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -117,7 +117,7 @@ export class MosaicClient {
   }
 
   /**
-   * The daemon's messages, taken as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
+   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
    * signal ends the loop without an error.
    */
   async *stream<I extends DescMessage, O extends DescMessage>(
@@ -128,7 +128,7 @@ export class MosaicClient {
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
     const message = toBinary(method.input, create(method.input, request));
-    // Verbs that follow nothing do without it.
+    // Verbs that follow nothing do not load it.
     const { StreamCall } = await import("../wire/socket_stream.ts");
     const call = new Call(undefined, signal, this.#closed.signal);
     const stream = new StreamCall(method, this.#entrance, metadata);
@@ -220,7 +220,7 @@ export class MosaicClient {
     const tls = usesTls({ target: this.target, tls: this.#options.tls }) ? tlsFailure(this.target, error) : undefined;
     if (tls !== undefined) return tls;
     if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
-    // A message that cannot be decoded, say.
+    // For example a message that cannot be decoded.
     if (!isBreak(error)) return new MosaicError("internal", messageOf(error), { cause: error });
     const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
     const other = this.target.startsWith("unix:")
@@ -233,7 +233,7 @@ export class MosaicClient {
   }
 }
 
-/** One call: what ends it, and how far it came. */
+/** One call: its end, and its progress. */
 class Call {
   readonly deadlineMs: number | undefined;
   readonly #controller = new AbortController();
@@ -262,7 +262,7 @@ class Call {
     return this.#controller.signal;
   }
 
-  /** The connection was there, and ended without any word of an answer. */
+  /** The connection was made, and ended without any answer. */
   get brokeOff(): boolean {
     return this.connected && !this.answered && !this.signal.aborted;
   }
@@ -278,7 +278,7 @@ class Call {
   }
 }
 
-/** @throws MosaicError `resource_exhausted` for more than a message may have */
+/** @throws MosaicError `resource_exhausted` for more bytes than a message may have */
 async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -302,7 +302,7 @@ async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
   return bytes;
 }
 
-/** Whether the connection is what failed, and not what was sent over it. */
+/** Whether the connection failed, and not what was sent over it. */
 function isBreak(error: unknown): boolean {
   return typeof (error as { code?: unknown }).code === "string" ||
     Object.values(Deno.errors).some((kind) => error instanceof kind);
