@@ -122,7 +122,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-/** The audit log of whoever changes the file, as the daemon writes it of everybody else. */
+/** Writes the change to the audit log, in the same form as the daemon. */
 function entered(layout: Layout, action: string): void {
   const entry = auditLine({ who: "owner", address: "local", action, outcome: "ok" });
   Deno.writeTextFileSync(layout.auditFile, entry, { append: true, mode: 0o600 });
