@@ -1,4 +1,4 @@
-/** The page's files, carried inside the program as texts; `deno task gen` makes scripts and styles from client/. */
+/** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
 import { sha256 } from "../base/node_modules.ts";
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -19,7 +19,7 @@ const ICON =
 class Asset {
   readonly type: string;
   readonly text: string;
-  /** Computed when first asked for. */
+  /** Computed at the first request. */
   #etag: string | undefined;
 
   constructor(type: string, text: string) {
@@ -40,7 +40,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "icon.svg": new Asset(SVG, ICON),
 }));
 
-/** Compressed once, when first asked for. */
+/** Compressed once, at the first request. */
 const packed = new Map<string, Uint8Array<ArrayBuffer>>();
 
 function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
@@ -49,10 +49,10 @@ function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** What is loaded only by those who need it. */
+/** Files that are loaded only when needed. */
 const LATER = ["markdown.js"];
 
-/** Bytes of everything that every view loads, as they are sent to a browser. */
+/** Bytes that every view loads, as sent to a browser. */
 export function shippedBytes(): number {
   const first = [...ASSETS].filter(([name]) => !LATER.includes(name));
   return first.reduce((n, [name, a]) => n + packedAsset(name, a.text).length, indexHtml.length);
@@ -77,7 +77,7 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
-/** The one HTML document; every view is drawn by the script inside it. */
+/** The one HTML document; the script inside it draws every view. */
 export function shell(token: string, identity: Identity, version: string): string {
   const values: Record<string, string> = {
     TOKEN: token,

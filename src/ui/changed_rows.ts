@@ -1,11 +1,11 @@
 /**
- * Pictures sent as the rows that differ from the picture before: of an environment most of a frame stays as it is. The
+ * Sends pictures as the rows that differ from the picture before, because most of an environment's frame stays the same. The
  * server finds the rows, the page completes the picture.
  */
 
 import type { Picture } from "../wire/fastlane.ts";
 
-/** Index of the first row, and how many rows follow one another from there. */
+/** Index of the first row, and the number of consecutive rows. */
 export type RowRange = [first: number, count: number];
 
 type PictureSize = Omit<Picture, "pixels">;
@@ -13,7 +13,7 @@ type PictureSize = Omit<Picture, "pixels">;
 /** Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as a short row. */
 const JOINED_ROWS = 2;
 
-/** Bounds what is kept of pictures. A worker says how large its pictures are, and how many environments it has. */
+/** Bounds the memory of kept pictures: a worker chooses their size and the number of environments. */
 export class KeptPictures {
   #free: number;
   /** One for all: each is compared at once. */
@@ -28,7 +28,7 @@ export class KeptPictures {
     return this.#free;
   }
 
-  /** @returns whether so many bytes may be kept */
+  /** @returns whether this many bytes may be kept */
   take(bytes: number): boolean {
     if (bytes > this.#free) return false;
     this.#free -= bytes;
@@ -59,8 +59,8 @@ export class ChangedRows implements Disposable {
 
   /**
    * @param picture read only during this call
-   * @returns the ranges of rows that differ from the picture of the call before, and their pixels. Ranges are null for a whole
-   * picture, which is the given one: the first, one of another size, and each where no more may be kept.
+   * @returns the ranges of rows that differ from the previous picture, and their pixels. Ranges are null for a whole
+   *   picture, which is the given one: the first, one of another size, and if no more may be kept.
    */
   next({ width, height, channels, pixels }: Picture): Pick<Picture, "pixels"> & { rows: RowRange[] | null } {
     const isSame = this.#size?.width === width && this.#size.height === height && this.#size.channels === channels;
@@ -121,10 +121,9 @@ function ofRows(pixels: Uint8Array, rows: readonly RowRange[], rowBytes: number)
 
 /**
  * The whole picture after a message.
- *
- * @param before the whole picture before; undefined when there was none
- * @param pixels of the rows; of all for `rows` null
- * @returns undefined when the message does not fit what was there before
+ * @param before the previous whole picture; undefined if there was none
+ * @param pixels of the rows; of all rows if `rows` is null
+ * @returns undefined if the message does not match the previous picture
  */
 export function completed(
   before: Uint8Array | undefined,
