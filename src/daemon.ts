@@ -128,7 +128,7 @@ async function serve(
       ...(options.advertise.target === undefined ? {} : { advertise: options.advertise.target }),
       ...(options.workerUser === undefined ? {} : { worker_user: options.workerUser }),
     }, log);
-    log.debug({ given_up: givenUp }, "permissions of the start are given up");
+    log.debug({ given_up: givenUp }, "dropped the permissions that only the start needed");
     log.info(
       {
         listen,

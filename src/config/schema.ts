@@ -72,7 +72,7 @@ const worker = open({
   user: either("a user's name, or a number above 0", [
     matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
     integer(1, 4_294_967_294),
-  ]).nullish().describe("User that the worker runs as, where the daemon is root's; default: the daemon's."),
+  ]).nullish().describe("User that the worker runs as, if the daemon runs as root; default: the daemon's."),
   external: flag().nullish().describe(
     "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
   ),
@@ -182,7 +182,7 @@ export const slurmFields = closed({
     "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
   ),
   nodes: integer(1).optional().describe(
-    "Nodes of the run, one rank each where tasks_per_node does not say more; default 1.",
+    "Nodes of the run, with one rank each unless tasks_per_node is set; default 1.",
   ),
   tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
     'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
@@ -246,7 +246,7 @@ const metadata = open({
       "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
     ),
     keep_journal: flag().optional().describe(
-      "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
+      "true: the worker's standard output stays one plain file; default false: its stored part is compressed.",
     ),
   }).nullish(),
 }).meta({ id: "metadata" });
@@ -256,9 +256,9 @@ const gpus = {
   mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
 };
 const resources = {
-  cpus: integer(1).optional().describe("CPU cores; a limit where the host has cgroups, else advice. Default: none."),
+  cpus: integer(1).optional().describe("CPU cores; a limit if the host has cgroups, else advice. Default: none."),
   memory_mb: integer(256).optional().describe(
-    "MiB of memory; a limit where the host has cgroups, else advice. Default: none.",
+    "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
   ),
   gpus: closed(gpus),
 };

@@ -189,7 +189,7 @@ async function listenForGroup(
   if (auth === "none") {
     throw new MosaicError(
       "invalid_argument",
-      "--group-socket asks everybody for a token, --auth none nobody: leave one out",
+      "--group-socket requires a token from everybody, --auth none from nobody: remove one of them",
     );
   }
   const gid = groupOfSocket({ group, path });

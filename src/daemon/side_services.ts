@@ -85,7 +85,7 @@ function secretIn(path: string, log: Logger): string {
     // Receivers will refuse requests that are signed with another key, but the daemon starts.
     log.error(
       { path, error: messageOf(error) },
-      "the webhooks' key cannot be read or kept; this daemon has one of its own",
+      "the webhooks' key cannot be read or stored; this daemon uses a new one",
     );
   }
   return made;

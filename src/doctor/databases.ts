@@ -113,7 +113,7 @@ function copyRowsWithoutFirstPage(
 ): string | undefined {
   const copy = `${from}.first-page`;
   try {
-    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; its first page was made anew` : undefined;
+    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; a new first page was written` : undefined;
   } catch {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${to}${suffix}`);
     return undefined;
@@ -147,7 +147,7 @@ function copyRows(from: string, to: string): string {
     }
     for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
     const dangling = dropDanglingRows(target);
-    if (dangling > 0) counts.push(`${dangling} rows omitted whose run is lost or that belong to none of its records`);
+    if (dangling > 0) counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
     target.exec("COMMIT");
     target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
     target.exec("PRAGMA journal_mode = WAL");

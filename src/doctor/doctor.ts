@@ -162,7 +162,7 @@ function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
     check: "worker_user",
     severity: "note",
     path: daemonJson,
-    message: "the daemon is root's, and so are workers whose config names no worker.user",
+    message: "the daemon runs as root, and so do workers whose config names no worker.user",
     remedy: "",
   }];
 }

@@ -195,7 +195,7 @@ function readAgain(
   };
   for (const [kind, { lost, further, placed }] of Object.entries(merged)) {
     if (lost.length > 0 && kind === "episodes") {
-      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no log or file that is there`);
+      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no existing log or file`);
     }
     if (further.length > 0 && !mayHaveMore) {
       throw unfilled(run.runId, `its logs have ${further.length} ${kind} more than are missing, so they are others`);

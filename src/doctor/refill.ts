@@ -61,7 +61,7 @@ export function refill(
   return `read the run's log and files: ${added} added${filled === "" ? "" : `; filled in between: ${filled}`}${
     lost === 0
       ? ""
-      : `; of these ${lost} events are in no log or file that is there, as what comes by calls (Publish, ` +
-        `MLflow): in the place of each is an event ${LOST_KIND}`
+      : `; of these ${lost} events are in no existing log or file, such as those that came by calls (Publish, ` +
+        `MLflow): each is replaced by an event ${LOST_KIND}`
   }`;
 }

@@ -64,7 +64,9 @@ export function orderOf(order: readonly string[]): (a: Searched, b: Searched) =>
   const by = order.map((text) => {
     const [, what = "", direction = ""] = /^(.*?)(?:\s+(ASC|DESC))?\s*$/i.exec(text)!;
     const found = FIELD.exec(what);
-    if (found?.[0].length !== what.length) throw new SearchError(`"${text}" is no order such as metrics.loss DESC`);
+    if (found?.[0].length !== what.length) {
+      throw new SearchError(`"${text}" is not an order, such as metrics.loss DESC`);
+    }
     return { field: fieldOf(found), sign: direction.toUpperCase() === "DESC" ? -1 : 1 };
   });
   return (a, b) => {

@@ -138,7 +138,7 @@ function readOptions(words: readonly string[]): Options {
       throw invalid(
         words[at]!.startsWith("-")
           ? `unknown option ${words[at]}.${didYouMean(words[at]!, known)}`
-          : `unexpected argument "${words[at]}": the worker's command stands behind --`,
+          : `unexpected argument "${words[at]}": the worker's command comes after --`,
       );
     }
   }

@@ -26,8 +26,7 @@ import type { Logger } from "../base/log.ts";
 /** Number of bytes compared at the beginning of the file, and at the end of the last read. */
 const COMPARED_BYTES = 256;
 const NOTHING = new Uint8Array(0);
-const CHANGED =
-  "the journal was emptied, shortened or written over by somebody else (a worker does that with > /dev/stdout)";
+const CHANGED = "the journal was truncated or overwritten (a worker does that with > /dev/stdout)";
 
 /** Which file it was when the worker started, and which processes have it open. */
 export interface JournalOrigin {
@@ -332,7 +331,7 @@ export class JournalFile {
     const base = Math.max(this.#known, this.#shift.base) + 1;
     this.#shift = { base, skip, why, gone: this.#gone, unseen: unseen || this.#seen < this.#known };
     this.#known = base;
-    this.#log?.error({ path: this.#path, position: base }, `${why}; what was not read before is lost`);
+    this.#log?.error({ path: this.#path, position: base }, `${why}; unread output is lost`);
     this.#save(true);
   }
 

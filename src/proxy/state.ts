@@ -409,7 +409,7 @@ function tick(before: State, now: number, effects: Effects): State {
   const state = leaseEndsAt(before) <= now ? leaseOver(before, effects) : before;
   const { idleSince, settings: { lingerMs } } = state;
   if (idleSince !== undefined && idleSince + lingerMs <= now) {
-    effects.push({ tag: "log", level: "warn", message: "no daemon: what is not delivered is left to another proxy" });
+    effects.push({ tag: "log", level: "warn", message: "no daemon: another proxy must deliver the rest" });
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
   if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
@@ -423,7 +423,7 @@ function tick(before: State, now: number, effects: Effects): State {
 
 function startedAnyway(state: State, now: number, effects: Effects): State {
   if (startsAt(state) > now) return state;
-  const message = "no daemon answers: the worker starts without what the run's config and its attempt bring";
+  const message = "no daemon answers: the worker starts without the config's variables and without a checkpoint";
   effects.push({ tag: "log", level: "warn", message }, { tag: "start_worker" });
   return { ...state, worker: { tag: "starting", stop: undefined } };
 }

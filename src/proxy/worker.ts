@@ -174,7 +174,7 @@ async function endOf(
     const deadline = performance.now() + GROUP_END_MS;
     while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
     if (await alive()) {
-      log.warn({ status }, "the worker's wrapper is gone while the worker runs; its exit status will be unknown");
+      log.warn({ status }, "the worker's wrapper has ended while the worker runs; its exit status will be unknown");
       while (await alive()) await sleep(POLL_MS);
       return { exit: undefined };
     }

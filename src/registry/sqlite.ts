@@ -171,7 +171,7 @@ export class Sql {
     if (what === "same") return;
     this.#saved ??= this.#save(what === "removed" ? this.path : `${this.path}.saved-${Date.now()}`);
     const restart = this.#saved === this.path
-      ? "Restart the daemon: it goes on with the copy, and runs live on."
+      ? "Restart the daemon: it continues with the copy, and runs continue."
       : `Stop the daemon, put the copy in the place of ${this.path}, and start it again; runs live on.`;
     throw new MosaicError(
       "unavailable",

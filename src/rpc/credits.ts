@@ -57,7 +57,9 @@ class CreditedStream {
       this.#core.readerStarved(this.#runId, false);
     }
     if (signal.aborted) {
-      throw signal.reason instanceof MosaicError ? signal.reason : new MosaicError("aborted", "the client has gone");
+      throw signal.reason instanceof MosaicError
+        ? signal.reason
+        : new MosaicError("aborted", "the client has disconnected");
     }
     this.#account.left--;
     this.#tell("RESUMED");

@@ -380,7 +380,7 @@ class Delivery {
       if (message.sealedSteps !== undefined) {
         this.#core.log.error(
           { run_id: this.#runId, error: messageOf(error) },
-          "its proxy is to deliver without blocks",
+          "its proxy must deliver without blocks",
         );
         this.#refused();
         throw new MosaicError("aborted", messageOf(error), { cause: error });

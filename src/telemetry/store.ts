@@ -121,7 +121,7 @@ export class TelemetryStore implements TelemetryLog {
       isFull: (error) => error instanceof MosaicError && isFull(error.cause),
       full: () =>
         new MosaicError("unavailable", `telemetry database ${path} cannot grow: the disk is full`, {
-          hint: "Free space on its disk, or delete runs; work continues by itself.",
+          hint: "Free space on its disk, or delete runs; then work continues.",
         }),
       logBytes: () => this.#checkpoints.walBytes(),
       emptyLog: () => this.#checkpoints.empty(),
@@ -664,8 +664,8 @@ export class TelemetryStore implements TelemetryLog {
     if (what === "same") return;
     throw new FileGone("unavailable", `telemetry database ${this.#path} was ${what} while the daemon uses it`, {
       hint:
-        "Nothing is stored any more; workers go on, and their logs keep everything. Stop the daemon (runs live on), run " +
-        "mosaic doctor --repair (it stores again what the logs have), and start it.",
+        "Nothing is stored any more; workers continue, and their logs keep everything. Stop the daemon (runs continue), run " +
+        "mosaic doctor --repair (it stores the records of the logs again), and start it.",
     });
   }
 

@@ -48,7 +48,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
-    .option("--where <filter>", "only runs that fit, such as 'lr<1e-3 and env_id=CartPole-v1'")
+    .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("--sort <column>", "sort by this column; -column: descending")
     .option(
       "-c, --columns <names>",

@@ -47,7 +47,7 @@ export function define(command: Command, context: Context): void {
         "from disk without mosaic and without a network.",
     )
     .argument("[run...]", RUN_ARGUMENT)
-    .option("--where <filter>", "runs that fit, such as 'lr<1e-3 and env_id=CartPole-v1'")
+    .option("--where <filter>", "matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("-t, --tag <tag>", "runs with this tag (repeatable: with all of them)", repeated)
     .option(
       "-m, --metric <name>",
@@ -122,7 +122,7 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
   if (where !== undefined || tags !== undefined) {
     const listed = await fetchRuns(link, { where: where ?? "", tags: tags ?? [] });
     found.push(...listed.toReversed().map(({ run_id }) => run_id));
-    if (found.length === 0) throw new MosaicError("not_found", "no run fits --where and --tag");
+    if (found.length === 0) throw new MosaicError("not_found", "no run matches --where and --tag");
   }
   if (found.length === 0) {
     throw new MosaicError("invalid_argument", "name the runs that the report is about", {

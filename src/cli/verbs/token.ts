@@ -46,9 +46,9 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         details:
-          "Each role may do what those before it may: read sees runs without their secrets, submit submits runs, operate " +
-          "pauses, cancels and retries any run, admin may do everything. Whoever may submit a run runs programs as the " +
-          "daemon's user.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
+          "Each role includes those before it: read sees runs without their secrets, submit submits runs, operate " +
+          "pauses, cancels and retries any run, admin may do everything. With submit, a person can run any program as " +
+          "the daemon's user.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
           "prints the secret of a named token; only its hash is kept. All changes take effect immediately, also for a " +
           "running daemon.",
         examples: [

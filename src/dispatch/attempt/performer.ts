@@ -91,7 +91,7 @@ export class Performer {
     if (step.do === "exited") {
       this.#options.log.error(
         { run_id: attempt.runId, exit: step.report },
-        "no proxy survives: the run ends with what is stored of its telemetry",
+        "proxies keep dying: the run ends with the telemetry stored so far",
       );
     }
     this.perform(supervised, attempt.absence(step, now));
@@ -107,7 +107,7 @@ export class Performer {
       log.error({ ...about, error: messageOf(error) }, "no proxy could be started; trying again");
       return;
     }
-    log.warn(about, "the proxy is gone; another takes over");
+    log.warn(about, "the proxy is gone; a new one attaches");
     try {
       registry.update(attempt.runId, { proxy: process ?? null });
     } catch (error) {

@@ -305,7 +305,7 @@ export class Supervisor {
     if (unheard <= CALM_TICK_MS + UNHEARD_MS) return;
     this.#options.log.warn(
       { seconds: Math.round(unheard / 1000) },
-      "the daemon did not run for a while (the host slept, or the process was stopped); that time is no silence of runs",
+      "the daemon did not run for a while (the host slept, or the process was stopped); that time does not count as silence of runs",
     );
     for (const { attempt } of this.#runs.values()) attempt.progress.clock.unheard(unheard, now);
   }

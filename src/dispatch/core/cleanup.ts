@@ -87,7 +87,7 @@ export class Cleanup {
     const finishing = Promise.all([before, work()]).then(() => {}, (error) => {
       this.#options.log.error(
         { run_id: row.runId, error: messageOf(error) },
-        "the files of an ended run are not gone through",
+        "the files of an ended run could not be processed",
       );
     }).then(() => {
       if (this.#finishing.get(row.runId) === finishing) this.#finishing.delete(row.runId);

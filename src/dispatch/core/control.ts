@@ -121,7 +121,7 @@ export class Control {
         "failed_precondition",
         `run ${runId} is ${row.state}; only a run that has ended is retried`,
         {
-          hint: `To start it anew: mosaic reset ${runId}`,
+          hint: `To start it again: mosaic reset ${runId}`,
         },
       );
     }

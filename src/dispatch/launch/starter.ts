@@ -132,7 +132,7 @@ export class Starter {
       // Damaged records of older attempts do not prevent another attempt.
       log.warn(
         { run_id: row.runId, error: messageOf(error) },
-        "the start of this attempt in curves could not be written",
+        "the position where this attempt begins in curves could not be written",
       );
     }
     const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({

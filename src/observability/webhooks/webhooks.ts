@@ -81,7 +81,7 @@ function savedState({ stateFile, log }: WebhookOptions): { seen: number; targets
     }
     log.error(
       { path: stateFile, kept_as: aside, error: messageOf(error) },
-      "webhook cursors cannot be read: deliveries go on with new events; those that were not delivered yet are not",
+      "webhook cursors cannot be read: only new events will be delivered",
     );
     return undefined;
   }
@@ -205,7 +205,7 @@ export class Webhooks {
     try {
       return { secret: Deno.readTextFileSync(own.secretFile).trim() };
     } catch (error) {
-      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event given up");
+      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event skipped");
       return undefined;
     }
   }
@@ -248,7 +248,7 @@ export class Webhooks {
       }
       if (attempt >= giveUpAfter) {
         counts?.add("given_up");
-        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
+        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event skipped");
         return true;
       }
       counts?.add("retried");

@@ -98,7 +98,7 @@ export class WorkerFiles {
     for (const [what, directory] of this.#discovery.leftOut) {
       own.sayOnce(
         what,
-        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and perhaps not others; name the files there ` +
+        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and maybe others; name the files there ` +
           "with --observe",
       );
     }
@@ -142,7 +142,7 @@ export class WorkerFiles {
         : ["was live, too", "Name"];
       own.sayOnce(
         path,
-        `${path} is not read: another run ${company}, and neither an open descriptor nor the name tells whose file it is. ` +
+        `${path} is not read: another run ${company}, and neither an open descriptor nor the name shows which run has written it. ` +
           `${advice} the file with --observe`,
       );
     }
@@ -160,8 +160,8 @@ export class WorkerFiles {
     if (found === undefined && own.state.pids === undefined && own.state.shared) {
       own.sayOnce(
         "shared",
-        "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
-          "observed, and what --observe names",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
+          "files named with --observe are observed",
       );
     }
     return true;

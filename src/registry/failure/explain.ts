@@ -94,16 +94,16 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
   reset: () => null,
   time_limit: () =>
-    "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run goes on from its last checkpoint.",
+    "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run continues from its last checkpoint.",
   preempted: () =>
-    "The engine gave the job's place to another. With metadata.restart the run goes on from its last checkpoint.",
-  node_fail: () => "The job's node failed. With metadata.restart the run goes on from its last checkpoint.",
+    "The engine gave the job's place to another. With metadata.restart the run continues from its last checkpoint.",
+  node_fail: () => "The job's node failed. With metadata.restart the run continues from its last checkpoint.",
   out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
   job_cancelled: () =>
     "Somebody ended the job at the engine (scancel), so no other attempt follows. mosaic retry RUN begins one.",
   job_forgotten: () => "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
   lease_expired: () =>
-    "The job's proxy had no word of the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run goes on from its last checkpoint.",
+    "The job's proxy heard nothing from the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run continues from its last checkpoint.",
   // The text after the colon says what to do.
   preflight: () => null,
   spawn_failed: (reason) => {
@@ -122,7 +122,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
 
 const HINT_OF_SIGNAL: Record<string, string> = {
   SIGKILL:
-    "Somebody or the kernel killed the worker. When it was the kernel for want of memory, its log (dmesg, journalctl -k) says so.",
+    "Somebody or the kernel killed the worker. If the kernel did so for lack of memory, its log (dmesg, journalctl -k) says so.",
   SIGTERM: "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
   SIGINT: "The worker was interrupted.",
   SIGHUP: "The worker's terminal went away.",

@@ -88,7 +88,7 @@ const CAUSES: readonly Cause[] = [
   {
     pattern: /\/dev\/(?:stdout|stderr): Permission denied|Permission denied: '\/dev\/(?:stdout|stderr)'/,
     hint: () =>
-      "The worker opened /dev/stdout or /dev/stderr anew, which would empty its log. In a shell write >&1 and >&2; in a program use the open stream.",
+      "The worker opened /dev/stdout or /dev/stderr again, which would truncate its log. In a shell write >&1 and >&2; in a program use the open stream.",
   },
   {
     pattern: /(?:PermissionError|Permission denied|EACCES|\[Errno 13\])(?:[^'"]*['"]([^'"]+)['"])?/,

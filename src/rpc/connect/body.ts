@@ -36,9 +36,9 @@ export class AnswerBody {
    * left, `unavailable` if it read nothing for too long
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
-    if (!this.#open) throw new MosaicError("aborted", "the client has gone");
+    if (!this.#open) throw new MosaicError("aborted", "the client has disconnected");
     this.#controller.enqueue(bytes);
-    if (this.#gone) throw new MosaicError("aborted", "the client has gone");
+    if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
     return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
   }
 

@@ -46,7 +46,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#reader = body === null ? undefined : readerOf(body);
     this.#most = most;
     this.#decode = decode;
-    const gone = () => this.interrupt(new MosaicError("aborted", "the client has gone"));
+    const gone = () => this.interrupt(new MosaicError("aborted", "the client has disconnected"));
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone, { once: true });
   }
@@ -140,7 +140,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   async #read(into: Uint8Array<ArrayBuffer>, min = 1): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#reader === undefined) return undefined;
     const reading = this.#reader.read(into, { min }).catch((cause) => {
-      throw this.#broken(new MosaicError("aborted", "the client has gone", { cause }));
+      throw this.#broken(new MosaicError("aborted", "the client has disconnected", { cause }));
     });
     const { done, value } = await this.#interruption.wait(reading);
     if (!done) return value;

@@ -205,7 +205,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
+    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has disconnected");
     this.#call.write(asBuffer(bytes));
     // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
     // sent would never be settled.
@@ -276,7 +276,7 @@ class BoundedIncoming<T> implements Incoming<T> {
       // Messages that arrived before the client left still count.
       if (this.#held.length > 0) break;
       if (this.#ended) return [];
-      if (this.#gone) throw new MosaicError("aborted", "the client has gone");
+      if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
     const taken = this.#held;

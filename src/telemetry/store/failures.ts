@@ -30,9 +30,9 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
   10: ["has an input/output error", "Check the disk (dmesg) and the free space."],
   11: [
     "is corrupt",
-    "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the rest beside it).",
+    "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the damaged file).",
   ],
-  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work continues by itself."],
+  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; then work continues."],
   14: ["cannot be opened", "Check that its directory exists and may be written."],
   26: [
     "is not an SQLite database",

@@ -255,7 +255,7 @@ export class RunRows {
     for (const [attempt, position, crc] of allRows(this.#positions, runKey) as [number, number, number | null][]) {
       const isIntact = intact(this.#positionSum, [attempt, position], crc);
       positions.set(attempt, isIntact ? position : NaN);
-      if (!isIntact) this.damaged(`where the log of attempt ${attempt} of run ${runId} is stored up to is damaged`);
+      if (!isIntact) this.damaged(`the stored position of the log of attempt ${attempt} of run ${runId} is damaged`);
     }
     return positions;
   }

@@ -115,7 +115,7 @@ const COLUMNS: Column[] = [
   {
     id: "reward",
     label: "Reward",
-    title: "Mean reward of the last 100 episodes, or what a metric tells, such as rollout/ep_rew_mean",
+    title: "Mean reward of the last 100 episodes, or of a metric such as rollout/ep_rew_mean",
     class: "num c0",
     text: (r) => score(rewardOf(r)),
     number: rewardOf,

@@ -294,7 +294,10 @@ export class Placer {
       live.missed = { answers: 0, since: this.#clock() };
       if (live.placement.phase !== "intended") return;
       this.#live.note(live, { job: launched.job, phase: "queued", waitingFor: "" });
-      log.info({ run_id: row.runId, attempt: row.attempt, job: launched.job, name }, `run given to ${launcher.name}`);
+      log.info(
+        { run_id: row.runId, attempt: row.attempt, job: launched.job, name },
+        `run submitted to ${launcher.name}`,
+      );
     } catch (error) {
       const why = messageOf(error);
       if (!isShortage(error)) return this.#fail(live, `dispatch_error: ${why}`);
@@ -325,7 +328,7 @@ export class Placer {
     if (why !== waitingFor) {
       this.#options.log.warn(
         { run_id: runId, attempt, error: why },
-        `${launcher.name} has not taken a job; it is asked again`,
+        `${launcher.name} has not accepted a job; it is asked again`,
       );
     }
     this.#live.note(live, { waitingFor: why });
@@ -415,7 +418,7 @@ export class Placer {
       case "launch_again":
         log.warn(
           { run_id: placement.runId, name: placement.name },
-          `${launcher.name} has forgotten the job; it is given to it again`,
+          `${launcher.name} has forgotten the job; it is submitted again`,
         );
         return this.#intend(row!);
       case "release":
@@ -467,7 +470,7 @@ export class Placer {
     launcher.stop(job, how).catch((error) =>
       this.#options.log.warn(
         { ...job, error: messageOf(error) },
-        `${launcher.name} did not take a request to end a job`,
+        `${launcher.name} did not accept a request to end a job`,
       )
     ).then(() => this.#rounds.soon());
   }
