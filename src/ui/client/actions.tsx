@@ -42,7 +42,7 @@ const ACTIONS: Action[] = [
     ask: (what) => ({
       title: "Start anew?",
       text:
-        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from its seed.`,
+        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from the beginning.`,
       confirm: "Start anew",
       danger: true,
       field: { label: "Checkpoint (an artifact's path, or another; may be empty)", value: "" },
