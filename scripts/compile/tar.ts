@@ -1,4 +1,4 @@
-/** A tar archive (ustar) of small files whose bytes depend on nothing but their names and contents. */
+/** A tar archive (ustar) of small files; its bytes depend only on their names and contents. */
 
 export interface ArchivedFile {
   /** At most 100 bytes. */

@@ -221,8 +221,8 @@ async function* episodesOf(
   };
   let last = 0;
   /**
-   * Environments whose next episode has certainly begun after the damaged steps; undefined before any damage. For all others
-   * it may have begun inside them.
+   * Environments with a step after the last damaged ones; undefined before any damage. The next episode of any other may have
+   * begun inside the damage.
    */
   let begunSince: Set<string> | undefined;
   const passGaps = (to: number) => {

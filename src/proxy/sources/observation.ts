@@ -9,7 +9,7 @@ export interface Observation {
   globs: readonly { root: string; glob: string }[];
 }
 
-/** Where trackers write besides the working directory: below a directory that a variable of the worker's names. */
+/** Where trackers write besides the working directory: a variable of the worker's environment, and a path below its value. */
 const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_results"], ["WANDB_DIR", ""]];
 
 /** @param globs absolute, or relative to the working directory */
