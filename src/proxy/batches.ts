@@ -27,7 +27,7 @@ const SAMPLE_LENGTH = 200;
 export interface BuiltBatch {
   /**
    * Where the next batch begins: the end of the chunk, or the beginning of an unfinished table. So any proxy can read each
-   * batch by itself.
+   * batch on its own.
    */
   to: number;
   lines: number;

@@ -1,7 +1,7 @@
 /**
  * The shell between the proxy and the worker. It is why training survives the proxy's death: it leads a session and a
- * process group of its own, has files for output, and writes down how the worker ended. Nothing of it is on the way of
- * the worker's data.
+ * process group of its own, has files for output, and records how the worker ended. The worker's data does not pass
+ * through it.
  */
 import type { RunFiles } from "../base/layout.ts";
 import { DETACHED, splitEnvironment } from "../os/shell.ts";

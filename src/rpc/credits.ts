@@ -42,7 +42,7 @@ class CreditedStream {
 
   /**
    * Takes one credit; waits for a grant if there is none. Both moments are events of the run. @throws MosaicError the
-   * signal's reason; `aborted` if that is none
+   * signal's reason; `aborted` if that is no MosaicError
    */
   async take(signal: AbortSignal): Promise<void> {
     if (this.#account.left > 0) {

@@ -1,6 +1,6 @@
 /**
- * HPACK (RFC 7541), as far as one call needs it: headers are written as literals, and read from an encoder that was told to
- * use no dynamic table.
+ * HPACK (RFC 7541), as far as one call needs it: headers are written as literals, and read from an encoder that was asked
+ * to use no dynamic table.
  */
 import { MosaicError } from "../base/errors.ts";
 

@@ -43,7 +43,7 @@ const MAX_COLUMNS = 100;
 /** Runs read in one turn. */
 const RUNS_AT_ONCE = 2000;
 
-/** @throws MosaicError `invalid_argument` for a filter, column or token that is none */
+/** @throws MosaicError `invalid_argument` for an invalid filter, column or page token */
 export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQuery): Promise<QueryPage> {
   if (query.columns.length > MAX_COLUMNS) {
     throw new MosaicError(

@@ -28,7 +28,7 @@ export class ExternalHost implements Host {
     return {
       started: "run waits for its external proxy",
       check: () => Promise.resolve([]),
-      // For whoever starts the proxy.
+      // The container platform passes it to the proxy.
       prepare: (sessionToken) => writeSessionToken(files, sessionToken),
       start: () => undefined,
     };

@@ -164,7 +164,7 @@ function hintOfStatus(reason: string): string | null {
 }
 
 function oneLine(text: string): string {
-  // deno-lint-ignore no-control-regex -- a worker's text must not move the cursor of whoever reads the reason.
+  // deno-lint-ignore no-control-regex -- a worker's text must not control the reader's terminal.
   const clean = text.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
   return clean.length > DETAIL_LENGTH ? `${clean.slice(0, DETAIL_LENGTH - 1)}…` : clean;
 }

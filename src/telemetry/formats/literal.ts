@@ -23,7 +23,7 @@ const WORDS: { readonly [word: string]: ParamValue } = {
   Infinity: Infinity,
 };
 
-/** A real number as printed by Python or NumPy; undefined if the text is none. */
+/** A real number as printed by Python or NumPy; undefined if the text is no number. */
 export function numberOfText(text: string): number | undefined {
   if (PLAIN_NUMBER.test(text)) return Number(text);
   const word = /^([+-]?)(nan|inf|infinity)$/i.exec(text);

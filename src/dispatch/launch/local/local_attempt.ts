@@ -32,8 +32,8 @@ export class LocalAttempt implements AttemptHost {
   readonly #attach: LocalAttemptOptions["attach"];
   #worker: ProcessRef | undefined;
   /**
-   * Searched when the stop begins, whoever performs it: a proxy that still waits for the last group is not late with its
-   * report.
+   * Searched for when the stop begins, whether daemon or proxy performs it: a proxy that still waits for the last group is
+   * not late with its report.
    */
   #groups: WorkerGroups | undefined;
 
