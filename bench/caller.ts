@@ -1,6 +1,6 @@
 /**
- * GetHealth of each target in turn, in a process of its own: `caller.ts TARGET…`. Prints a line when it is warm and ends
- * with its standard input; then it prints one line of JSON: of each target, when each call began (milliseconds since
+ * Calls GetHealth of each target in turn, in a process of its own: `caller.ts TARGET…`. Prints a line when it is warm and
+ * ends with its standard input; then it prints one line of JSON: for each target, when each call began (milliseconds since
  * 1970) and how long it took (milliseconds).
  */
 import { connect } from "../src/client/client.ts";

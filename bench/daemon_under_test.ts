@@ -1,4 +1,4 @@
-/** A real daemon with real proxies and workers, and what is asked of it while it works. */
+/** A real daemon with real proxies and workers, and the calls that measure it. */
 import { DatabaseSync } from "node:sqlite";
 import { connect, type MosaicClient } from "../src/client/client.ts";
 import { Mosaic, type Run } from "../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -8,7 +8,7 @@ import { TestDaemon } from "../tests/harness/daemon.ts";
 import { pause, type ProcessFigures, processFigures } from "./measure.ts";
 
 const WORKER = new URL("worker.awk", import.meta.url).pathname;
-/** Nothing here takes longer on any machine worth measuring. */
+/** Longer than anything takes on a machine that is worth measuring. */
 const DEADLINE_MS = 20 * 60_000;
 
 export interface Load {
@@ -22,7 +22,7 @@ export interface Gate {
   file: string;
 }
 
-/** What a load cost. */
+/** The cost of a load. */
 export interface Delivery {
   stepsPerSecond: number;
   seconds: number;
@@ -51,7 +51,7 @@ export class DaemonUnderTest implements AsyncDisposable {
     return await this.submitCommand(["/usr/bin/awk", ...values.flatMap((value) => ["-v", value]), "-f", WORKER]);
   }
 
-  /** Waits until all runs' workers stand at the gate, and opens it. @returns the seconds that took */
+  /** Waits until all runs' workers wait at the gate, and opens it. @returns the seconds that took */
   async open(gate: Gate, runIds: readonly string[]): Promise<number> {
     const start = performance.now();
     await this.ready(runIds);
@@ -109,7 +109,7 @@ export class DaemonUnderTest implements AsyncDisposable {
     return found;
   }
 
-  /** Waits until the runs' steps are stored and the runs have ended well; checks that none is missing. */
+  /** Waits until the runs' steps are stored and the runs have succeeded; checks that none is missing. */
   async delivered(runIds: readonly string[], load: Load): Promise<Delivery> {
     const total = load.steps * runIds.length;
     const before = this.figures();
@@ -149,7 +149,7 @@ export class DaemonUnderTest implements AsyncDisposable {
     };
   }
 
-  /** Every step of every run is there, once and in its place. */
+  /** Checks that every step of every run is stored once, in order. */
   #checkRows(runIds: readonly string[], steps: number): void {
     const db = new DatabaseSync(this.daemon.layout.telemetryDb, { readOnly: true });
     try {

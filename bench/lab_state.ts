@@ -1,6 +1,6 @@
 /**
- * A state directory of a lab: many runs with many metrics each. One run is stored by the store itself; the others are
- * copies of its rows with other values, because a billion points by the usual way take hours.
+ * A state directory of a lab: many runs with many metrics each. One run is stored by the store itself; the others are copies
+ * of its rows with other values, because storing a billion points in the usual way takes hours.
  */
 import { DatabaseSync } from "node:sqlite";
 import type { Layout } from "../src/base/layout.ts";
@@ -11,7 +11,7 @@ import { TelemetryStore } from "../src/telemetry/store.ts";
 export interface LabSize {
   runs: number;
   metrics: number;
-  /** So many metrics are logged at each update, the others four times in all. */
+  /** Number of metrics that are logged at each update; the others are logged four times in all. */
   dense: number;
   updates: number;
 }
@@ -62,7 +62,7 @@ export function labMetric(m: number, dense: number): string {
 }
 
 const TABLES = ["episodes", "worker_events", "metrics", "series", "series_buckets"];
-/** A run's curves are the first run's by this factor. */
+/** A run's curves are the first run's times this factor. */
 const FACTOR = "(0.5 + (r.run_key * 7919 % 1000) / 1000.0)";
 const SCALED: Record<string, string[]> = {
   episodes: ["total_reward"],

@@ -1,4 +1,4 @@
-/** Small arithmetic of measuring. */
+/** Arithmetic for measurements. */
 import process from "node:process";
 
 export function median(values: readonly number[]): number {
@@ -12,14 +12,14 @@ export function quantile(values: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))]!;
 }
 
-/** Milliseconds that the work takes. */
+/** Duration of the work in milliseconds. */
 export async function timed(work: () => void | Promise<void>): Promise<number> {
   const start = performance.now();
   await work();
   return performance.now() - start;
 }
 
-/** Seconds of this process's time on the processors that the work takes: other work on the machine changes it little. */
+/** Processor time of this process for the work, in seconds: other load on the machine changes it little. */
 export function processorSeconds(work: () => void): number {
   const before = process.cpuUsage();
   work();
@@ -44,14 +44,14 @@ export interface ProcessFigures {
   peakBytes: number;
 }
 
-/** What the kernel says of a process; undefined when it is gone. */
+/** The kernel's numbers of a process; undefined if it has ended. */
 export function processFigures(pid: number): ProcessFigures | undefined {
   try {
     const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const status = Deno.readTextFileSync(`/proc/${pid}/status`);
     const kilobytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
-    // Ticks are hundredths of a second on every Linux there is.
+    // Ticks are hundredths of a second on every Linux.
     return {
       cpuSeconds: (Number(fields[11]) + Number(fields[12])) / 100,
       rssBytes: kilobytes("VmRSS"),

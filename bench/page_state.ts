@@ -1,4 +1,4 @@
-/** A state directory as if much had happened, for the page to show. */
+/** A large state directory for the page. */
 import type { Layout } from "../src/base/layout.ts";
 import { Registry } from "../src/registry/registry.ts";
 import { TelemetryStore } from "../src/telemetry/store.ts";

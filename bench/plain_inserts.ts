@@ -1,4 +1,4 @@
-/** Steps as rows of one table, an insert each: what SQLite does with them where nothing else is asked of it. */
+/** Steps as rows of one table, one insert each: SQLite's own cost, without anything else. */
 import { DatabaseSync } from "node:sqlite";
 import type { StepColumns } from "../src/telemetry/ingest_batch.ts";
 
@@ -9,7 +9,7 @@ export class PlainInserts implements Disposable {
   readonly #insert: ReturnType<DatabaseSync["prepare"]>;
   #rows = 0;
 
-  /** @param path of a database that is not there yet */
+  /** @param path of a database that does not exist yet */
   constructor(path: string) {
     this.#db = new DatabaseSync(path);
     this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");

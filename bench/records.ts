@@ -3,7 +3,7 @@ import type { IngestBatch, StepColumns } from "../src/telemetry/ingest_batch.ts"
 
 /** Shape of the steps of a run. */
 export interface Shape {
-  /** Length of the observation's JSON; 0 is four numbers, as CartPole's. */
+  /** Length of the observation's JSON; 0: four numbers, as in CartPole. */
   observationBytes: number;
 }
 
@@ -41,7 +41,7 @@ export function stepBatch(from: number, to: number, steps: StepColumns): IngestB
   return { from, to, steps, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} };
 }
 
-/** A fresh copy, as one that comes from JSON.parse: nothing is shared between batches. */
+/** A fresh copy, as from JSON.parse: batches share nothing. */
 export function asReceived(steps: StepColumns): StepColumns {
   return JSON.parse(JSON.stringify(steps));
 }

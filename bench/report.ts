@@ -1,4 +1,4 @@
-/** What a part found out, as a table for people and a JSON file for comparisons. */
+/** A part's results, as a table for people and a JSON file for comparisons. */
 
 /** Speeds of this machine, measured just before a part with the part's own records. */
 export interface Yardsticks {
@@ -15,7 +15,7 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
-  /** Of rates only: what the machine does at best. */
+  /** Only for rates: the machine's own speed. */
   yardsticks?: Yardsticks;
   /** Further figures of the same measurement. */
   detail?: Record<string, number | string>;
@@ -30,7 +30,7 @@ const plain = (value: number): string =>
 
 const ratio = (value: number, of: number | undefined): string => of === undefined ? "" : (value / of).toFixed(2);
 
-/** What end-to-end figures say beside their rate, as columns: CPU seconds per 100 000 steps, and memory. */
+/** Costs shown beside end-to-end rates, as columns: CPU seconds per 100 000 steps, and memory. */
 const COSTS: [header: string, detail: string][] = [
   ["daemon CPU", "daemon CPU s per 100 k steps"],
   ["proxy CPU", "proxy CPU s per 100 k steps"],

@@ -8,8 +8,8 @@ import { type Figure, table, writeResults } from "./report.ts";
 
 export interface BenchOptions {
   /**
-   * How much is measured: `full`; `quick` with --quick, too short to quote; `smoke` with --smoke, which shows that each part
-   * still works, and nothing else.
+   * How much is measured: `full`; `quick` with --quick, too short to quote; `smoke` with --smoke, which only shows that each
+   * part still works.
    */
   pick<T>(full: T, quick: T, smoke: T): T;
 }

@@ -23,7 +23,7 @@ const PAGE_FOLLOWS_MS = 8_000;
 interface Sample {
   minutes: number;
   rssMiB: number;
-  /** In use by JavaScript, with what is not collected yet. */
+  /** Used JavaScript heap, including garbage that is not collected yet. */
   heapMiB: number;
   descriptors: number;
   walMiB: number;

@@ -14,7 +14,7 @@ import sys
 import gymnasium
 import numpy as np
 
-# States beyond these are as bad as these; velocities have no bounds of their own.
+# States beyond these count like these; velocities have no bounds of their own.
 SCALE = np.array([2.4, 3.0, 0.21, 3.0])
 FEATURES = 200
 
@@ -59,7 +59,7 @@ def train(args):
             following, reward, terminated, truncated, _ = env.step(action)
             after = learner.features(following)
             future = 0.0 if terminated else args.discount * np.max(learner.weights @ after)
-            # Falling costs; else all that the learner saw would be a constant.
+            # Falling has a cost; otherwise the learner would see only a constant.
             learner.learn(features, action, (-10.0 if terminated else float(reward)) + future)
             emit({
                 "event_type": "step",

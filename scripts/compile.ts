@@ -1,15 +1,14 @@
 /**
- * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression N] [--sign KEY]`:
- * one executable, `dist/mosaic`.
- *
- * - The true form is made by `deno compile`. It needs Deno's runtime base `denort`, looked for at `DENORT_BIN`, then in
- *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; where neither is, it says what to fetch and where to put it.
- *   `--profile` is the permission set of deno.json that is baked in: workstation (default), daemon, proxy, client, or all.
- * - `--offline` makes the portable form instead: a shell stub, the Deno that runs this script, and the bundled program.
- *   `--profile least` (default) gives each part what it needs (docs/permissions.md), `all` holds nothing back.
- *
- * Beside it: `mosaic.sha256` (of it and of the next), `mosaic.cdx.json` (CycloneDX) and `THIRD_PARTY_LICENSES`; with `--sign`
- * and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
+ * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression N] [--sign KEY]`: one
+ * executable, `dist/mosaic`.
+ * - The compiled form is made by `deno compile`. It needs Deno's runtime base `denort`, searched at `DENORT_BIN`, then in
+ *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; if it is at neither, the command says what to download and where to
+ *   put it. `--profile` is the permission set of deno.json that is built in: workstation (default), daemon, proxy, client,
+ *   or all.
+ * - `--offline` makes the portable form: a shell stub, the Deno that runs this script, and the bundled program. `--profile
+ *   least` (default) gives each part only what it needs (docs/permissions.md), `all` gives it everything.
+ * Beside it: `mosaic.sha256` (checksums of the executable and the next file), `mosaic.cdx.json` (CycloneDX) and
+ * `THIRD_PARTY_LICENSES`; with `--sign` and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
  */
 import { parseArgs } from "node:util";
 import { fail, ROOT, sha256 } from "./compile/build.ts";

@@ -1,9 +1,7 @@
 /**
- * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real processes, and an
- * independent check of what was stored. Prints the seeds that failed with what was found, and exits 1 when there are any.
- *
- * Each process runs 40 schedules and then starts the next process, because the runtime keeps some memory of every gRPC
- * connection.
+ * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real processes, and an independent
+ * check of the stored records. Prints the failed seeds with the findings, and exits with 1 if there are any. Each process
+ * runs 40 schedules and then starts the next process, because the runtime retains some memory of every gRPC connection.
  */
 import { parseArgs } from "node:util";
 import { runSchedule } from "../tests/faults/run_schedule.ts";

@@ -1,8 +1,8 @@
 /**
- * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) from the table
- * of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the published JSON Schema of a config from `src/config/schema.ts`.
- *
- * `--check` writes nothing into the tree and fails when the tree differs from what would be written.
+ * Writes the generated files: `src/gen` from `proto/` (by buf and protoc-gen-es, both pinned npm packages), from the table
+ * of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the published JSON Schema of a
+ * config from `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the tree differs from what would
+ * be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { pageFiles } from "./gen/page.ts";

@@ -26,7 +26,7 @@ const FILE_TIMEOUT_MS = 600_000;
 /** They build several executables, or run every bench, which takes minutes: run with MOSAIC_TEST_LONG=1, or when named. */
 const LONG = ["tests/packaging/portable_test.ts", "tests/packaging/upgrade_test.ts", "tests/bench/smoke_test.ts"];
 const DURATIONS = `${root}tests/durations.json`;
-/** Of two processes a core: more than eight would wait for the same disk. */
+/** Two processes a core, up to this: more would wait for the same disk. */
 const MOST_JOBS = 8;
 const jobs = Number(Deno.env.get("MOSAIC_TEST_JOBS") ?? Math.min(MOST_JOBS, 2 * navigator.hardwareConcurrency));
 
@@ -49,7 +49,7 @@ function testFiles(dir: string): string[] {
   });
 }
 
-/** Kills what still runs from a directory that is about to be removed; gives the command lines. */
+/** Kills processes that still run from a directory that will be removed; returns the command lines. */
 function reap(directory: string): string[] {
   const left: string[] = [];
   for (const entry of Deno.readDirSync("/proc")) {

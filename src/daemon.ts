@@ -128,7 +128,7 @@ async function serve(
       ...(options.advertise.target === undefined ? {} : { advertise: options.advertise.target }),
       ...(options.workerUser === undefined ? {} : { worker_user: options.workerUser }),
     }, log);
-    log.debug({ given_up: givenUp }, "permissions of the start are given up");
+    log.debug({ given_up: givenUp }, "dropped the permissions that only the start needed");
     log.info(
       {
         listen,
@@ -149,7 +149,7 @@ async function serve(
       limitBytes: options.maxMemoryBytes,
       log,
       busy: () => engine.busy(),
-      // A service manager that has seen this process leave would take a successor of its own making for a stray.
+      // The service manager would treat a successor that this process starts as an orphan, so it must start one itself.
       go: () => manager.present ? stop.request(TOO_MUCH_MEMORY) : startSuccessor(args),
     });
 
@@ -183,7 +183,7 @@ function renewCertificates(servers: Servers, log: Logger): void {
   );
 }
 
-/** Gives up the permissions that only the start needs. Does nothing under `-A`. */
+/** Drops the permissions that only the start needs. Does nothing under `-A`. */
 function giveUpStart(args: readonly string[]): string[] {
   const world = realWorld();
   const { start, always } = daemonNeeds(args, world);

@@ -1,4 +1,4 @@
-/** `mosaic proxy`: arguments, log and exit status of a proxy. What it does is in src/proxy. */
+/** `mosaic proxy`: arguments, log and exit status of a proxy. src/proxy has the rest. */
 import { createLogger } from "./base/log.ts";
 import { messageOf, MosaicError } from "./base/errors.ts";
 import { stderrSink } from "./base/log_line.ts";
@@ -9,7 +9,7 @@ import { boundedFileSink } from "./proxy/bounded_log.ts";
 import { serveAttempt } from "./proxy/serve_attempt.ts";
 import { planStart } from "./proxy/start_plan.ts";
 
-/** @returns The exit status (src/proxy/exit_codes.ts), the worker's own where it has one. */
+/** @returns the exit status (src/proxy/exit_codes.ts), the worker's own if it has one. */
 export async function runProxy(args: string[]): Promise<number> {
   const end = args.indexOf("--");
   const own = end < 0 ? args : args.slice(0, end);
@@ -17,7 +17,7 @@ export async function runProxy(args: string[]): Promise<number> {
     try {
       Deno.stdout.writeSync(new TextEncoder().encode(PROXY_USAGE));
     } catch (error) {
-      // `| head` has seen enough.
+      // The reader (`| head`) has closed the pipe.
       if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
     }
     return 0;
@@ -38,7 +38,7 @@ export async function runProxy(args: string[]): Promise<number> {
     try {
       return await serveAttempt(parsed, plan, log);
     } catch (error) {
-      // The worker and its journal do not need this process: another proxy takes over.
+      // The worker and its journal do not need this process: another proxy continues.
       log.fatal({ error: messageOf(error), stack: (error as Error).stack }, "proxy failed");
       return PROXY_EXIT.refused;
     }

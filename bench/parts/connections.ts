@@ -1,4 +1,4 @@
-/** What connections cost a daemon that come, ask once and go, as `watch mosaic list` and probes make them. */
+/** Memory cost of connections that make one call each, as from `watch mosaic list` and probes. */
 import { PROGRAM } from "../../tests/harness/daemon.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { processFigures, timed } from "../measure.ts";

@@ -21,7 +21,7 @@ export async function dialects(options: BenchOptions): Promise<Figure[]> {
   const encoder = new TextEncoder();
   const chunks: { bytes: Uint8Array; ends: readonly number[] }[] = [];
   for (let i = 0; i < count; i += BATCH) chunks.push(Lines.of(...lines.slice(i, i + BATCH)));
-  /** Each chunk from its bytes on, as the journal gives it. */
+  /** Each chunk from its bytes, as the journal returns it. */
   const rate = (work: (chunk: Lines) => void) =>
     medianOf(5, () => {
       const start = performance.now();

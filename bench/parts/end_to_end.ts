@@ -1,4 +1,4 @@
-/** Workers, proxies and a daemon as in real use; every figure counts only when no step is missing. */
+/** Workers, proxies and a daemon as in real use; a result counts only if no step is missing. */
 import { DaemonUnderTest, type Delivery, deliveryDetail, type Load } from "../daemon_under_test.ts";
 import { median } from "../measure.ts";
 import type { Figure } from "../report.ts";

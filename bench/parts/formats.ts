@@ -9,7 +9,7 @@ import type { BenchOptions } from "../run.ts";
 
 const SERIES = Array.from({ length: 10 }, (_, i) => `losses/series_${i}`);
 const SCALARS = 100_000;
-/** What a poll of a busy file reads. */
+/** Bytes that a poll of a busy file reads. */
 const CHUNK = 256 << 10;
 
 function rows<T>(row: (step: number, values: number[]) => T): T[] {
@@ -35,7 +35,7 @@ function objectOf(step: number, values: number[]): string {
   return JSON.stringify({ step, ...Object.fromEntries(values.map((value, i) => [SERIES[i]!, value])) });
 }
 
-/** @returns how many records there were */
+/** @returns the number of records */
 function decode(format: FormatName, file: Uint8Array): number {
   const reader = openFormat(format);
   let records = 0;

@@ -1,4 +1,4 @@
-/** What it costs the daemon to show running environments: streams of 160×210 frames, 30 a second, each read by one client. */
+/** Cost for the daemon of showing live environments: streams of 160×210 frames, 30 a second, each read by one client. */
 import { ringFrame, ringName, type RingPart, ringShape, ringStart } from "../../src/wire/fastlane.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
@@ -7,7 +7,7 @@ import type { BenchOptions } from "../run.ts";
 
 const [WIDTH, HEIGHT, RATE] = [160, 210, 30];
 
-/** A ring in which a ball flies over a field of bricks, as in many Atari games: most rows stay as they are. */
+/** A ring in which a ball moves over a field of bricks, as in many Atari games: most rows do not change. */
 class Game implements Disposable {
   readonly #path: string;
   readonly #file: Deno.FsFile;
@@ -57,7 +57,7 @@ class Game implements Disposable {
   }
 }
 
-/** The processes that this one has started, with their processor time. */
+/** The processes started by this one, with their processor time. */
 function childSeconds(pid: number): number {
   const children = Deno.readTextFileSync(`/proc/${pid}/task/${pid}/children`).trim().split(/\s+/).filter(Boolean);
   return children.reduce((sum, child) => sum + (processFigures(Number(child))?.cpuSeconds ?? 0), 0);

@@ -1,4 +1,6 @@
-/** What must not grow: the cost of a step with the length of its run, of a call with the number of runs, of the log, of a start. */
+/**
+ * Costs that must not grow: of a step with the length of its run, of a call with the number of runs, of the log, of a start.
+ */
 import { DatabaseSync } from "node:sqlite";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -81,7 +83,7 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
   }
 }
 
-/** 1000 steps from places at random between two steps. */
+/** 1000 steps from random positions between two steps. */
 async function anyThousand(store: TelemetryStore, where: string, from: number, to: number): Promise<Figure> {
   const times: number[] = [];
   for (let i = 0; i < 200; i++) {
@@ -99,7 +101,7 @@ async function anyThousand(store: TelemetryStore, where: string, from: number, t
   return { part: "long", name: `any 1000 steps of ${where}`, value: median(times), unit: "ms", detail };
 }
 
-/** The same calls of a daemon with a hundred runs on record and of one with ten thousand. */
+/** The same calls of a daemon with a hundred runs and of one with ten thousand. */
 export async function many(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const runs of [options.pick(100, 100, 10), options.pick(10_000, 2000, 20)]) {
@@ -173,7 +175,7 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
   }
 }
 
-/** Each run has said a little. */
+/** Each run has a few records. */
 async function someTelemetry(layout: Layout, runs: number): Promise<void> {
   const store = TelemetryStore.open(layout.telemetryDb);
   try {
@@ -187,7 +189,7 @@ async function someTelemetry(layout: Layout, runs: number): Promise<void> {
   }
 }
 
-/** The write-ahead log while there are readers: our own cursors, and a program that holds the database open for reading. */
+/** The write-ahead log while there are readers: mosaic's cursors, and a program that holds the database open for reading. */
 export async function wal(options: BenchOptions): Promise<Figure[]> {
   const steps = options.pick(500_000, 100_000, 5000);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
@@ -259,7 +261,7 @@ export async function large(options: BenchOptions): Promise<Figure[]> {
   }
 }
 
-/** Steps with observations of 1 MiB, which cost nothing to make. */
+/** Steps with observations of 1 MiB, which are cheap to generate. */
 function fillWithBlobs(path: string, megabytes: number): void {
   const db = new DatabaseSync(path);
   try {

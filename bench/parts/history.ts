@@ -58,7 +58,7 @@ export async function replay(options: BenchOptions): Promise<Figure[]> {
   });
 }
 
-/** Reward and a metric of a long run: the whole, random ranges, and near views, at rest and while another run is stored. */
+/** Reward and a metric of a long run: the whole, random ranges, and close views; idle and while another run is stored. */
 export async function series(options: BenchOptions): Promise<Figure[]> {
   const steps = options.pick(5_000_000, 200_000, 10_000);
   return await withLongRun(steps, async (store) => {
@@ -77,7 +77,7 @@ export async function series(options: BenchOptions): Promise<Figure[]> {
   }, true);
 }
 
-/** @param between is done before each answer, and not measured */
+/** @param between called before each answer, and not measured */
 async function ranges(store: TelemetryStore, series: string, what: string, between: () => void): Promise<Figure> {
   const points = store.head("run", "steps");
   const times: Record<"whole" | "random" | "near", number[]> = { whole: [], random: [], near: [] };

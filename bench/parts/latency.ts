@@ -1,4 +1,4 @@
-/** How long a person or a program waits: unary calls, the way from submit to the first record, starting up. */
+/** Waiting times of people and programs: unary calls, the way from submit to the first record, starts. */
 import { PROGRAM, TestDaemon } from "../../tests/harness/daemon.ts";
 import { countingWorker } from "../../tests/harness/configs.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
@@ -8,7 +8,9 @@ import type { BenchOptions } from "../run.ts";
 
 const CALLER = new URL("../caller.ts", import.meta.url).pathname;
 
-/** GetHealth of the daemons, in turn, while `work` is under way. @returns for each the milliseconds of calls within the span that it gives */
+/**
+ * GetHealth of the daemons, in turn, while `work` runs. @returns for each the milliseconds of calls within the returned span
+ */
 async function callsBeside(
   daemons: readonly DaemonUnderTest[],
   work: () => Promise<{ from: number; to: number }>,
@@ -41,7 +43,7 @@ function latency(part: string, name: string, times: number[]): Figure {
 
 const now = () => performance.timeOrigin + performance.now();
 
-/** The daemon that does the work, and beside it one that has nothing to do: what its calls take is the machine's share. */
+/** The daemon that does the work, and an idle one beside it, whose calls show how long the machine alone lets them wait. */
 export async function health(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start();
   await using yardstick = await DaemonUnderTest.start();

@@ -1,7 +1,6 @@
 /**
  * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a chart of five million
- * steps, and what it costs to look at 20 runs that stream. Times in a browser vary with the machine; processor time
- * varies less.
+ * steps, and the cost of showing 20 runs that stream. Times in a browser vary with the machine; processor time varies less.
  */
 import type { Browser } from "npm:playwright-core@1.65.1";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";

@@ -1,4 +1,4 @@
-/** A thousand runs of a thousand metrics in one comparison, in a real browser: until it is painted, and zoomed. */
+/** A thousand runs of a thousand metrics in one comparison, in a real browser: time until it is painted, and zoomed. */
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { Layout } from "../../src/base/layout.ts";
 import { TestDaemon } from "../../tests/harness/daemon.ts";
@@ -72,7 +72,7 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
   ];
 }
 
-/** Notes the page's long tasks from its beginning. */
+/** Records the page's long tasks from its beginning. */
 async function watchTasks(page: Page): Promise<void> {
   await page.addInitScript(() => {
     const tasks: number[] = [];
@@ -93,7 +93,7 @@ async function painted(page: Page) {
     for (;;) {
       await frame();
       let [inSight, drawn] = [0, 0];
-      // In the order of the page: looking at all of a thousand would be measured, too.
+      // In the order of the page, because visiting all thousand would be measured, too.
       for (const element of document.querySelectorAll("[data-series]")) {
         const { top, bottom, height } = element.getBoundingClientRect();
         if (top >= innerHeight) break;

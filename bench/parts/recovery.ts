@@ -1,4 +1,4 @@
-/** What it costs that the daemon is away, and how soon it has its runs again. */
+/** The cost of a daemon's absence, and how soon it has its runs again. */
 import { RunFiles } from "../../src/base/layout.ts";
 import { DaemonUnderTest, deliveryDetail, MIB } from "../daemon_under_test.ts";
 import { median, pause, type ProcessFigures, processFigures } from "../measure.ts";
@@ -10,7 +10,10 @@ import { yardsticks } from "../yardsticks.ts";
 const STEPS = 5_500_000;
 const RUNS = 100;
 
-/** A gigabyte is journalled while the daemon is away: the proxy's memory then, and how fast it is stored afterwards. */
+/**
+ * A gigabyte is written to the journal while the daemon is away: the proxy's memory then, and the rate at which it is stored
+ * afterwards.
+ */
 export async function backlog(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: STEPS / options.pick(1, 10, 1000), observationBytes: 0 };
   const machine = await yardsticks(load, options);
@@ -40,7 +43,7 @@ export async function backlog(options: BenchOptions): Promise<Figure[]> {
   ];
 }
 
-/** From the start of a daemon whose forerunner was killed to the last of its runs' proxies being connected. */
+/** From the start of a daemon whose predecessor was killed until the last of its runs' proxies is connected. */
 export async function reattach(options: BenchOptions): Promise<Figure[]> {
   const runs = options.pick(RUNS, 20, 2);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(runs)]);

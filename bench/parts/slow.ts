@@ -1,4 +1,4 @@
-/** What several slow workers cost: bytes written for each byte of their output, and when a step is acknowledged. */
+/** The cost of several slow workers: bytes written for each byte of their output, and when a step is acknowledged. */
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
@@ -15,7 +15,7 @@ const WORKER = `BEGIN {
   }
 }`;
 
-/** Bytes that a process has dirtied in files, as the kernel counts them. */
+/** Bytes that a process has written to files, as counted by the kernel. */
 function bytesWritten(pid: number): number {
   return Number(/^write_bytes: (\d+)$/m.exec(Deno.readTextFileSync(`/proc/${pid}/io`))![1]);
 }

@@ -1,4 +1,4 @@
-/** What both forms of the executable are made from. */
+/** Input of both forms of the executable. */
 import { createHash } from "node:crypto";
 
 export const ROOT = new URL("../..", import.meta.url).pathname;
@@ -18,7 +18,7 @@ export function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** The commit the tree is at, with "-dirty" when it holds more than that. */
+/** The commit of the tree, with "-dirty" if there are uncommitted changes. */
 export function commit(): string {
   const head = run("git", ["rev-parse", "--short=12", "HEAD"]);
   if (!head.ok) return "unknown";
@@ -45,7 +45,7 @@ const COMMANDERS_MODULES = /import (\w+) ?from ?"(node:(?:child_process|fs|path|
 
 const COMMANDERS_STRIP = /import ?\{ ?stripVTControlCharacters as (\w+) ?\} ?from ?"node:util";/g;
 const COMMANDERS_EVENTS = /import ?\{ ?EventEmitter as (\w+) ?\} ?from ?"node:events";/g;
-/** As much of an emitter as the parser uses: its commands listen to their own options. */
+/** The parts of an emitter that the parser uses: its commands listen to their own options. */
 const EMITTER = "{#of=new Map();listeners(name){return this.#of.get(name)??[]}" +
   "listenerCount(name){return this.listeners(name).length}" +
   "on(name,listener){this.#of.set(name,[...this.listeners(name),listener]);return this}" +
@@ -53,8 +53,8 @@ const EMITTER = "{#of=new Map();listeners(name){return this.#of.get(name)??[]}" 
 
 /**
  * The argument parser imports modules for features that mosaic does not use (starting programs as subcommands, exiting) or
- * of which a few lines do (events, text without colours). Loading them takes half of a command's start, so they are loaded
- * at first use or not at all.
+ * of which it needs a few lines (events, text without colours). Loading them takes half of a command's start, so they are
+ * loaded at first use or not at all.
  */
 function withLazyModules(text: string): string {
   if (!text.includes(COMMANDER)) return text;
@@ -80,7 +80,7 @@ function withLazyModules(text: string): string {
   return lazy;
 }
 
-/** The file that reads the commit (src/base/version.ts) is told it first. */
+/** Sets the commit for the file that reads it (src/base/version.ts). */
 export function withCommit(text: string, commit: string): string {
   return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }

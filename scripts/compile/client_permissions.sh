@@ -1,12 +1,12 @@
-# What a verb of the client may do: one set for each state directory, the same for all verbs but those that read or write
-# files of the user's choice, or start programs. Part of the portable executable's stub (stub.sh): no process is started
-# for it, but for a target that is a host's name. docs/permissions.md describes the set.
+# The permissions of the client's verbs: one set for each state directory, the same for all verbs except those that read or
+# write files of the user's choice, or start programs. Part of the portable executable's stub (stub.sh): it starts no process,
+# except to resolve a target that is a host name. docs/permissions.md describes the set.
 #
-# The runtime takes one flag for each kind of permission: `read`, `write`, `net`, `run` and `env` gather its entries, and
-# `all` the kinds without a bound.
+# The runtime accepts one flag for each kind of permission: `read`, `write`, `net`, `run` and `env` collect its entries, and
+# `all` the kinds that are granted without restriction.
 
 grant() { # KIND ENTRY
-  # No flag can carry a line break.
+  # A flag cannot contain a line break.
   case $2 in '' | *"$newline"*) return ;; esac
   entry= rest=$2
   while :; do
@@ -59,7 +59,7 @@ address() { # HOST:PORT, unix:PATH or a URL; anything else is left for the progr
   *[!0-9.]*) ;;
   *) return ;; # an address needs no look-up
   esac
-  # A name is looked up without a port, and what it stands for is connected to.
+  # A name is resolved without a port; its addresses are connected to.
   grant net "$host"
   if [ "$host" = localhost ]; then
     grant net "127.0.0.1${port:+:$port}"
@@ -78,7 +78,7 @@ address() { # HOST:PORT, unix:PATH or a URL; anything else is left for the progr
 
 named() { # ADDRESS: that the user has named
   address "$1"
-  # Before a token goes to a port of this machine, the client looks who listens there; the runtime itself refuses that.
+  # Before it sends a token to a port of this machine, the client checks who listens there, which the runtime itself refuses.
   case ${MOSAIC_TOKEN:+$1} in
   https://*) ;;
   *127.*:* | *\[::1\]:* | *localhost:*) grant run /bin/sh ;;
@@ -103,13 +103,13 @@ state_directory() { # DIRECTORY
   case $verb in token | doctor | reindex | sql | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
 }
 
-# Prints the flags, one a line.
+# Prints the flags, one per line.
 client_flags() { # VERB ARGUMENTS
   verb=${1-} all= read= write= net= run= env='@CLIENT_VARIABLES@' sys=
-  # These two options every verb has, and it knows them by their whole names only. Whatever looks like one is granted: a
-  # worker's own option adds an entry, and takes nothing away.
+  # Every verb has these two options, without abbreviations. Everything that looks like one is granted: an option of the
+  # worker only adds an entry.
   before=
-  # The program itself, which is read part by part.
+  # The program itself, which is read in parts.
   grant read "${home:+$home/app}"
   for word; do
     case $word in
@@ -139,7 +139,7 @@ client_flags() { # VERB ARGUMENTS
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   export | report | backup) all=' read write ' ;;    # --out, the directory of the backup
   permissions) all=' read env ' ;;                   # what it plans depends on both
-  # Trackers' files that runs wrote, wherever they are; and what the runtime itself refuses to read.
+  # Trackers' files that runs wrote anywhere; and files that the runtime itself refuses to read.
   doctor | reindex) all=' read ' && grant run /bin/sh ;;
   demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
     all=' read env '
@@ -161,7 +161,7 @@ client_flags() { # VERB ARGUMENTS
     *) [ -z "$entries" ] || printf '%s\n' "--allow-$kind=$entries" ;;
     esac
   done
-  # Variables that are not named look unset, for libraries ask for many.
+  # Variables that are not listed look unset, because libraries read many.
   case $all in *' env '*) ;; *) printf '%s\n' --ignore-env ;; esac
 }
 

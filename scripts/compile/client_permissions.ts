@@ -1,4 +1,4 @@
-/** The part of the stub that says what verbs of the client may do, as the stub has it. */
+/** The part of the stub that computes the permissions of the client's verbs, for tests. */
 import { CLIENT_VARIABLES } from "../../src/permissions/variables.ts";
 import script from "./client_permissions.sh" with { type: "text" };
 

@@ -1,4 +1,4 @@
-/** The true form, by `deno compile`. */
+/** The compiled form, made by `deno compile`. */
 import config from "../../deno.json" with { type: "json" };
 import { V8_FLAGS } from "../../src/os/heap.ts";
 import { bundle, commit, fail, ROOT, run, withCommit } from "./build.ts";
@@ -17,7 +17,7 @@ export interface CompiledOptions {
   profile: Profile;
 }
 
-/** @param app the directory of the bundled program, with a deno.json of its own */
+/** @param app the directory of the bundled program, with its own deno.json */
 export function compileArguments({ output, target, profile }: CompiledOptions, app: string): string[] {
   return [
     ...["compile", "--quiet", "--no-prompt", "--unstable-net", "--no-remote", "--no-lock", V8_FLAGS],
@@ -44,7 +44,7 @@ export function compiled(options: CompiledOptions): void {
   }
 }
 
-/** All files as of one moment: the executable records their times, and the same sources are to give the same bytes. */
+/** All files get the same time: the executable records times, and the same sources must give the same bytes. */
 const EPOCH = new Date(0);
 
 function writeApp(app: string): void {

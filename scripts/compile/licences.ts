@@ -1,4 +1,4 @@
-/** Licence texts of every package that the program's module graph reaches, and of the runtime. */
+/** Licence texts of every package in the program's module graph, and of the runtime. */
 import { fail, run } from "./build.ts";
 
 interface Package {
@@ -8,7 +8,7 @@ interface Package {
   localPath: string;
 }
 
-/** `deno info --json`, as far as it matters here. */
+/** The used fields of `deno info --json`. */
 interface Graph {
   modules: { kind: string; npmPackage?: string }[];
   npmPackages: Record<string, Package>;
@@ -29,7 +29,7 @@ export function licences(): string {
   return [`Deno ${Deno.version.deno} (MIT)\n${RULE}\n${DENO}\n`, ...parts].join("\n\n");
 }
 
-/** The packages that the program imports, and what those depend on; by name. */
+/** The packages that the program imports, and their dependencies; by name. */
 export function packagesOf({ modules, npmPackages }: Graph): Package[] {
   const wanted = modules.map(({ npmPackage }) => npmPackage).filter((id) => id !== undefined);
   const found = new Map<string, Package>();
@@ -43,7 +43,7 @@ export function packagesOf({ modules, npmPackages }: Graph): Package[] {
   return [...found.values()].sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-/** What the program imports, and what is bundled into its page (`src/gen/page`). */
+/** The module graph of the program and of its page (`src/gen/page`). */
 export function graph(): Graph {
   const [program, page] = [["src/main.ts"], ["--lock=dev.lock", "src/ui/client/main.tsx"]].map((args) => {
     const info = run(Deno.execPath(), ["info", "--json", ...args]);
@@ -56,7 +56,7 @@ export function graph(): Graph {
   };
 }
 
-/** The executable holds the runtime; licences of what that holds are in Deno's repository. */
+/** The executable contains the runtime; licences of the runtime's own dependencies are in Deno's repository. */
 const DENO = `Copyright 2018-2026 the Deno authors
 
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated

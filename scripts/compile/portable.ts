@@ -1,4 +1,4 @@
-/** The portable form: a shell stub, then the Deno that runs this script and the bundled program, packed. */
+/** The portable form: a shell stub, then the Deno that runs this script and the bundled program, compressed. */
 import { gzipSync } from "node:zlib";
 import { CLIENT_V8_FLAGS, V8_FLAGS } from "../../src/os/heap.ts";
 import { VERSION } from "../../src/base/version.ts";
@@ -34,7 +34,7 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const fill = (start: number) => {
     let offset = start;
     for (const { name, gz } of packed) {
-      // Offsets have a fixed width, so that they do not move what they point at.
+      // Offsets have a fixed width, so that writing them does not change them.
       values[`${name}_OFFSET`] = String(offset + 1).padEnd(12);
       offset += gz.length;
     }

@@ -1,14 +1,14 @@
 /**
- * Deno's runtime base `denort`, which `deno compile` puts in front of the program. Deno accepts any file as the
- * base, and the executable then fails when it is started, so the file is checked first.
+ * Deno's runtime base `denort`, which `deno compile` puts before the program. Deno accepts any file as the base, and the
+ * executable then fails when it is started, so the file is checked first.
  */
 import { Buffer } from "node:buffer";
 
 export interface BaseWorld {
   env(name: string): string | undefined;
-  /** A file's bytes; undefined where there is no file. */
+  /** A file's bytes; undefined if there is no file. */
   read(path: string): Uint8Array | undefined;
-  /** Where Deno keeps what it has fetched. */
+  /** Where Deno caches downloads. */
   cache: string;
   /** Deno's version. */
   version: string;
@@ -16,11 +16,11 @@ export interface BaseWorld {
 
 export interface BaseTrouble {
   error?: string;
-  /** It can be built with, but hardly be meant. */
+  /** It can be used, but is probably a mistake. */
   warning?: string;
 }
 
-/** Deno looks for its base at DENORT_BIN, then in its cache, and would then download it. */
+/** Deno searches its base at DENORT_BIN, then in its cache, and would then download it. */
 export function baseTrouble(target: string, world: BaseWorld): BaseTrouble {
   const { cache, version } = world;
   const address = `https://dl.deno.land/release/v${version}/denort-${target}.zip`;
@@ -48,11 +48,11 @@ export function baseTrouble(target: string, world: BaseWorld): BaseTrouble {
 
 const ELF = "\x7fELF";
 const ZIP = "PK\x03\x04";
-/** Of the ELF header, where it is little-endian. */
+/** Offset in the ELF header, if that is little-endian. */
 const MACHINE_AT = 18;
 const MACHINES: Record<number, string> = { 62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 243: "riscv64" };
 
-/** @returns what is wrong as the end of a sentence */
+/** @returns what is wrong, as the end of a sentence */
 function baseFound(bytes: Uint8Array, target: string, version: string): BaseTrouble {
   if (!startsWith(bytes, ELF) || bytes.length < 64) return { error: formatOf(bytes) };
   const machine = bytes[MACHINE_AT]! | bytes[MACHINE_AT + 1]! << 8;
@@ -65,10 +65,10 @@ function baseFound(bytes: Uint8Array, target: string, version: string): BaseTrou
   return { warning: "DENORT_BIN is the deno command itself, not denort: what is built will not run the program" };
 }
 
-/** Only the command has one. */
+/** Only the `deno` command itself has one. */
 const LANGUAGE_SERVER = "tower_lsp";
 
-/** As the runtime says who it is to servers. */
+/** Versions in the runtime's user agent. */
 function versionsIn(bytes: Uint8Array): string[] {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const found = new Set<string>();

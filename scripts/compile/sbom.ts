@@ -1,4 +1,4 @@
-/** What an executable is made of, as a software bill of materials: CycloneDX 1.6, JSON. */
+/** The contents of an executable as a software bill of materials: CycloneDX 1.6, JSON. */
 import { VERSION } from "../../src/base/version.ts";
 import { commit, fail, ROOT, sha256 } from "./build.ts";
 import { graph, packagesOf } from "./licences.ts";
@@ -7,7 +7,7 @@ interface Lock {
   npm: Record<string, { integrity: string }>;
 }
 
-/** @param executable its bytes. Same inputs give the same text: there is no time and no random number in it */
+/** @param executable its bytes. The same inputs give the same text: it contains no time and no random number */
 export function sbom(executable: Uint8Array): string {
   const lock = JSON.parse(Deno.readTextFileSync(`${ROOT}dev.lock`)) as Lock;
   const packages = packagesOf(graph()).map(({ name, version, localPath }) => {

@@ -1,10 +1,12 @@
-/** Signatures that OpenSSH makes and checks: each host has it, and a key for it is soon made. */
+/** Signatures by OpenSSH, which most hosts have. */
 import { fail, run } from "./build.ts";
 
-/** What the signature is for: one made for anything else is not taken. */
+/** Purpose of the signature: a signature for another purpose is not accepted. */
 export const NAMESPACE = "mosaic-release";
 
-/** Writes FILE.sig. @param key an OpenSSH private key, or a public one whose private half the agent or a token has */
+/**
+ * Writes FILE.sig. @param key an OpenSSH private key, or a public one whose private half is in the agent or a hardware token
+ */
 export function sign(file: string, key: string): void {
   try {
     Deno.removeSync(`${file}.sig`);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # mosaic @VERSION@ (@COMMIT@), the portable form: this script, then Deno's runtime and the program, both compressed.
-# It unpacks them once into a directory named by their checksum, and from then on is only an exec away from them.
+# It unpacks them once into a directory named by their checksum; later starts only exec the unpacked runtime.
 fail() { printf 'mosaic: %s\n' "$1" >&2; exit 4; }
-# The kernel drops what a container's first process does not handle.
+# The kernel drops signals that a container's first process does not handle.
 [ $$ != 1 ] || trap 'exit 143' TERM INT QUIT
 
 case $0 in
@@ -17,14 +17,14 @@ esac
 
 newline='
 '
-# What is in a copy: sizes and times of change. Nobody can change a file without the kernel's changing its time of change, so
-# as long as these are what they were when the contents had been compared with their checksums, the contents are, too. One
-# program for all files, because starting it is what costs.
+# The state of a copy: sizes and change times. A change of a file always changes its change time. So while these are as they
+# were when the contents were compared with their checksums, the contents are unchanged. One program for all files, because
+# starting a program costs most.
 contents() ( # DIRECTORY
   cd "$1" && { LC_ALL=C stat -c '%s %Z' deno app/*.js 2>/dev/null || LC_ALL=C wc -c deno app/*.js; }
 )
 
-# Present, whole and ours? A copy in a place that cannot be written (an image) has other times than where it was made.
+# Is the copy present, complete and ours? A read-only copy (in an image) has other times than where it was made.
 whole() {
   [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] && [ -r "$1/contents" ] || return 1
   [ -w "$1" ] || return 0
@@ -51,7 +51,7 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   ?????-??-* | '') ;; # Without ls only the owner is known.
   *) refuse "other users may write to $1; chmod go-w it" ;;
   esac
-  # A damaged copy goes now, and not at the end, where another first start may just have put its own.
+  # A damaged copy is removed now: at the end, another first start may have put its own copy there.
   whole "$1/@KEY@" || rm -rf "$1/@KEY@"
   part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
   trap 'rm -rf "$part"' EXIT
@@ -74,7 +74,7 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   tidy "$1"
 ) 2>/dev/null
 
-# Copies of other versions, unpacked over a month ago, from which nothing runs here; and what an interrupted start has left.
+# Removes copies of other versions, unpacked over a month ago, from which no process runs here; and leftovers of interrupted starts.
 tidy() { # CACHE
   for old in $(find "$1" -mindepth 1 -maxdepth 1 -type d -mtime +30); do
     name=${old##*/}
@@ -123,15 +123,15 @@ if [ -z "$home" ]; then
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
 
-# For the runtime, and for it alone: workers get back what was there before (src/os/environment.ts).
+# Only for the runtime: workers get the earlier values (src/os/environment.ts).
 MOSAIC_OUTER_DENO_DIR=${DENO_DIR-} DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=${DENO_NO_UPDATE_CHECK:-mosaic}
 MOSAIC_EXECUTABLE=$self
-# The C library gives each of the runtime's threads memory of its own, up to eight parts a core, and gives none of it back:
-# over an hour a daemon grows by 50 MiB. "02" is 2, and tells this program's own from somebody's.
+# The C library gives each of the runtime's threads an arena of its own, up to eight a core, and does not return them: a daemon
+# grows by 50 MiB over an hour. "02" is 2; it distinguishes this value from one that the user has set.
 MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-02}
 export MOSAIC_EXECUTABLE MOSAIC_OUTER_DENO_DIR DENO_DIR DENO_NO_UPDATE_CHECK MALLOC_ARENA_MAX
 
-# Lists have one entry a line from here on, and nothing in them is a pattern.
+# From here on lists have one entry per line, and patterns are not expanded.
 set -f
 runtime="run
 --no-config
@@ -144,7 +144,7 @@ runtime="run
 --unstable-net"
 tuned=@V8_FLAGS@
 
-# Help of a part needs no plan.
+# The help of a part needs no permission plan.
 asked=
 for word; do
   case $word in
@@ -155,8 +155,8 @@ done
 
 @CLIENT_PERMISSIONS@
 
-# The permissions: all of them, those that whoever starts this has planned, what a daemon or proxy needs with these
-# arguments, or the client's. A command line that cannot be planned gets the client's, too: the program says what is wrong.
+# The permissions: all of them, those planned by the process that starts this one, those that a daemon or proxy needs with
+# these arguments, or the client's. If a command line cannot be planned, it gets the client's: the program reports the error.
 case ${MOSAIC_PERMISSIONS:-@PROFILE@} in
 all) flags=-A ;;
 *)
@@ -168,10 +168,10 @@ all) flags=-A ;;
     ;;
   esac
   if [ -z "$flags" ]; then
-    # In a shell of its own: its variables may be somebody's in the environment.
+    # In a subshell, because the environment may have variables of the same names.
     flags=$(client_flags "$@") || exit
-    # A command reads only the parts of the program that it runs. A daemon and a proxy have all in memory when they start:
-    # they must go on without a file descriptor, and without this directory. Compiled code is kept for one set of V8's flags.
+    # A command reads only the parts of the program that it runs. A daemon and a proxy read all of it at their start, because
+    # they must continue without a file descriptor, and without this directory. Compiled code depends on V8's flags.
     tuned="--unstable-lazy-dynamic-imports$newline@CLIENT_V8_FLAGS@" DENO_DIR=$home/cache/client
   fi
   ;;
@@ -179,8 +179,8 @@ esac
 set -- "$home/deno" $runtime $tuned $flags "$home/app/main.js" "$@"
 [ $$ = 1 ] || exec "$@"
 
-# A container's first process inherits whatever loses its parent and has to wait for it; the program does not, this shell does.
-# In the background it would have no input, and ignore SIGINT and SIGQUIT: both reach it as SIGTERM.
+# A container's first process inherits orphans and must wait for them; the program does not, so this shell does.
+# A background process has no input and ignores SIGINT and SIGQUIT, so the program gets both as SIGTERM.
 exec 3<&0
 "$@" <&3 3<&- &
 program=$! asked=
@@ -189,7 +189,7 @@ trap 'asked=yes; kill -s TERM $program 2>/dev/null' TERM INT QUIT
 trap 'asked=yes; kill -s HUP $program 2>/dev/null' HUP
 wait $program
 status=$?
-# A signal interrupts the waiting. What has been waited for to its end is unknown (127) the next time.
+# A signal interrupts `wait`. A process that was waited for to its end is unknown (127) the next time.
 while [ -n "$asked" ]; do
   asked=
   wait $program

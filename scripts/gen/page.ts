@@ -1,10 +1,10 @@
-/** `src/gen/page`: the page's scripts, bundled and made small by `deno bundle`, and its styles after those of uPlot. */
+/** `src/gen/page`: the page's scripts, bundled and minified by `deno bundle`, and its styles after those of uPlot. */
 import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
 
 const CLIENT = "src/ui/client";
 const SCRIPTS = [["main.tsx", "main.js"], ["first.ts", "first.js"], ["markdown.ts", "markdown.js"]] as const;
 
-/** @param root the checkout, with a slash at its end @returns name and text of each file */
+/** @param root the checkout, ending with a slash @returns name and text of each file */
 export async function pageFiles(root: string): Promise<[name: string, text: string][]> {
   const out = Deno.makeTempDirSync();
   try {

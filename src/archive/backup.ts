@@ -1,9 +1,8 @@
 /**
- * `mosaic backup`: a copy of a living state directory from which a daemon can be started (docs/operations.md, "Backup").
- *
- * Both databases are copied from snapshots of the same moment. While these are open, no journal loses what its snapshot
- * lacks (a journal gives back only what a checkpoint has moved into the database, and no checkpoint passes a reader), so
- * the files of live runs are copied then; the others follow.
+ * `mosaic backup`: a copy of a live state directory from which a daemon can be started (docs/operations.md, "Backup"). Both
+ * databases are copied from snapshots of the same moment. While the snapshots are open, no journal loses bytes that its
+ * snapshot lacks (a journal frees only what a checkpoint has moved into the database, and no checkpoint passes a reader). So
+ * files of live runs are copied in that time; the others follow.
  */
 import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -16,12 +15,12 @@ import { explainSqlite } from "../registry/sqlite.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import { copyIfChanged, isOfThisHost, writing } from "./copied_files.ts";
 
-/** Says of a directory that it is a backup, and of what. */
+/** Marks a directory as a backup, and describes it. */
 const MARK = "backup.json";
 const BUSY_TIMEOUT_MS = 5000;
 /** Above this size SQLite's quick check, which does not compare indexes with tables. */
 const FULL_CHECK_BYTES = 1 << 30;
-/** Of a running daemon, or made by it at its start; databases are copied in their own way. */
+/** Files of a running daemon, or created by it at its start; databases are copied separately. */
 const NOT_COPIED =
   /^(backup\.json|trainer\/(registry\.db(-wal|-shm|-journal|\.new)?|reserve|daemon\.(json|pid|lock|sock)|imports|python-helper)|telemetry\/(reserve|(telemetry|mosaic)\.sqlite(-wal|-shm|-journal|\.new)?)|.*\.tmp)$/;
 
@@ -30,7 +29,7 @@ export interface BackupOutcome {
   state_dir: string;
   mosaic: string;
   began_at: string;
-  /** Null while a backup is being made, or where one was cut short. */
+  /** Null while a backup is being made, or if one was interrupted. */
   finished_at: string | null;
   runs: number;
   live_runs: number;
@@ -44,9 +43,9 @@ export interface BackupOutcome {
 }
 
 /**
- * @param to made if there is none; otherwise empty or an earlier backup, of which only what has changed is copied again
+ * @param to created if it does not exist; otherwise empty or an earlier backup, of which only changed files are copied again
  * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other), `failed_precondition`
- *   (something else is in `to`, or it is in use), `unavailable` (a disk, also where a copy reads differently)
+ *   (something else is in `to`, or it is in use), `unavailable` (a disk, also if a copy reads differently)
  */
 export async function backUp(stateDir: string, to: string): Promise<BackupOutcome> {
   const from = new Layout(stateDir);
@@ -113,7 +112,7 @@ class Backup {
     const name = telemetryDb.slice(this.#from.stateDir.length + 1);
     if (telemetry !== undefined) await this.#database(telemetry, telemetryDb, name);
     await this.#database(registry, this.#from.registryDb, "trainer/registry.db", (copy) => {
-      // Nobody who starts a daemon on the copy may take processes of this host for its own.
+      // A daemon on the copy must not take processes of this host for its own.
       copy.exec("UPDATE runs SET proxy = NULL, worker = NULL WHERE outcome IS NULL");
     });
     telemetry?.close();
@@ -179,9 +178,9 @@ class Backup {
   }
 
   /**
-   * Makes a directory of the copy what the original's is.
+   * Makes a directory of the copy equal to the original's.
    * @param path below the state directory, "" for itself
-   * @param what to do with a path: copy it, leave the copy as it is, or treat it as if it were not there
+   * @param what to do with a path: copy it, leave the copy unchanged, or treat it as missing
    */
   #mirror(path: string, what: (path: string) => "copy" | "keep" | "gone"): void {
     const [source, target] = [this.#from, this.#to].map(({ stateDir }) =>
@@ -190,7 +189,7 @@ class Backup {
     let entries: Deno.DirEntry[];
     try {
       if (Deno.lstatSync(source!).isDirectory !== true) return;
-      // A log before what is packed of it: what becomes a hole meanwhile is in the later copy.
+      // A log before its packed part: bytes that become a hole meanwhile are then in the later copy.
       entries = [...Deno.readDirSync(source!)].sort((a, b) => a.name < b.name ? -1 : 1);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
@@ -231,7 +230,7 @@ class Backup {
       }
       return true;
     } catch (error) {
-      // The backup's disk ends it; a file that cannot be read is that file's trouble.
+      // An error of the backup's disk ends it; an unreadable file is only left out.
       if (error instanceof MosaicError && error.code !== "permission_denied") throw error;
       this.#done.left_out.push(`${from}: ${messageOf(error)}`);
       return infoIfThere(to) !== undefined;
@@ -256,7 +255,7 @@ function readLink(path: string): string | undefined {
   }
 }
 
-/** An attempt that the registry's snapshot does not know to have begun leaves nothing that its next start would find. */
+/** Leaves out files of an attempt that had not begun in the registry's snapshot, because its next start would find them. */
 function notBegun(
   layout: Layout,
   { state, attempt, baseDir, runId, workerId }: RunRow,
@@ -282,7 +281,7 @@ function snapshotOf(path: string): DatabaseSync & Disposable {
   }
 }
 
-/** What is wrong with a copy that was just written; undefined for nothing. */
+/** What is wrong with a copy that was just written; undefined: nothing. */
 function inspect(path: string, original: DatabaseSync, change: (copy: DatabaseSync) => void): string | undefined {
   const value = (db: DatabaseSync, pragma: string) => Object.values(db.prepare(`PRAGMA ${pragma}`).get()!)[0];
   try {

@@ -1,21 +1,21 @@
-/** Copies of files that may change, be replaced by a worker, or vanish meanwhile; holes stay holes. */
+/** Copies files that may be changed, replaced by a worker, or removed meanwhile; holes stay holes. */
 import { Buffer } from "node:buffer";
 import { sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { infoIfThere, removeIfThere } from "../os/files.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 
-/** At the copy's side while it is being written. */
+/** Suffix of the copy while it is being written. */
 const UNFINISHED = ".mosaic-new";
 const CHUNK_BYTES = 64 << 10;
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
-/** Files of a run's `.mosaic` that tell of processes on this host, so that nobody else must believe them. */
+/** Files in a run's `.mosaic` that describe processes on this host, and are wrong on any other. */
 export function isOfThisHost(path: string): boolean {
   return /(^|\/)\.mosaic\/(worker-\d+\.json|proxy-\d+\.lock|stdin-\d+\.fifo)$/.test(path);
 }
 
-/** @throws MosaicError `unavailable` for a full disk, otherwise what went wrong, with the path */
+/** @throws MosaicError `unavailable` for a full disk, otherwise the error, with the path */
 export function writing<T>(path: string, work: () => T): T {
   try {
     return work();
@@ -30,9 +30,9 @@ export function writing<T>(path: string, work: () => T): T {
 }
 
 /**
- * Makes `to` what `from` is now, unless size, time and mode say that it is that already.
- * @returns bytes written; `undefined` where there is nothing to copy any more
- * @throws MosaicError `permission_denied` (no regular file), `unavailable`, also where the copy reads differently
+ * Makes `to` equal to `from`, unless size, time and mode show that it is already.
+ * @returns bytes written; `undefined` if there is nothing to copy any more
+ * @throws MosaicError `permission_denied` (no regular file), `unavailable`, also if the copy reads differently
  */
 export function copyIfChanged(from: string, to: string): number | undefined {
   using source = openRegular(from);
@@ -68,7 +68,7 @@ function copy(source: RegularFile, to: string, size: number): string {
   let at = 0;
   while (at < size) {
     const chunk = bytes.subarray(0, Math.min(CHUNK_BYTES, size - at));
-    // Shortened meanwhile: what is gone reads as a hole.
+    // Truncated meanwhile: missing bytes are copied as a hole.
     chunk.fill(0, source.readSync(at, chunk));
     hash.update(chunk);
     if (isZero(chunk)) file.seekSync(chunk.length, Deno.SeekMode.Current);

@@ -1,6 +1,6 @@
 /**
- * A run as one file (`mosaic export --format mosaic`, docs/cli.md "A run on another host"): an SQLite database with the
- * run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
+ * A run as one file (`mosaic export --format mosaic`, docs/cli.md "A run on another host"): an SQLite database that contains
+ * the run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
  * same bytes.
  */
 import { sha256, zlib } from "../base/node_modules.ts";
@@ -18,10 +18,10 @@ import { type DamagedSteps, damagedSteps } from "../telemetry/store/step_blocks.
 import { writing } from "./copied_files.ts";
 
 const FORMAT = 1;
-/** "mosa", where SQLite keeps whose file it is. */
+/** "mosa", in the field where SQLite stores the owning application. */
 const APPLICATION_ID = 0x6d6f7361;
 const CHUNK_BYTES = 1 << 20;
-/** Of `.mosaic`, what tells of the journal and of how the worker ended. */
+/** Files in `.mosaic` about the journal and about the worker's end. */
 const CONTROL = /^(exit|journal)-\d+\.json$/;
 
 const ROWS = /^(registry\.db|telemetry\.sqlite)$/;
@@ -31,7 +31,7 @@ interface Entry {
   kind: "file" | "directory" | "link";
   mode: number;
   mtime: number;
-  /** Of a file: its bytes, and their SHA-256. Of a link: none, and where it points. */
+  /** For a file: its bytes, and their SHA-256. For a link: none, and its target. */
   bytes: number;
   content: string;
 }
@@ -39,13 +39,13 @@ interface Entry {
 export interface RunFileOutcome {
   files: number;
   bytes: number;
-  /** Steps that are damaged, and are in the file as they are. */
+  /** Damaged steps, which are in the file as they are. */
   damaged: DamagedSteps[];
 }
 
 /**
  * @param withArtifacts also the run's checkpoints, videos and other recorded files
- * @throws MosaicError `not_found` (no such run), `failed_precondition` (it lives), `unavailable`
+ * @throws MosaicError `not_found` (no such run), `failed_precondition` (it is live), `unavailable`
  */
 export function writeRunFile(stateDir: string, runId: string, file: string, withArtifacts: boolean): RunFileOutcome {
   const layout = new Layout(stateDir);
@@ -126,7 +126,7 @@ class Writer {
       CREATE TABLE chunks (entry INTEGER, n INTEGER, data BLOB, PRIMARY KEY (entry, n)); BEGIN`);
   }
 
-  /** A file, or a directory with all below it; links as links, anything else not. */
+  /** Adds a file, or a directory with everything below it; links as links, nothing of other kinds. */
   tree(source: string, path: string, left: ReadonlySet<string>): void {
     const info = infoIfThere(source);
     if (info === undefined) return;
@@ -135,7 +135,7 @@ class Writer {
     else if (info.isSymlink) {
       this.#entries.push({ path, kind: "link", mode: 0, mtime: 0, bytes: 0, content: Deno.readLinkSync(source) });
     } else if (info.isDirectory) {
-      // When a directory was changed says nothing: reading it in elsewhere changes it.
+      // A directory's time of change is not stored: unpacking changes it.
       this.#entries.push({ path, kind: "directory", ...of, mtime: 0, bytes: 0, content: "" });
       const entries = [...Deno.readDirSync(source)].sort((a, b) => a.name < b.name ? -1 : 1);
       for (const { name, isFile } of entries) {
@@ -178,7 +178,7 @@ function digestOf(text: string): string {
   return sha256().update(text).digest("hex");
 }
 
-/** Whether a path is a file of this kind, by its first bytes. */
+/** Whether a file is of this kind, by its first bytes. */
 export function isRunFile(path: string): boolean {
   try {
     using file = Deno.openSync(path);
@@ -192,7 +192,7 @@ export function isRunFile(path: string): boolean {
   }
 }
 
-/** The path of an entry that no run has; nothing may be written elsewhere, and nothing through a link. */
+/** The first path that a run cannot have; nothing may be written elsewhere, nor through a link. */
 function misplaced(entries: readonly Entry[], runId: string): string | undefined {
   const leaves = new Set(entries.filter(({ kind }) => kind !== "directory").map(({ path }) => path));
   return entries.find(({ path, kind }) => {
@@ -253,7 +253,7 @@ export class RunFile implements Disposable {
     });
   }
 
-  /** Writes everything below a new directory. @throws as the constructor does; nothing is left then */
+  /** Writes everything below a new directory. @throws as the constructor; nothing is left then */
   unpack(into: string): void {
     try {
       writing(into, () => Deno.mkdirSync(into, { recursive: true, mode: 0o700 }));

@@ -30,7 +30,7 @@ export type ErrorCode =
 export class MosaicError extends Error {
   override readonly name = "MosaicError";
   readonly code: ErrorCode;
-  /** What a person can do about it, one sentence. */
+  /** One sentence that says what a person can do about it. */
   readonly hint: string | undefined;
   /** Milliseconds after which the same request may succeed, if known. */
   readonly retryAfterMs: number | undefined;

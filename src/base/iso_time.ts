@@ -3,7 +3,7 @@
 let cachedSecond = -1;
 let cachedPrefix = "";
 
-/** RFC 3339 in milliseconds; "" for no time. The text up to the seconds is kept from call to call: rows come in order of time. */
+/** RFC 3339 in milliseconds; "" for no time. The text up to the seconds is cached: rows come in order of time. */
 export function isoTime(ms: number): string {
   const second = Math.floor(ms / 1000);
   if (second !== cachedSecond) {

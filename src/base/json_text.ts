@@ -1,11 +1,11 @@
 /**
- * Texts of JSON that programs wrote: whether they are JSON, and the nearest JSON where they are not. Python's json.dumps
- * writes NaN, Infinity and -Infinity as bare words, which JSON does not have.
+ * JSON texts of programs: checks them, and repairs those with bare NaN, Infinity and -Infinity, which Python's json.dumps
+ * writes and JSON does not have.
  */
 const TOKEN = /"|-?\b(?:Infinity|NaN)\b/g;
 const QUOTE_OR_ESCAPE = /["\\]/g;
 
-/** The text with every bare non-finite word outside of strings as null, or as the text that `as` gives for it. */
+/** The text with every bare non-finite word outside of strings as null, or as `as` returns it. */
 export function withoutNonFinite(text: string, as: (word: string) => string = () => "null"): string {
   let repaired = "";
   let from = 0;
@@ -21,13 +21,15 @@ export function withoutNonFinite(text: string, as: (word: string) => string = ()
   return from === 0 ? text : repaired + text.slice(from);
 }
 
-/** The text with every bare non-finite word as the text of its name: a point of a series may be one. */
+/** The text with every bare non-finite word as a string: a point of a series may be one. */
 export function withNamedNonFinite(text: string): string {
   return withoutNonFinite(text, (word) => `"${word}"`);
 }
 
-/** By hand: a pattern for whole strings runs out of its stack on one of many megabytes.
- * @param at behind the opening quote */
+/**
+ * A loop, because a pattern for whole strings overflows its stack on strings of many megabytes. @param at after the opening
+ * quote
+ */
 function afterString(text: string, at: number): number {
   QUOTE_OR_ESCAPE.lastIndex = at;
   for (let found; (found = QUOTE_OR_ESCAPE.exec(text)) !== null;) {
@@ -37,7 +39,7 @@ function afterString(text: string, at: number): number {
   return text.length;
 }
 
-/** Texts that are JSON beyond doubt without parsing: numbers, and flat arrays of numbers. */
+/** Texts that are certainly JSON without parsing: numbers, and flat arrays of numbers. */
 const PLAIN_NUMBERS =
   /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|\[(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:, ?(?!\])|(?=\])))*\])$/;
 
@@ -50,7 +52,7 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** The text if it is JSON, else the text without bare non-finite words if that is; undefined when neither is. */
+/** The text if it is JSON, else the text without bare non-finite words if that is JSON; undefined if neither is. */
 export function repairedJson(text: string): string | undefined {
   if (isJson(text)) return text;
   const finite = withoutNonFinite(text);
@@ -81,7 +83,7 @@ function objectOf(text: string, repair: (text: string) => string): Record<string
     : undefined;
 }
 
-/** A JSON text on one line. What is no JSON becomes a JSON string; Python's bare NaN and infinities null. */
+/** A JSON text on one line. Text that is not JSON becomes a JSON string; Python's bare NaN and infinities become null. */
 export function rawJson(text: string): string {
   if (text.length < 4096 && PLAIN_NUMBERS.test(text)) return text;
   const json = repairedJson(text);

@@ -59,7 +59,7 @@ export class Layout {
   get tokensFile(): string {
     return `${this.trainer}/tokens.json`;
   }
-  /** Who changed what (src/wire/audit.ts); full ones have `.1` (the newest) to `.3` behind their names. */
+  /** Who changed what (src/wire/audit.ts); full files are renamed to `.1` (the newest) to `.3`. */
   get auditFile(): string {
     return `${this.trainer}/audit.jsonl`;
   }
@@ -78,7 +78,7 @@ export class Layout {
   get telemetryReserve(): string {
     return `${this.stateDir}/telemetry/reserve`;
   }
-  /** telemetry.sqlite; mosaic.sqlite once a daemon has made that, because the other belongs to the original. */
+  /** telemetry.sqlite; mosaic.sqlite if a daemon has created that, because the other belongs to the original. */
   get telemetryDb(): string {
     const { besideOriginalsDb } = this;
     return exists(besideOriginalsDb) ? besideOriginalsDb : `${this.stateDir}/telemetry/telemetry.sqlite`;
@@ -86,7 +86,7 @@ export class Layout {
   get besideOriginalsDb(): string {
     return `${this.stateDir}/telemetry/mosaic.sqlite`;
   }
-  /** Holds `mosaic.py`, the module for workers in Python; the module knows itself by the directory's name. */
+  /** Contains `mosaic.py`, the module for workers in Python; the module recognizes itself by the directory's name. */
   get pythonHelper(): string {
     return `${this.trainer}/python-helper`;
   }
@@ -140,7 +140,7 @@ export class RunFiles {
   get logs(): string {
     return `${this.directory}/logs`;
   }
-  /** Logs of an attempt begin so. The first attempt uses the seeds' plain name. */
+  /** Prefix of an attempt's logs. The first attempt uses the original's plain name. */
   logOf(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}`;
   }
@@ -155,21 +155,21 @@ export class RunFiles {
   stderr(attempt: number): string {
     return `${this.logOf(attempt)}.stderr.log`;
   }
-  /** Output of a rank of an attempt with several; that of rank 0 is the attempt's. */
+  /** Output of a rank of an attempt with several; rank 0's is the attempt's. */
   rankLog(attempt: number, rank: number, stream: "stdout" | "stderr"): string {
     return `${this.logOf(attempt)}${rank === 0 ? "" : `.rank-${rank}`}.${stream}.log`;
   }
-  /** Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same of the rank that failed first. */
+  /** Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same for the rank that failed first. */
   rankRecord(attempt: number): string {
     return `${this.control}/rank-${attempt}`;
   }
-  /** Where programs of the original write without making the directory first. */
+  /** Directories that programs of the original expect to exist. */
   get outputs(): string[] {
     return ["checkpoints", "tensorboard", "videos"].map((name) => `${this.directory}/${name}`);
   }
   /**
-   * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`).
-   * @param apart on a host whose processes this daemon cannot see: a worker of an earlier attempt may still be writing
+   * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`). @param apart on a host whose processes this daemon cannot
+   * see: a worker of an earlier attempt may still write
    */
   checkpoints(attempt: number, apart: boolean): string {
     return `${this.directory}/checkpoints${apart && attempt > 1 ? `/attempt-${attempt}` : ""}`;
@@ -190,7 +190,7 @@ export class RunFiles {
   exitFile(attempt: number): string {
     return `${this.control}/exit-${attempt}.json`;
   }
-  /** There when the attempt's proxy has stopped the worker because it had no word of the daemon for `lease_seconds`. */
+  /** Exists if the attempt's proxy has stopped the worker because it got no message of the daemon for `lease_seconds`. */
   leaseEnd(attempt: number): string {
     return `${this.control}/lease-${attempt}`;
   }

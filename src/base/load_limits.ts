@@ -31,7 +31,7 @@ export const BOUNDS = {
   ringBytes: { option: "--ring-memory", standard: 32 << 20 },
   /** Unacknowledged journal bytes per proxy. */
   windowBytes: { option: "--ingest-window", standard: 4 << 20 },
-  /** Files of one attempt that come from a host without the daemon's disk. */
+  /** Bytes of the files of one attempt that its proxy uploads. */
   maxUploadBytes: { option: "--max-upload", standard: 100 * 2 ** 30 },
   /** Bytes a second of one such attempt. */
   uploadRateBytes: { option: "--upload-rate", standard: 100 << 20 },

@@ -1,6 +1,6 @@
 /**
- * Structured logs: one line per message, as a JSON object or as text for people. Loading a library for it took longer
- * than all else that a proxy does to start a worker.
+ * Structured logs: one line per message, as a JSON object or as text for people. Loading a library for this took longer than
+ * the rest of a proxy's start.
  */
 import { LOG_LEVELS, type LogFormat, type LogLevel, type LogSink, stderrSink, textLine } from "./log_line.ts";
 
@@ -12,7 +12,7 @@ type Write = {
 
 export type Logger = Readonly<Record<LogLevel, Write>>;
 
-/** What JSON has no form for. */
+/** Values that JSON cannot express. */
 function loggable(_name: string, value: unknown): unknown {
   if (typeof value === "bigint") return String(value);
   return value instanceof Error ? value.stack ?? value.message : value;

@@ -1,7 +1,10 @@
-/** What is a secret, by its name and by its form, and values without their secrets. Pure. */
+/** Recognizes secrets by their name and by their form, and hides them. Pure. */
 import { isPlainObject } from "./exact_numbers.ts";
 
-/** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */
+/**
+ * Names whose text values are hidden until somebody asks for them. (Tokenizers, numbers of tokens, PWD and paths are no
+ * secrets.)
+ */
 const SECRET_NAME = new RegExp(
   [
     "token(?!i[sz]|s)|secret|passw|passphrase|credential|authorization|bearer|cookie",
@@ -12,23 +15,23 @@ const SECRET_NAME = new RegExp(
 );
 
 /**
- * Secrets that are known by their form, wherever they stand. The first group, if there is one, stays. A config is
- * somebody else's text and may be long: none of these reads any part of it more than some hundred times.
+ * Secrets that are recognized by their form, anywhere in a text. The first group, if there is one, stays visible. Configs
+ * are untrusted and may be long: no pattern reads any part of one more than some hundred times.
  */
 const SECRET_TEXTS: readonly RegExp[] = [
-  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may have an "@" in it.
+  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may contain "@".
   /(\w:\/\/[^\s:@/]*:)[^\s/]+(?=@)/g,
   /(\w:\/\/)[^\s:@/]{20,}(?=@)/g,
   // user:password@tcp(host) of Go's MySQL driver.
   /((?<![\w.-])[\w.-]{1,64}:)[^\s@/]{1,128}(?=@(?:tcp|unix)\()/g,
   // password=… and token=… of connection strings and queries.
   /((?:^|[?&;\s])(?:[\w-]*(?:token|secret|passwd|password|pwd|api[_-]?key|access[_-]?key))=)[^\s&;'"]+/gi,
-  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and who copied its form, Slack, npm, PyPI; signed JSON.
+  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and others of its form, Slack, npm, PyPI; signed JSON.
   /(?<!\w)(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|npm_\w{30,}|pypi-[\w-]{30,})/g,
   /(?<!\w)sk-(?=[\w-]{0,64}\d)[\w-]{16,}/g,
   /(?<!\w)xox[a-z]-[\w-]{10,}/g,
   /(?<!\w)eyJ[\w-]{10,400}\.[\w-]{10,}\.[\w-]*/g,
-  // Whoever knows the URL of such a webhook may post to it.
+  // The URL of such a webhook is sufficient to post to it.
   /(https?:\/\/hooks\.slack(?:-gov)?\.com\/)[^\s'"]+/gi,
   /(https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/api\/(?:v\d+\/)?webhooks\/)[^\s'"]+/gi,
   /(https?:\/\/[\w.-]+\.webhook\.office\.com\/)[^\s'"]+/gi,

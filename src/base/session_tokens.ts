@@ -1,15 +1,15 @@
-/** What is made from a run's session token. */
+/** Derives values from a run's session token. */
 import { sha256 } from "./node_modules.ts";
 
 /**
- * What a run's worker is given to publish with. It is made from the run's session token, so that it lives as long and is
- * kept nowhere else, and does not tell it: delivering, and reporting the worker's exit, stays its proxy's.
+ * The token with which a run's worker publishes. It is derived from the run's session token, so it is valid as long and
+ * stored nowhere else, and does not reveal it: only the proxy can deliver, and report the worker's exit.
  */
 export function workerToken(sessionToken: string): string {
   return sha256().update(`mosaic worker ${sessionToken}`).digest("hex").slice(0, 32);
 }
 
-/** By which a token is known to whoever must not have it. */
+/** Identifies a token without revealing it. */
 export function tokenHash(token: string): string {
   return sha256().update(token).digest("base64");
 }

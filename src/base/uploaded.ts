@@ -1,7 +1,6 @@
 /**
- * Files of a run whose host shares no disk with the daemon: what their names are on the two hosts. Pure.
- *
- * The daemon keeps an attempt's files apart from those of other attempts: they can be written over by none.
+ * Names of a run's files on two hosts, if its host shares no disk with the daemon. Pure. The daemon keeps an attempt's files
+ * separate, so that no other attempt can overwrite them.
  */
 import { RunFiles } from "./layout.ts";
 
@@ -9,27 +8,26 @@ const MAX_PATH = 2000;
 const MAX_NAME = 180;
 const MAX_DEPTH = 16;
 
-/** What an attempt's proxy keeps for others: how its journal begins, and that its lease was over. */
+/** Control files of an attempt's proxy that are uploaded: the beginning of its journal, and that its lease was over. */
 export function controlFiles(files: RunFiles, attempt: number): string[] {
   return [files.journalShift(attempt), files.leaseEnd(attempt)].map((path) => path.slice(files.directory.length + 1));
 }
 
-/** The attempt's logs, relative to the run's directory. They grow; all other files are uploaded when they are whole. */
+/** The attempt's logs, relative to the run's directory. They grow; all other files are uploaded when they are complete. */
 export function logFiles(files: RunFiles, attempt: number): string[] {
   return [files.stdout(attempt), files.stderr(attempt)].map((path) => path.slice(files.directory.length + 1));
 }
 
-/** Whether a name stands for what a program is still writing, or has hidden. */
+/** Whether the name is that of a hidden file, or of one that is still being written. */
 export function isLeftOut(name: string): boolean {
   return name.startsWith(".") || /\.(tmp|part|partial|incomplete)$/.test(name);
 }
 
 /**
- * Where the daemon keeps a file of an attempt, relative to the run's directory. Files of later attempts have a directory of
- * their own below the first one: `videos/a.mp4` of attempt 2 is `videos/attempt-2/a.mp4`.
- *
+ * Where the daemon stores a file of an attempt, relative to the run's directory. Files of later attempts are in a directory
+ * of their own below the first one: `videos/a.mp4` of attempt 2 is `videos/attempt-2/a.mp4`.
  * @param path relative to the run's directory on the attempt's host
- * @returns undefined for what an attempt must not write
+ * @returns undefined for a path that an attempt must not write
  */
 export function storedPath(workerId: string, attempt: number, path: string): string | undefined {
   const files = new RunFiles("/run", workerId);
@@ -46,14 +44,14 @@ export function storedPath(workerId: string, attempt: number, path: string): str
   return rest.length === 0 ? `attempt-${attempt}/${first}` : [first, `attempt-${attempt}`, ...rest].join("/");
 }
 
-/** The name of an attempt's directory on a host without the daemon's disk. */
+/** The name of an attempt's directory on a host that does not share the daemon's disk. */
 export function nodeRunName(runId: string, attempt: number): string {
   return `${runId}.${attempt}`;
 }
 
 /**
- * A path as a worker names it there, relative to its run's directory: it may be absolute, and where that directory is only
- * the run's host knows.
+ * A path as a worker on the other host names it, relative to its run's directory: it may be absolute, and only the run's
+ * host knows that directory's path.
  */
 export function withinRun(runId: string, attempt: number, path: string): string | undefined {
   if (!path.startsWith("/")) return path.replace(/^(\.\/)+/, "");

@@ -77,7 +77,7 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   series.forEach(({ points }, s) => {
     let last: [number, number] | undefined;
     for (const p of points) {
-      // A line has a gap where a value is NaN; a logarithm passes over what is not positive.
+      // A line has a gap where a value is NaN; on a logarithmic axis values ≤ 0 are skipped.
       if (!isUsable(p)) {
         if (!Number.isFinite(p.y)) last = undefined;
         continue;

@@ -1,4 +1,4 @@
-/** The config of a run that was given as a command line. */
+/** Builds the config of a run that was given as a command line. */
 import { MosaicError } from "../base/errors.ts";
 import { matchesName, PASSED_ON } from "../os/inherited_environment.ts";
 import { LONGEST_RUN_NAME } from "../config/run_name.ts";
@@ -9,15 +9,15 @@ export interface CommandOptions {
   cpus?: unknown;
   /** Bytes. */
   memory?: unknown;
-  /** What Slurm is asked for; true: nothing beyond the daemon's defaults. Undefined: the daemon's host runs it. */
+  /** Options for Slurm; true: only the daemon's defaults. Undefined: the run is on the daemon's host. */
   slurm?: unknown;
-  /** The caller's variable, for those that are named to pass on. */
+  /** The caller's variable, for variables that are passed on by name. */
   env(name: string): string | undefined;
-  /** Variables of the caller that are passed on unasked. */
+  /** Variables of the caller that are passed on by default. */
   inherited?: Readonly<Record<string, string>>;
-  /** The names of the others, which the run does not get. */
+  /** The names of the other variables, which the run does not get. */
   leftOut?: readonly string[];
-  /** The caller's, octal. */
+  /** The caller's umask, octal. */
   umask?: string | undefined;
   tag?: unknown;
   priority?: unknown;
@@ -30,9 +30,9 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
-  /** Patterns of further files to observe, or false: none is observed. */
+  /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
-  /** Makes each call's config another one: `mosaic run` twice is two runs. */
+  /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
   nonce: string;
 }
 
@@ -91,29 +91,28 @@ export function commandConfig(
   };
 }
 
-/** What a program's own libraries and interpreter are found by: the daemon's may be those of another shell. */
+/** Variables by which a program's libraries and interpreter are found: the daemon's may be those of another shell. */
 const KEPT = [
   ...["PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHON*", "PYENV_*", "UV_*", "LD_LIBRARY_PATH", "LANG", "LC_*", "TZ"],
   ...["*_NUM_THREADS", "XLA_FLAGS", "MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER"],
 ];
-/** Of the shell, the terminal and the desktop; and what each run gets from the daemon. */
+/** Variables of the shell, the terminal and the desktop; and those that each run gets from the daemon. */
 const OF_THE_SESSION = [
   ...["_", "PWD", "OLDPWD", "SHLVL", "TERM*", "COLORTERM", "COLUMNS", "LINES", "LS_COLORS", "PS1", "PS2", "HIST*"],
   ...["EDITOR", "VISUAL", "PAGER", "LESS*", "MAIL", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SSH_*", "GPG_*"],
   ...["DBUS_*", "XDG_*", "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "DESKTOP_SESSION", "GNOME_*", "GTK_*", "QT_*"],
   ...["KDE_*", "SESSION_MANAGER", "WINDOWID", "VTE_VERSION", "TMUX*", "STY", "VSCODE_*", "npm_*", "NVM_*", "INIT_CWD"],
-  // Of the allocation that somebody works in; a job has its own.
+  // Variables of the caller's own Slurm allocation; a job has its own.
   "SLURM_*",
   ...["INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_*", "SUDO_*", "HOME", "USER", "LOGNAME", "SHELL"],
   ...["TMPDIR", "NODE", "DEBIAN_FRONTEND", "MOSAIC_*", "DENO_*", "CUDA_VISIBLE_DEVICES"],
 ];
-/** Of one process alone. */
+/** Variables of a single process. */
 const OF_THE_PROCESS = ["_", "PWD", "OLDPWD", "SHLVL", "MOSAIC_*", "CUDA_VISIBLE_DEVICES"];
 
 /**
- * What of the caller's environment a run gets unasked, and the names of what a program may miss.
- *
- * @param all of it, but for what belongs to the calling process, and the GPUs, which the daemon assigns
+ * The caller's variables that a run gets by default, and the names of others that a program may need.
+ * @param all everything, except what belongs to the calling process, and the GPUs, which the daemon assigns
  */
 export function inheritedFrom(
   env: Readonly<Record<string, string>>,
@@ -148,7 +147,10 @@ const SUBCOMMANDS = ["run", "-m"];
 
 const TAKES_CODE_BY_E = /^(node|ruby|julia)$/;
 
-/** "train" of `python -u train.py --lr 1`, the program's own name where it is no interpreter, or one of code. */
+/**
+ * "train" for `python -u train.py --lr 1`; the program's own name if it is no interpreter, or runs code from the command
+ * line.
+ */
 export function nameOf(words: readonly string[]): string {
   const base = (path: string) => path.split("/").filter((p) => p !== "").at(-1) ?? path;
   const program = base(words[0]!);
@@ -163,8 +165,8 @@ export function nameOf(words: readonly string[]): string {
 }
 
 /**
- * The program's absolute path as the caller's own shell would find it: the daemon has another PATH and another
- * directory. Left as it is when nothing is found; the run then fails and says so.
+ * The program's absolute path, as the caller's shell would find it: the daemon has another PATH and another directory.
+ * Unchanged if nothing is found; the run then fails and says so.
  */
 export function resolveProgram(
   program: string,

@@ -25,15 +25,15 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
 }
 
 interface GroupFigure {
-  /** For programs. */
+  /** For JSON. */
   name: string;
   of(run: RunDetailJson): number | null;
-  /** For people: as `summaryRows` says it. */
+  /** For people: the label of `summaryRows`. */
   label: string;
   text(value: number): string;
 }
 
-/** Those of the figures that have a mean over runs. */
+/** Those of the summary's rows that have a mean over runs. */
 export function groupFigures(now: number): GroupFigure[] {
   const perSecond = (r: RunDetailJson) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null;
   return [
@@ -61,7 +61,7 @@ export function workedMs(run: RunDetailJson, now: number): number {
   return total + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
-/** Parameters in which the runs differ, with each run's value; undefined where a run has none. */
+/** Parameters in which the runs differ, with each run's value; undefined if a run has none. */
 export function parameterDifferences(
   runs: readonly Pick<RunDetailJson, "parameters">[],
 ): { name: string; values: unknown[] }[] {

@@ -14,7 +14,7 @@ export interface CompletedVerb {
     short: string | undefined;
     description: string;
     choices: readonly string[];
-    /** Its value is a column of the table of runs, or "several", with commas between them. */
+    /** Its value is a column of the table of runs; "several": columns separated by commas. */
     columns?: "one" | "several" | undefined;
   }[];
   /** Its arguments are runs. */
@@ -38,7 +38,7 @@ export function runCandidates(runs: readonly { runId: string; name: string }[]):
   return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];
 }
 
-/** Columns of the table of runs, and of what programs call their parameters and metrics; others than plain names are left out. */
+/** Columns of the table of runs, parameters and metrics, without names that contain special characters. */
 export function columnCandidates(
   columns: readonly string[],
   names: { parameters: readonly string[]; metrics: readonly string[] },

@@ -29,7 +29,7 @@ export interface Context {
   /** Calls `handler` at each Ctrl-C until the returned function is called. */
   onInterrupt(handler: () => void): () => void;
   env(name: string): string | undefined;
-  /** All of the environment, as far as it may be read. */
+  /** All variables of the environment that may be read. */
   variables(): Readonly<Record<string, string>>;
   /** Unix milliseconds. */
   now(): number;

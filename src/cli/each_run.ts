@@ -14,16 +14,16 @@ import type { VerbModule } from "./verbs.ts";
 
 type Flags = Record<string, unknown>;
 
-/** A verb over several runs as its file declares it; `A` is what the daemon answers for one run. */
+/** A verb over several runs, as its file declares it; `A` is the daemon's answer for one run. */
 export interface RunsVerb<A> extends Manual {
   description: string;
   /** Adds the verb's own options, which its help shows first. */
   options?: (command: Command) => Command;
   ask: (link: Link, ref: string, flags: Flags) => Promise<A>;
-  /** The line of a run, and its JSON. */
+  /** The output line of a run, and its JSON. */
   line: (answer: A) => string;
   json: (answer: A) => unknown;
-  /** What is done when all runs were asked without a refusal; gives the exit code. */
+  /** Called when no run was refused; returns the exit code. */
   afterwards?: (context: Context, answers: readonly A[], flags: Flags) => Promise<number>;
 }
 
@@ -40,19 +40,19 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
   };
 }
 
-/** A verb that changes how a run goes on: the daemon answers with the run. */
+/** A verb that controls runs: the daemon answers with the run. */
 export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
   return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJson });
 }
 
-/** What follows a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
+/** The next attempt after a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
 export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): string {
   return `${state}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
 }
 
 /**
- * Asks it of each run; one that is refused does not keep the others from being asked. Prints one line (or JSON object)
- * per run. The code is 0, or the exit code of the first that failed.
+ * Calls the daemon for each run, even if it refuses one. Prints one line (or JSON object) per run. The exit code is 0, or
+ * that of the first failure.
  */
 async function eachRun<A>(
   context: Context,

@@ -1,4 +1,4 @@
-/** Shared by the verbs with which people write about a run: rename, tag, note. */
+/** Shared by the verbs with which people describe a run: rename, tag, note. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import type { EditRequestSchema, Run } from "../gen/mosaic/v1/mosaic_pb.ts";

@@ -1,4 +1,4 @@
-/** Runs as the daemon lists them, page by page. */
+/** Reads the daemon's list of runs, page by page. */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Link } from "./daemon_link.ts";
 import { type RunJson, runJson } from "./message_json.ts";
@@ -11,9 +11,9 @@ export interface RunsWanted {
   tags?: readonly string[];
   submittedSince?: Timestamp | undefined;
   where?: string;
-  /** A column of the daemon's; "": newest first. */
+  /** A column that the daemon knows; "": newest first. */
   sort?: string;
-  /** `param.NAME`, `metric.NAME`, whose values come as the runs' `values`. */
+  /** `param.NAME`, `metric.NAME`: their values are in the runs' `values`. */
   columns?: readonly string[];
   limit?: number;
 }

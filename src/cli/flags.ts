@@ -31,7 +31,7 @@ export function outputOption(command: Command, formats: readonly Format[]): Comm
 
 export const RUN_ARGUMENT = "run id, unique prefix of an id, unique name, or @last";
 
-/** A whole number from `least` up. */
+/** An integer of at least `least`. */
 export function wholeNumber(least = 0): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -55,7 +55,7 @@ export function durationValue(text: string): number {
   throw new InvalidArgumentError("It must be a duration such as 90s, 15m, 1h30m or 2d.");
 }
 
-/** Milliseconds. Nobody means seconds by a bare number here, and what is deleted is gone. */
+/** Milliseconds. A unit is required: a bare number is hardly meant as seconds here, and a deletion cannot be undone. */
 export function ageValue(text: string): number {
   if (/^[\d.]+$/.test(text)) throw new InvalidArgumentError(`Give its unit: ${text}d for days, ${text}h for hours.`);
   return durationValue(text);

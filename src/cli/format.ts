@@ -1,4 +1,4 @@
-/** Quantities as a person reads them. Programs get the plain values (src/cli/message_json.ts). */
+/** Formats quantities for people. Programs get the plain values (src/cli/message_json.ts). */
 
 /** "0.8s", "42s", "3m 07s", "2h 05m", "3d 4h". */
 export function duration(ms: number): string {
@@ -17,7 +17,7 @@ export function ago(at: number | null, now: number): string {
   return at === null ? "-" : `${duration(now - at)} ago`;
 }
 
-/** "124,336". Not by toLocaleString: that loads the tables of languages, a tenth of what `mosaic list` takes. */
+/** "124,336". Not by toLocaleString, which loads the language tables: a tenth of the time of `mosaic list`. */
 export function count(n: number): string {
   return String(Math.round(n)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
@@ -105,7 +105,7 @@ export function shortIds(ids: readonly string[], least = 10): Map<string, string
   return new Map(distinct.map((id) => [id, id.slice(0, length)]));
 }
 
-/** A path as people are told it: a file in the run's directory by its path below that. */
+/** A path for display: a file in the run's directory by its path below that. */
 export function pathInRun(directory: string, path: string): string {
   return path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path;
 }

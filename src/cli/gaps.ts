@@ -1,10 +1,13 @@
-/** What a reader says of records that are missing or damaged, with their number. */
+/** Warnings about missing or damaged records, with their number. */
 import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "./context.ts";
 import type { Kind } from "./records.ts";
 import { escapeControl } from "./text.ts";
 
-/** Seqs are contiguous: what is not sent between `last` and `next` cannot be read any more. @returns its first and last seq */
+/**
+ * Seqs are contiguous: records between `last` and `next` that are not sent cannot be read any more. @returns its first and
+ * last seq
+ */
 export function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): [number, number] | undefined {
   if (next <= last + 1) return undefined;
   err.write(gap(kind, last + 1, next - 1));
@@ -16,7 +19,7 @@ export function damagedPoints(buckets: readonly SeriesBucket[]): number {
   return buckets.reduce((sum, { damaged, firstX, lastX }) => sum + (damaged ? Number(lastX - firstX) + 1 : 0), 0);
 }
 
-/** For curves: each gap of a run's series, once in `told`. */
+/** For curves: warns of each gap of a run's series once, recorded in `told`. */
 export function tellOfDamagedPoints(
   { err }: Context,
   run: { runId: string; series: string },

@@ -1,4 +1,4 @@
-/** `mosaic list --group-by`: one row a group. */
+/** `mosaic list --group-by`: one row per group. */
 import type { GroupBy } from "../telemetry/groups.ts";
 import type { Context } from "./context.ts";
 import { commaSeparated, type Format } from "./flags.ts";
@@ -7,7 +7,7 @@ import { type Group, groupable, groupColumn, type GroupValue, inGroups, statesTe
 import { chooseColumns, queried, type RunColumn, runColumns, valueColumn } from "./runs_table.ts";
 import { csv, table } from "./table.ts";
 
-/** Columns of a group's table where none are named. */
+/** Default columns of a table of groups. */
 const GROUP_COLUMNS = ["steps", "episodes", "reward"];
 
 export function renderGroups(
@@ -71,7 +71,7 @@ export function renderGroups(
   }
 }
 
-/** By the mean of a column of numbers; groups without a value come last. "": by name. */
+/** By the mean of a numeric column; groups without a value come last. "": by name. */
 function sortGroups(groups: Group<RunJson>[], sort: string, known: RunColumn[]): void {
   if (sort === "") return;
   const name = sort.replace(/^-/, "");

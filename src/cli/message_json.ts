@@ -12,7 +12,7 @@ export type EventJson = z.infer<typeof shapes.Event>;
 export type ArtifactJson = z.infer<typeof shapes.Artifact>;
 export type HostJson = z.infer<typeof shapes.Host>;
 
-/** Unix milliseconds; null when it is not set. */
+/** Unix milliseconds; null if it is not set. */
 export function timeMs(at: Timestamp | undefined): number | null {
   return at === undefined ? null : Number(at.seconds) * 1000 + Math.floor(at.nanos / 1e6);
 }

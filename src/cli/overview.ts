@@ -1,4 +1,4 @@
-/** What `mosaic --help` prints. */
+/** The text of `mosaic --help`. */
 import { VERSION } from "../base/version.ts";
 import { GROUPS, VERBS } from "./verbs.ts";
 

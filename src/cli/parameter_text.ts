@@ -1,4 +1,4 @@
-/** A parameter's value as a person writes it: texts without quotes, everything else as JSON; "" for one that is not there. */
+/** A parameter's value for display: texts without quotes, everything else as JSON; "" if it is absent. */
 export function valueText(value: unknown): string {
   return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
 }

@@ -1,4 +1,4 @@
-/** `--group-by`: runs that differ in their seed alone, or share a parameter or tags, as one row and one curve. */
+/** `--group-by`: runs that differ only in their seed, or share a parameter or tags, as one row and one curve. */
 import { Option } from "commander";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
@@ -23,7 +23,7 @@ import type { RunColumn } from "./runs_table.ts";
 export const GROUP_BY_OPTION = "--group-by <what>";
 export const GROUP_BY_HELP = "name (without its seed), params (all but the seed), tags, or param.NAME";
 
-/** What `--group-by` asks for. @throws {MosaicError} `invalid_argument` */
+/** Parses `--group-by`. @throws {MosaicError} `invalid_argument` */
 export function groupByOf(text: string): GroupBy {
   if (text === "name" || text === "tags") return text;
   if (text === "params") return "parameters";
@@ -34,7 +34,7 @@ export function groupByOf(text: string): GroupBy {
   });
 }
 
-/** The column that the daemon has to send so that runs can be grouped; undefined when a run's own fields are enough. */
+/** The column that the daemon must send for the grouping; undefined if a run's own fields are enough. */
 export function columnFor(by: GroupBy): string | undefined {
   if (by === "parameters") return "param.*";
   return by.startsWith("parameter:") ? `param.${by.slice("parameter:".length)}` : undefined;
@@ -57,7 +57,7 @@ export interface Group<Member> {
   members: Member[];
 }
 
-/** Groups by name, members in the order they came. */
+/** Groups by name, with members in their original order. */
 export function inGroups<Member>(
   members: readonly Member[],
   of: (member: Member) => Groupable,
@@ -69,14 +69,14 @@ export function inGroups<Member>(
     .sort((a, b) => groupOrder(a.name, b.name));
 }
 
-/** Of the values of a group's members; null where none has one. */
+/** Over the values of a group's members; null if none has one. */
 export interface GroupValue {
   mean: number;
-  /** Of the sample; 0 for a single value. */
+  /** Standard deviation of the sample; 0 for a single value. */
   sd: number;
   min: number;
   max: number;
-  /** Members that have a value. */
+  /** Number of members that have a value. */
   runs: number;
 }
 
@@ -93,7 +93,7 @@ export function groupValue(values: readonly (number | null | undefined)[]): Grou
   };
 }
 
-/** `195.3 ± 4.2`; with the number of runs that have a value, where it is not that of the group. */
+/** `195.3 ± 4.2`; with the number of runs that have a value, if some have none. */
 export function spreadText(value: GroupValue | null, members: number, text = number): string {
   if (value === null) return "";
   const { mean, sd, runs } = value;
@@ -105,13 +105,13 @@ export function statesText(states: readonly string[]): string {
   return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${state}`).join(", ");
 }
 
-/** The text that all have, or how many there are. */
+/** The text if all are equal, else the number of different ones. */
 export function commonText(texts: readonly string[]): string {
   const different = new Set(texts);
   return different.size === 1 ? [...different][0]! : `${different.size} different`;
 }
 
-/** One column of runs as a column of groups: mean and standard deviation of numbers; other values where all are equal. */
+/** A column of runs as a column of groups: mean and standard deviation of numbers; other values only if all are equal. */
 export function groupColumn(column: RunColumn): Column<Group<RunJson>> & {
   value(group: Group<RunJson>): GroupValue | string | null;
 } {
@@ -138,7 +138,7 @@ export interface GroupPoint {
   mean: number;
   low: number;
   high: number;
-  /** Runs that have a value there. */
+  /** Number of runs that have a value there. */
   runs: number;
 }
 
@@ -151,7 +151,7 @@ export function bandOption(): Option {
     .default("sd");
 }
 
-/** The curves of a group's runs as one. @param x of a bucket */
+/** The curves of a group's runs as one. @param x position of a bucket */
 export function groupPoints(
   curves: readonly (readonly SeriesBucket[])[],
   x: (bucket: SeriesBucket, curve: readonly SeriesBucket[]) => number,

@@ -10,7 +10,7 @@ import { stateStyle } from "./text.ts";
 
 export interface RunColumn extends Column<RunJson> {
   value(run: RunJson): string | number | null;
-  /** A mean of values, or their deviation, in the column's unit. */
+  /** Formats a mean of values, or their deviation, in the column's unit. */
   figure?(n: number): string;
 }
 
@@ -65,11 +65,11 @@ export function note(run: RunJson, now: number): string {
   if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
   if (run.cancel_requested) return "being cancelled";
   if (run.waiting_for !== null) return `waits for ${run.waiting_for}`;
-  // It runs and prints, and nothing of that is telemetry.
+  // It prints, but nothing of that is telemetry.
   if (run.state === "READY" && run.telemetry.last_output_at !== null) {
     return `no telemetry; last output ${ago(ms(run.telemetry.last_output_at), now)}`;
   }
-  // The engine's doubt about a job whose proxy may be connected all the same.
+  // The engine doubts that the job is alive; its proxy may nevertheless be connected.
   if (run.placement?.waiting_for) return run.placement.waiting_for;
   const progress = run.max_steps === null ? "" : progressText(progressOf(run));
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
@@ -86,12 +86,12 @@ export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }
 
-/** Mean of the last 100 episodes, or what a metric tells: most programs record no single episodes. */
+/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf({ telemetry }: RunJson): number | null {
   return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
 }
 
-/** "244 (44 overwritten)": of all that were recorded, those that a later attempt recorded again. */
+/** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */
 export function withOverwritten(n: number, overwritten: number): string {
   return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
 }
@@ -197,7 +197,7 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
   ];
 }
 
-/** Columns whose values the daemon finds. */
+/** Columns whose values the daemon must send. */
 export function queried(names: readonly string[]): string[] {
   return [...new Set(names.filter((name) => /^(?:param|metric)\./.test(name)))];
 }

@@ -19,7 +19,7 @@ export interface ShowOptions {
   color: boolean;
   /** GPU slots of the host. */
   hostGpus: number;
-  /** Files that are not read, and why. */
+  /** Files that are not read, and the reasons. */
   leftOut?: readonly string[];
 }
 
@@ -167,7 +167,7 @@ function limits({ config, held_to }: RunDetailJson): string {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { launcher?: string; worker?: { external?: boolean } };
   };
-  // The engine's own affair, also while it has no job of the run yet.
+  // The engine enforces the limits itself, even before it has a job of the run.
   if (metadata?.worker?.external || (metadata?.launcher ?? "local") !== "local") return "";
   const { cpus, memory_mb } = resources ?? {};
   const asked = [

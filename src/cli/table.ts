@@ -2,7 +2,7 @@
 import { cut, escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 export interface Column<Row> {
-  /** Name for --columns; the heading is its upper case, where there is no `heading`. */
+  /** Name for --columns; the default heading is its upper case. */
   name: string;
   heading?: string;
   align?: "left" | "right";

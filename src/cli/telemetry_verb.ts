@@ -85,7 +85,7 @@ export async function printTelemetry(
     if (newest !== undefined && where === undefined && kind !== "metrics") {
       since = Math.max(0, countOf(run, kind) - newest);
     } else if (newest !== undefined) {
-      // The run has no count of these: read all, keep the newest.
+      // The run does not count these records: read all, keep the newest.
       const kept: TelemetryRecord[] = [];
       for await (const { jsonl, lastSeq } of batchesAfter(0, { following: false, all: true })) {
         kept.push(...wanted(jsonl));

@@ -1,9 +1,9 @@
-/** Parameters and metrics that are asked for and that no run has: a name is misspelt. */
+/** Warns of requested parameters and metrics that no run has, because a name may be misspelt. */
 import { didYouMean } from "../base/nearest.ts";
 import { queryColumn } from "../registry/query/query_columns.ts";
 import { columnsOf, parseExpression } from "../registry/query/expression.ts";
 
-/** The daemon tells so many names of each kind at most. */
+/** The daemon's bound on the names of each kind. */
 const MAX_NAMES = 10_000;
 
 export interface KnownColumns {
@@ -11,7 +11,10 @@ export interface KnownColumns {
   metrics: readonly string[];
 }
 
-/** One sentence for each such name. @param where a filter that the daemon has taken @param columns `param.NAME`, `metric.NAME` */
+/**
+ * One sentence for each such name. @param where a filter that the daemon has accepted @param columns `param.NAME`,
+ * `metric.NAME`
+ */
 export function unknownColumns(where: string, columns: readonly string[], known: KnownColumns): string[] {
   const asked = [...(where === "" ? [] : columnsOf(parseExpression(where))), ...columns];
   return [...new Set(asked.map((column) => unknown(column, known)))].filter((text) => text !== undefined);
@@ -19,7 +22,7 @@ export function unknownColumns(where: string, columns: readonly string[], known:
 
 function unknown(column: string, { parameters, metrics }: KnownColumns): string | undefined {
   const { type, name } = queryColumn(column, "param");
-  // Series that every run has, though no metric is called so.
+  // Series that every run has, although no metric has that name.
   if (type === "run" || ["reward", "episode_reward", "episode_length"].includes(name)) return undefined;
   const names = type === "param" ? parameters : metrics;
   if (names.length >= MAX_NAMES || names.includes(name)) return undefined;

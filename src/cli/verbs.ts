@@ -196,7 +196,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "reset",
     group: "Control",
-    summary: "stop runs and restart them, from a checkpoint or the seed",
+    summary: "stop runs and restart them, from a checkpoint or the beginning",
     load: () => import("./verbs/reset.ts"),
   },
   {

@@ -27,7 +27,7 @@ import { notRunning, resolveDialOptions } from "./target.ts";
 
 const DEADLINE_MS = 10_000;
 
-/** Sent again after an answer that may have been lost, these would do their work twice. */
+/** Calls that must not be repeated after a lost answer, because they would do their work twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
 export interface ClientOptions extends Omit<DialOptions, "target"> {
@@ -42,7 +42,7 @@ export interface UnaryOptions {
   signal?: AbortSignal;
 }
 
-/** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
+/** @throws MosaicError `unavailable` if no daemon is known; only the first call shows whether it answers. */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
   const { deadlineMs, stateDir } = options;
   const { target, ...entrance } = resolveDialOptions(options);
@@ -54,12 +54,12 @@ export class MosaicClient {
   readonly #options: ClientOptions;
   readonly #entrance: DialOptions;
   readonly #host: string;
-  /** One at most is kept for the next call. */
+  /** At most one is kept for the next call. */
   #idle: Http1Connection | undefined;
   readonly #open = new Set<Http1Connection>();
   readonly #closed = new AbortController();
 
-  /** @throws MosaicError `invalid_argument` for a target that is no address. */
+  /** @throws MosaicError `invalid_argument` for an invalid target. */
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
     this.#options = options;
@@ -69,8 +69,8 @@ export class MosaicClient {
   }
 
   /**
-   * One request, one answer. A call that broke off or ran out of its deadline is made once more on a new connection (one may
-   * stop delivering for good), unless doing it twice could do harm.
+   * One request, one answer. A call whose connection broke or whose deadline passed is made once more on a new connection (a
+   * connection may stop delivering for good), unless doing it twice could do harm.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -123,7 +123,7 @@ export class MosaicClient {
   }
 
   /**
-   * The daemon's messages, taken as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
+   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
    * signal ends the loop without an error.
    */
   async *stream<I extends DescMessage, O extends DescMessage>(
@@ -133,7 +133,7 @@ export class MosaicClient {
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
     const message = toBinary(method.input, create(method.input, request));
-    // Verbs that follow nothing do without it.
+    // Verbs that follow nothing do not load it.
     const { StreamCall } = await import("../wire/socket_stream.ts");
     const call = new Call(undefined, signal, this.#closed.signal);
     const stream = new StreamCall(method, this.#entrance);
@@ -191,7 +191,7 @@ export class MosaicClient {
     const tls = usesTls(this.#entrance) ? tlsFailure(this.target, error) : undefined;
     if (tls !== undefined) return tls;
     if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
-    // A message that cannot be decoded, say.
+    // For example a message that cannot be decoded.
     if (!isBreak(error)) return new MosaicError("internal", messageOf(error), { cause: error });
     const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
     const other = this.target.startsWith("unix:")
@@ -204,7 +204,7 @@ export class MosaicClient {
   }
 }
 
-/** One call: what ends it, and how far it came. */
+/** One call: its end, and its progress. */
 class Call {
   readonly deadlineMs: number | undefined;
   readonly #controller = new AbortController();
@@ -233,7 +233,7 @@ class Call {
     return this.#controller.signal;
   }
 
-  /** The connection was there, and ended without any word of an answer. */
+  /** The connection was made, and ended without any answer. */
   get brokeOff(): boolean {
     return this.connected && !this.answered && !this.signal.aborted;
   }
@@ -266,7 +266,7 @@ async function whole(body: Http1Answer["body"], headers: Http1Answer["headers"])
   return joinedBytes(chunks);
 }
 
-/** Whether the connection is what failed, and not what was sent over it. */
+/** Whether the connection failed, and not what was sent over it. */
 function isBreak(error: unknown): boolean {
   return typeof (error as { code?: unknown }).code === "string" ||
     Object.values(Deno.errors).some((kind) => error instanceof kind);

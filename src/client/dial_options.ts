@@ -1,4 +1,4 @@
-/** With what a client enters a daemon, and that no token travels where others could read it. */
+/** The address and credentials of a client's connection; no token is sent where others could read it. */
 import { MosaicError } from "../base/errors.ts";
 import { type ClientTls, type DialOptions, usesTls } from "../wire/dial.ts";
 import { staysHere } from "../wire/target.ts";
@@ -7,11 +7,11 @@ export interface TargetOptions {
   /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
   target?: string;
   stateDir?: string;
-  /** Else `$MOSAIC_TOKEN`, else the state directory's own where the daemon was found there. */
+  /** Default: `$MOSAIC_TOKEN`, else the state directory's own token if the daemon was found there. */
   token?: string;
-  /** What it lacks, else all: `$MOSAIC_TLS_CA`, `$MOSAIC_TLS_CERT` and `$MOSAIC_TLS_KEY`. */
+  /** Default, also for each missing field: `$MOSAIC_TLS_CA`, `$MOSAIC_TLS_CERT` and `$MOSAIC_TLS_KEY`. */
   tls?: ClientTls;
-  /** The name in the daemon's certificate, where it is not the target's; else `$MOSAIC_TLS_SERVER_NAME`. */
+  /** The name in the daemon's certificate, if it differs from the target's; default: `$MOSAIC_TLS_SERVER_NAME`. */
   serverName?: string;
   env?: (name: string) => string | undefined;
 }
@@ -32,7 +32,9 @@ export function credentialsOf(
   };
 }
 
-/** Each file by itself: who names the authority in its arguments has its own certificate in the environment all the same. */
+/**
+ * Each file separately: a client that names the authority in its arguments may have its own certificate in the environment.
+ */
 function tlsOf(
   given: ClientTls | undefined,
   env: (name: string) => string | undefined,
@@ -44,8 +46,8 @@ function tlsOf(
 }
 
 /**
- * @throws MosaicError `failed_precondition` when a token would travel to another machine unencrypted, `invalid_argument`
- * for a target that is no address.
+ * @throws MosaicError `failed_precondition` if a token would be sent to another machine unencrypted, `invalid_argument` for
+ *   an invalid target.
  */
 export function safeDialOptions(entrance: DialOptions): DialOptions {
   const { target, token } = entrance;

@@ -1,4 +1,4 @@
-/** How a client finds its daemon, and with what it may enter. */
+/** How a client finds its daemon, and its credentials. */
 import { MosaicError } from "../base/errors.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { readTextIfThere } from "../os/files.ts";
@@ -6,11 +6,10 @@ import type { DialOptions } from "../wire/dial.ts";
 import { credentialsOf, environmentVariable, safeDialOptions, type TargetOptions } from "./dial_options.ts";
 
 /**
- * `target`, else `$MOSAIC_TARGET`, else the Unix socket that the state directory's daemon says it listens on. That one needs no
- * token: it is the daemon's own user's.
- *
- * @throws MosaicError `unavailable` when there is no such daemon, `invalid_argument` without a state directory or for a
- * target that is no address, `failed_precondition` when a token would travel to another machine unencrypted.
+ * `target`, else `$MOSAIC_TARGET`, else the Unix socket in the state directory's daemon.json. That one needs no token: only
+ * the daemon's own user can open it.
+ * @throws MosaicError `unavailable` if there is no such daemon, `invalid_argument` without a state directory or for an
+ *   invalid target, `failed_precondition` if a token would be sent to another machine unencrypted.
  */
 export function resolveDialOptions(options: TargetOptions): DialOptions {
   const env = options.env ?? environmentVariable;
@@ -29,7 +28,7 @@ function socketOf(stateDir: string, option: string | undefined): string {
     const { socket } = JSON.parse(text) as { socket?: unknown };
     if (typeof socket === "string" && socket !== "") return `unix:${socket}`;
   } catch {
-    // Torn or foreign; said below.
+    // Torn or foreign; the error below says so.
   }
   throw new MosaicError("unavailable", `${path} does not name the daemon's socket`, {
     hint: "The daemon may be of an older version: start it again, or name its --http address with --target.",

@@ -5,24 +5,24 @@ export const ALERT_KINDS = ["nan", "above", "below", "stuck", "silent"] as const
 export const ALERT_ACTIONS = ["tell", "pause", "cancel"] as const;
 
 export interface AlertRule {
-  /** Of a run's rules, one has it. */
+  /** Unique among a run's rules. */
   name: string;
-  /** Of `silent` rules undefined. */
+  /** Undefined for `silent` rules. */
   metric: string | undefined;
   when: typeof ALERT_KINDS[number];
-  /** Of `above` and `below`. */
+  /** For `above` and `below`. */
   value: number;
-  /** Of `above` and `below`: so many points in a row; of `stuck`: so many without an improvement. */
+  /** For `above` and `below`: consecutive points; for `stuck`: points without an improvement. */
   points: number;
-  /** Of `stuck`. */
+  /** For `stuck`. */
   goal: "max" | "min";
-  /** Of `silent`. */
+  /** For `silent`. */
   seconds: number;
   /** `tell`: only the event. */
   then: typeof ALERT_ACTIONS[number];
 }
 
-/** A name that another rule has gets a number. */
+/** A repeated name gets a number. */
 export function alertRules(given: readonly AlertFields[]): AlertRule[] {
   const names = new Set<string>();
   return given.map(({ name, metric, when, value = 0, points, goal = "max", seconds = 0, then = "tell" }) => {
@@ -35,7 +35,7 @@ export function alertRules(given: readonly AlertFields[]): AlertRule[] {
   });
 }
 
-/** What a rule lacks, or has too much, for its kind; undefined: it is whole. */
+/** What a rule of its kind lacks or must not have; undefined: nothing. */
 export function incompleteAlert({ metric, when, value, points, seconds }: AlertFields): string | undefined {
   if (when === "silent") {
     if (seconds === undefined) return "needs seconds: the longest silence";

@@ -10,23 +10,19 @@ import { check, type Violation } from "./violations.ts";
 export type { Violation } from "./violations.ts";
 
 export interface ReadConfig {
-  /** The checked config as plain values, in the flat shape. */
+  /** The checked config as plain values, in the flat form. */
   config: FlatConfig;
-  /** The canonical form with numbers and key order as sent; what `prepareRun` injects into. */
+  /** The canonical form with numbers and key order as sent; `prepareRun` injects into it. */
   canonical: JsonObject;
-  /** The text that the digest is taken of. */
+  /** The text whose hash is the digest. */
   canonicalJson: string;
   /** Lower-case hex SHA-256 of `canonicalJson` in UTF-8. */
   digest: string;
-  /** The ULID that the config asks to be run under. */
+  /** The ULID that the config requests as run id. */
   requestedRunId?: string;
 }
 
-/**
- * Reads a config in either shape.
- *
- * @throws {MosaicError} `invalid_argument` naming every violation, joined by "; "
- */
+/** Reads a config in either form. @throws {MosaicError} `invalid_argument` naming every violation, joined by "; " */
 export function readConfig(text: string): ReadConfig {
   const result = examine(text);
   if (result.read !== undefined) return result.read;

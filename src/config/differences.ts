@@ -1,4 +1,4 @@
-/** Where the configs of runs differ, for the command line and the page. Pure. */
+/** Differences between the configs of runs, for the command line and the page. Pure. */
 
 export interface ComparisonRow {
   name: string;
@@ -6,7 +6,7 @@ export interface ComparisonRow {
   values: string[];
 }
 
-/** Injected into every config, and so different in each without a meaning. Of imported runs: where their files were. */
+/** Injected into every config, so their differences mean nothing. For imported runs: the paths of their files. */
 const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
 const WORKER_ARGUMENTS = "metadata.worker.arguments";
 const IMPORT_WORKER = "mosaic:import-worker";
@@ -40,7 +40,7 @@ function flatten(value: unknown, path: string, put: (path: string, value: string
   }
 }
 
-/** The same for people: of lists of words (a command's arguments), each option that differs is a row of its own. */
+/** For display: in lists of words (a command's arguments), each option that differs is a row of its own. */
 export function optionsApart(rows: readonly ComparisonRow[]): ComparisonRow[] {
   return rows.flatMap((row) => {
     const lists = row.values.map(wordsIn);
@@ -52,12 +52,12 @@ export function optionsApart(rows: readonly ComparisonRow[]): ComparisonRow[] {
         values: apart.map((options) => options.get(name) ?? ""),
       }))
       .filter(({ values }) => values.some((v) => v !== values[0]));
-    // They differ in their order only.
+    // Only their order differs.
     return found.length > 0 ? found : [row];
   });
 }
 
-/** @returns undefined: it is no list of words */
+/** @returns undefined if it is not a list of words */
 function wordsIn(value: string): string[] | undefined {
   if (value === "") return [];
   if (!value.startsWith("[")) return undefined;

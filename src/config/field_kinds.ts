@@ -1,4 +1,4 @@
-/** The building blocks of the config schema: each says in words what it expects, for the list of violations. */
+/** The building blocks of the config schema: each describes the expected value, for the list of violations. */
 import * as z from "zod";
 
 /** A schema that is made when it is first asked for: a daemon that starts has no config to check, and all of them take it long. */
@@ -58,12 +58,12 @@ export function filledText(most?: number) {
   return base.refine((value) => [...value].length <= most, expects(what)).meta({ maxLength: most });
 }
 
-/** A string that matches; the pattern is part of the published schema. */
+/** A string that matches the pattern, which is part of the published schema. */
 export function matching(pattern: RegExp, what: string) {
   return z.string(expects(what)).regex(pattern, expects(what));
 }
 
-/** Text that can be an argument or an environment value: no NUL, which the kernel would cut it at. */
+/** Text that can be an argument or an environment value: without NUL, at which the kernel would cut it. */
 export function argument() {
   // deno-lint-ignore no-control-regex
   return text().regex(/^[^\u0000]*$/u, { error: "must not hold a NUL character" });
@@ -77,12 +77,12 @@ export function list<T extends z.ZodType>(item: T, what: string) {
   return z.array(item, expects(`an array of ${what}`));
 }
 
-/** An object that rejects keys it does not know. */
+/** An object that rejects unknown keys. */
 export function closed<T extends z.ZodRawShape>(shape: T) {
   return z.strictObject(shape, expects(`an object with ${Object.keys(shape).join(", ")}`));
 }
 
-/** An object whose known keys are checked and whose other keys are the sender's business. */
+/** An object that checks its known keys and accepts any others. */
 export function open<T extends z.ZodRawShape>(shape: T) {
   return z.looseObject(shape, expects("an object"));
 }

@@ -1,23 +1,26 @@
-/** Converts a config of either shape to the flat shape. */
+/** Converts a config of either form to the flat form. */
 import { isUlid } from "./ulid.ts";
 import type { JsonObject, JsonValue } from "./lossless_json.ts";
 import { JsonNumber } from "./lossless_json.ts";
 
-/** A config in the flat shape, and the original path of each top-level key. */
+/** A config in the flat form, and the original path of each top-level key. */
 export interface Lifted {
   flat: JsonObject;
-  /** Path prefix by flat key, for messages; keys without one stood where they are. */
+  /** Path prefix by flat key, for messages; keys without one have not moved. */
   origin: Map<string, string[]>;
-  /** Keys of `payload` that have no place in the flat shape. */
+  /** Keys of `payload` that do not belong into the flat form. */
   misplaced: string[];
-  /** Run id that the nested shape carries, when it is a ULID. */
+  /** Run id in the nested form, if it is a ULID. */
   runId: string | undefined;
 }
 
 const NESTED_KEYS = ["metadata", "payload", "schema_version"];
 const NOT_IN_PAYLOAD = ["metadata", "schema_version", "payload"];
 
-/** Lifts the documentation's shape `{metadata: {run_id, run_name, worker}, payload: {resources}}`; the flat shape passes through. */
+/**
+ * Converts the documentation's form `{metadata: {run_id, run_name, worker}, payload: {resources}}`; the flat form is
+ * unchanged.
+ */
 export function lift(root: JsonObject): Lifted {
   const payload = root.get("payload");
   if (!(payload instanceof Map) || [...root.keys()].some((key) => !NESTED_KEYS.includes(key))) {
@@ -49,7 +52,7 @@ export function lift(root: JsonObject): Lifted {
   };
 }
 
-/** What the nested shape leaves out and the canonical form needs. */
+/** Fields that the nested form omits and the canonical form needs. */
 function fillDefaults(flat: JsonObject, metadata: JsonObject): void {
   const setDefault = (object: JsonObject, key: string, value: JsonValue) => {
     if (!object.has(key)) object.set(key, value);

@@ -1,8 +1,7 @@
 /**
- * A JSON reader and writer that lose nothing of what a digest depends on: integers of any size, the difference
- * between `1` and `1.0`, `NaN` and the infinities (which Python writes), and the order of keys. A repeated key keeps
- * its first position and its last value. Numbers are written as Python writes them, because digests are compared
- * with those of the original.
+ * A JSON reader and writer that preserve everything a digest depends on: integers of any size, the difference between `1`
+ * and `1.0`, `NaN` and the infinities (which Python writes), and the order of keys. A repeated key keeps its first position
+ * and its last value. Numbers are written as Python writes them, because digests are compared with those of the original.
  */
 import { MosaicError } from "../base/errors.ts";
 
@@ -131,7 +130,7 @@ class Reader {
         this.#fail("a string holds an escape that JSON does not have");
       }
     }
-    // Half of a surrogate pair has no UTF-8, hence no digest.
+    // Half of a surrogate pair cannot be encoded in UTF-8, so it has no digest.
     if (!value.isWellFormed()) this.#fail("a string holds half of a surrogate pair");
     this.#at++;
     return value;

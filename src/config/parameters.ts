@@ -1,14 +1,14 @@
-/** The parameters that a run's config and the command line of its worker say. Pure. */
+/** The parameters in a run's config and in its worker's command line. Pure. */
 import { isPlainObject } from "../base/exact_numbers.ts";
 import { parsedObject } from "../base/json_text.ts";
 import { flatParameters, MAX_PARAMETERS, type Parameter } from "../telemetry/parameters.ts";
 
-/** Of `metadata.worker.config`: where things are and who is who, which differs from run to run without a meaning. */
+/** Fields of `metadata.worker.config` with paths and ids, whose differences between runs mean nothing. */
 const NO_PARAMETER = /^(?:run_id|worker_id|agent_id|schema_id|schema_definition)$/;
 
 /**
- * Those of a stored config: of `metadata.worker.config` and `metadata.parameters` (source `config`), and of the arguments
- * of `metadata.worker.arguments` or `arguments` (source `command`). None of a config that cannot be read.
+ * The parameters of a stored config: of `metadata.worker.config` and `metadata.parameters` (source `config`), and of the
+ * arguments in `metadata.worker.arguments` or `arguments` (source `command`). None if the config cannot be read.
  */
 export function parametersOf(configJson: string): { parameters: Parameter[]; leftOut: number } {
   const config = parsedObject(configJson);
@@ -37,17 +37,17 @@ function objectIn(parent: Record<string, unknown> | undefined, key: string): Rec
 
 const SCRIPT = /\.(?:py|sh|js|ts|jl|r|lua|rb|pl)$/i;
 const OPTION = /^--?([A-Za-z][\w.:/-]*)(?:=([^]*))?$/;
-/** `lr=3e-4` and `+optim.lr=3e-4` of Hydra. */
+/** `lr=3e-4` and Hydra's `+optim.lr=3e-4`. */
 const ASSIGNMENT = /^\+{0,2}([A-Za-z_][\w.:/-]*)=([^]*)$/;
 
 /**
- * `--lr 3e-4`, `--lr=3e-4`, `lr=3e-4`, flags (`--cuda` is true, `--no-cuda` makes `cuda` false) and several values
- * (`--sizes 64 64` is a list). In names of options "-" is "_", as argparse stores them. Options before the script
- * (`python -u train.py …`, `python -c CODE …`) are the interpreter's and left out.
+ * `--lr 3e-4`, `--lr=3e-4`, `lr=3e-4`, flags (`--cuda` is true, `--no-cuda` makes `cuda` false) and several values (`--sizes
+ * 64 64` is a list). In names of options "-" becomes "_", as in argparse. Options before the script (`python -u train.py …`,
+ * `python -c CODE …`) belong to the interpreter and are left out.
  */
 export function commandParameters(words: readonly string[]): Record<string, ParameterText | ParameterText[]> {
   const found: Record<string, ParameterText | ParameterText[]> = Object.create(null);
-  // `-m MODULE`, or `-c CODE`: code has blanks, the name of a config file hardly.
+  // `-m MODULE`, or `-c CODE`: code contains blanks, which the name of a config file rarely does.
   const module = words.findIndex((word, i) => word === "-m" || word === "-c" && /\s/.test(words[i + 1] ?? ""));
   const script = words.findIndex((word) => SCRIPT.test(word) && !word.startsWith("-"));
   const start = script >= 0 && (module < 0 || script < module) ? script + 1 : module >= 0 ? module + 2 : 0;
@@ -72,12 +72,12 @@ export function commandParameters(words: readonly string[]): Record<string, Para
 
 type ParameterText = string | number | boolean | null;
 
-/** Negative numbers are values; a word with "=" behind an option is Hydra's next assignment. */
+/** Negative numbers are values; a word with "=" after an option is Hydra's next assignment. */
 function isValue(word: string): boolean {
   return (!word.startsWith("-") || typeof typed(word) === "number") && !ASSIGNMENT.test(word);
 }
 
-/** A word of a command line: a number as Python writes one, True, False, None, or a text. Whole numbers beyond 2^53 stay texts. */
+/** A word of a command line: a number in Python's form, True, False, None, or a text. Integers beyond 2^53 stay texts. */
 function typed(word: string): ParameterText {
   if (/^(?:true|false)$/i.test(word)) return word.toLowerCase() === "true";
   if (/^(?:none|null)$/i.test(word)) return null;

@@ -61,7 +61,7 @@ export interface RunPlan {
   /** Octal; of the worker's files. */
   umask: string;
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
-  /** How the original's GUI wants the worker to show its frames; null when it says nothing. */
+  /** How the original's GUI wants the worker to show its frames; null if the config says nothing. */
   fastlane: { only: boolean; slot: number } | null;
 }
 
@@ -79,20 +79,20 @@ export interface WorkerPlan {
   cwd: string;
   /** Name or number of the user that it runs as. */
   user: string;
-  /** Its proxy is started by somebody else. */
+  /** Somebody else starts its proxy. */
   external: boolean;
-  /** It uploads the files of its run's directory. */
+  /** Its proxy uploads the files of its run's directory. */
   uploadFiles: boolean;
 }
 
 export interface SlurmPlan {
-  /** With what the submission's daemon had as defaults. */
+  /** Includes the defaults of the daemon that took the submission. */
   fields: SlurmFields;
   lingerSeconds: number;
   nodes: number;
   /** Ranks on each node. */
   tasksPerNode: number;
-  /** null: the worker runs on, however long its daemon is away. */
+  /** null: the worker continues, however long its daemon is away. */
   leaseSeconds: number | null;
 }
 
@@ -106,11 +106,11 @@ export interface PreflightPlan {
 export interface TelemetryPlan {
   strict: boolean;
   schemaId: string | null;
-  /** JSON Schema of the records; null when the config brings none. */
+  /** JSON Schema of the records; null if the config has none. */
   schema: Record<string, unknown> | null;
   /** Dialects of printed text that are not read. */
   textOff: readonly TextDialect[];
-  /** Patterns of files that are read besides those that are found; null: none is read. */
+  /** Patterns of files to read in addition to those that are found; null: no files are read. */
   observe: readonly string[] | null;
 }
 
@@ -121,9 +121,8 @@ const LATELY = 128;
 const LATELY_LENGTH = 16_384;
 
 /**
- * The plan of a config as the registry stores it. It is shared between callers: never changed.
- *
- * @throws {MosaicError} `internal` when the text is no stored config (the registry was changed from outside)
+ * The plan of a config as stored by the registry. Shared between callers: never change it. @throws {MosaicError} `internal`
+ * if the text is no stored config (the registry was changed from outside)
  */
 export function planOf(configJson: string): RunPlan {
   const known = lately.get(configJson);
@@ -136,7 +135,7 @@ export function planOf(configJson: string): RunPlan {
   return plan;
 }
 
-/** The plan, or undefined of a stored config that is damaged: what only shows a run must not fail for it. */
+/** The plan; undefined if the stored config is damaged: displaying a run must not fail. */
 export function planIfReadable(configJson: string): RunPlan | undefined {
   try {
     return planOf(configJson);
@@ -146,8 +145,8 @@ export function planIfReadable(configJson: string): RunPlan | undefined {
 }
 
 /**
- * Steps that a run is known to have, read without checking the rest: a list of runs asks for thousands, and one config
- * that the registry got from elsewhere must not hide all other runs. 0 when nobody says.
+ * Expected steps of a run, read without checking the rest: a list reads thousands of configs, and one invalid config must
+ * not hide all other runs. 0: unknown.
  */
 export function expectedStepsOf(configJson: string): number {
   const config: ConfigOfSteps | null = JSON.parse(rawJson(configJson));

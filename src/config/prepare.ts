@@ -1,6 +1,6 @@
 /**
- * What a run is stored as: run id and paths injected into its config, and what the registry and the dispatcher need
- * to know of it. Decides only; nothing is written here.
+ * What is stored for a run: its config with run id and paths, and the fields that the registry and the dispatcher need. Only
+ * decides; writes nothing.
  */
 import { MosaicError } from "../base/errors.ts";
 import type { BaseDir, Layout } from "../base/layout.ts";
@@ -17,9 +17,9 @@ export interface PreparedRun {
   baseDir: BaseDir;
   /** The run's own directory, absolute. */
   directory: string;
-  /** What the worker reads, when its config is not empty. */
+  /** The worker's config file, if its config is not empty. */
   workerConfigFile?: { path: string; text: string };
-  /** "" when the config names no worker. */
+  /** "" if the config names no worker. */
   workerId: string;
   agentId: string;
   priority: number;
@@ -30,9 +30,8 @@ export interface PreparedRun {
 }
 
 /**
- * The id to run under: what the request asks for, else what the config asks for, else a new one.
- *
- * @throws {MosaicError} `invalid_argument` when the request's id is no ULID or contradicts the config's
+ * The run's id: from the request, else from the config, else a new one. @throws {MosaicError} `invalid_argument` if the
+ * request's id is no ULID or contradicts the config's
  */
 export function resolveRunId(read: ReadConfig, requested = ""): string {
   if (requested === "") return read.requestedRunId ?? newUlid();
@@ -52,9 +51,8 @@ export function resolveRunId(read: ReadConfig, requested = ""): string {
 }
 
 /**
- * Injects id and paths into a config that was read, for the run `runId` below `layout`'s state directory.
- *
- * @param slurm defaults of metadata.slurm: the run keeps those of its submission, whatever daemon starts it
+ * Injects id and paths into a config, for the run `runId` below `layout`'s state directory. @param slurm defaults of
+ * metadata.slurm: the run keeps those of its submission, whatever daemon starts it
  */
 export function prepareRun(
   read: ReadConfig,
@@ -91,7 +89,7 @@ export function prepareRun(
   };
 }
 
-/** Scripts of a person's own, evaluations of a policy, and everything else. */
+/** Custom scripts, evaluations of a policy, and everything else. */
 export function baseDirOf(config: ReadConfig["config"]): BaseDir {
   const worker = config.metadata?.worker;
   if (worker?.script && !worker.module) return "custom_scripts";
@@ -99,7 +97,7 @@ export function baseDirOf(config: ReadConfig["config"]): BaseDir {
   return extras?.mode === "policy_eval" || truthy(worker?.config?.test_mode) ? "evals" : "runs";
 }
 
-/** As Python decides it. */
+/** Python's truth value. */
 export function truthy(value: unknown): boolean {
   if (value === null || typeof value !== "object") return Boolean(value);
   return Object.keys(value).length > 0;
@@ -110,7 +108,10 @@ function child(parent: JsonObject, key: string): JsonObject | undefined {
   return value instanceof Map ? value : undefined;
 }
 
-/** Puts the ids into `metadata.worker`; gives what the worker's own file holds. Parents are copied, never changed. */
+/**
+ * Puts the ids into `metadata.worker`; returns the content of the worker's own config file. Parents are copied, never
+ * changed.
+ */
 function injectWorker(form: JsonObject, runId: string, workerId: string): JsonObject | undefined {
   const metadata: JsonObject = new Map(child(form, "metadata"));
   const given = child(metadata, "worker");
@@ -129,8 +130,8 @@ function injectWorker(form: JsonObject, runId: string, workerId: string): JsonOb
 }
 
 /**
- * A stored config of a version that looked defaults up at each placement, with those of its daemon. `nodes` and the others that
- * it did not look up are left out: the run's job may have begun without them.
+ * Adds the daemon's defaults to a stored config of an earlier version, which looked them up at each placement. `nodes` and
+ * others that it did not look up are left out: the run's job may have begun without them.
  */
 export function withSlurmDefaults(configJson: string, defaults: SlurmFields): string {
   const { nodes: _nodes, tasks_per_node: _tasks, lease_seconds: _lease, linger_seconds: _linger, ...looked } = defaults;
@@ -141,7 +142,7 @@ export function withSlurmDefaults(configJson: string, defaults: SlurmFields): st
   return writeJson(form, { sortKeys: true, ascii: true });
 }
 
-/** @param warned the worker reads the message before the time limit; a default must not refuse others */
+/** @param warned the worker reads the message before the time limit; otherwise a default of it must not refuse the config */
 function injectSlurm(form: JsonObject, { warn_seconds, ...defaults }: SlurmFields, warned: boolean): void {
   const metadata: JsonObject = new Map(child(form, "metadata"));
   const given = child(metadata, "slurm") ?? new Map<string, JsonValue>();
@@ -157,7 +158,7 @@ interface Place {
   stateDir: string;
 }
 
-/** Tells the config where the run's artifacts lie. A custom script says so itself and is left alone. */
+/** Writes the paths of the run's artifacts into the config. A custom script sets them itself and is not changed. */
 function injectPaths(form: JsonObject, place: Place): void {
   const environment = new Map(child(form, "environment"));
   const values: [string, string][] = [
@@ -185,7 +186,7 @@ function injectPaths(form: JsonObject, place: Place): void {
   const wandb: JsonObject = new Map(child(artifacts, "wandb"));
   if (!wandb.has("enabled")) wandb.set("enabled", truthy(toPlain(extras.get("track_wandb") ?? false)));
   wandb.set("manifest_file", `${place.directory}/wandb.json`);
-  // The original's readers resolve it against the directory that holds the state directory ("var").
+  // The original's readers resolve it relative to the parent of the state directory ("var").
   const stateName = place.stateDir.slice(place.stateDir.lastIndexOf("/") + 1);
   wandb.set("relative_path", `${stateName}/trainer/${place.baseDir}/${place.runId}/wandb.json`);
   if (!wandb.has("run_path")) wandb.set("run_path", "");

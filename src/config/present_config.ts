@@ -4,10 +4,10 @@ import { isJson } from "../base/json_text.ts";
 import { HIDDEN, withoutSecrets } from "../base/secrets.ts";
 
 /**
- * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
- * Unless `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words, and
- * what looks like one wherever it stands (SECRET_TEXTS). `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
- * hidden as a whole.
+ * `configJson` indented, with its numbers as they were written (1.0 stays 1.0, large integers keep their value). Unless
+ * `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words, and texts that
+ * look like a secret anywhere (SECRET_TEXTS). `hidden` counts them. A damaged config that is no JSON is one text, and hidden
+ * completely.
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
   if (!isJson(configJson)) return { text: JSON.stringify(reveal ? configJson : HIDDEN), hidden: reveal ? 0 : 1 };

@@ -38,12 +38,12 @@ export const SANDBOXES = ["none", "bubblewrap"] as const;
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
-/** What ids may be that become parts of files' names. */
+/** Ids that may become parts of file names. */
 export const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
 const idForFiles = () =>
   matching(FILE_NAME_PART, 'at most 100 characters without "/" and control characters, not beginning with "."');
 const absolutePath = () => matching(/^\/[^\u0000]*$/u, 'an absolute path (beginning with "/")');
-/** The original writes null and "" where nothing is meant; both count as absent. */
+/** The original writes null and "" for absent values; both count as absent. */
 const optionalText = () => text().nullish();
 const environment = () =>
   record(matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'), argument(), "an object of strings");
@@ -177,7 +177,7 @@ const webhook = once(() =>
   ])
 );
 
-/** A word for a command line that engines' tools read: it cannot begin another option. */
+/** A word for the command line of an engine's tools: it cannot begin another option. */
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
@@ -287,7 +287,7 @@ const gpus = once(() => ({
 const resources = once(() => ({
   cpus: integer(1).optional().describe("CPU cores; a limit where the host has cgroups, else advice. Default: none."),
   memory_mb: integer(256).optional().describe(
-    "MiB of memory; a limit where the host has cgroups, else advice. Default: none.",
+    "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
   ),
   gpus: closed(gpus()),
 }));

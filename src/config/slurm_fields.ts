@@ -1,11 +1,10 @@
-/** `metadata.slurm` as one word of a command line. It loads no schema: whoever reads the config checks the values. */
+/** `metadata.slurm` as one word of a command line. Loads no schema: the reader of the config checks the values. */
 
 const NUMBERS = ["time", "nodes", "tasks_per_node", "linger_seconds", "warn_seconds", "lease_seconds"];
 
 /**
- * Of "partition=gpu,time=720". A value may have commas: the next field begins with its name.
- *
- * @throws Error that says what is wrong
+ * Parses "partition=gpu,time=720". A value may contain commas: the next field begins with its name. @throws Error that says
+ * what is wrong
  */
 export function slurmFieldsOf(text: string): Record<string, string | number> {
   const parts = text.split(/,(?=[^,=]*=)/).filter((part) => part !== "");

@@ -6,7 +6,7 @@ import { type FlatConfig, flatConfig, SCHEMA_MAJOR } from "./schema.ts";
 import { HIDDEN } from "../base/secrets.ts";
 
 export interface Violation {
-  /** Where, in the sender's own shape: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
+  /** Path in the config as it was sent: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
   path: string;
   /** Expected and actual value. */
   message: string;
@@ -14,7 +14,7 @@ export interface Violation {
 
 type Path = readonly PropertyKey[];
 
-/** Checks a config in the flat shape. `origin` says where its top-level keys stood in what was sent. */
+/** Checks a config in the flat form. `origin` gives the original paths of its top-level keys. */
 export function check(
   plain: unknown,
   origin: ReadonlyMap<string, string[]>,
@@ -37,7 +37,7 @@ export function check(
   return { config: undefined, violations };
 }
 
-/** Where a config that was copied from a view has the dots of one and not the secret. */
+/** Paths where a config that was copied from a view has dots in place of the secret. */
 function* hiddenSecrets(value: unknown, path: Path): Generator<{ path: Path; message: string }> {
   if (typeof value === "string" && value.includes(HIDDEN)) {
     const message = `holds ${HIDDEN}, which stands for a secret that was hidden when the config was shown; put the ` +
@@ -58,7 +58,7 @@ function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path:
     case "invalid_key":
       return issue.issues.map((inner) => ({ path, message: `is a key that ${inner.message}` }));
     case "invalid_union": {
-      // The alternative that the value is of the right kind for says more than the list of alternatives.
+      // If the value has the right type for one alternative, that alternative's error says more than the list of all.
       const near = issue.errors.find((errors) =>
         errors.every((inner) => inner.path.length > 0 || inner.code === "unrecognized_keys")
       );
@@ -77,7 +77,7 @@ function unknownKey(key: string, parent: Path): string {
   return `is not known${known.length === 0 ? "" : `; known here: ${known.join(", ")}`}`;
 }
 
-/** The keys that the schema has at a path; empty when it leads through alternatives. */
+/** The keys that the schema allows at a path; empty if it leads through alternatives. */
 function knownKeys(schema: z.ZodType, path: Path): string[] {
   let at: unknown = schema;
   for (const key of path) at = shapeOf(at)?.[String(key)];

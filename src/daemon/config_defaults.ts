@@ -1,7 +1,4 @@
-/**
- * Options that say what configs leave open. They are checked by the schema of configs, which the command line's help must
- * not load.
- */
+/** Options with defaults for configs. The schema of configs checks them; the command line's help must not load it. */
 import { messageOf } from "../base/errors.ts";
 import { type AlertRule, alertRules } from "../config/alerts.ts";
 import { alerts, type SlurmFields, slurmFields } from "../config/schema.ts";
@@ -16,7 +13,7 @@ interface Schema<T> {
   };
 }
 
-/** @throws StartFailure (usage) that names the option, its value and what is wrong */
+/** @throws StartFailure (usage) with the option, its value and what is wrong */
 export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">): {
   alerts: AlertRule[];
   slurm: SlurmFields;

@@ -14,7 +14,7 @@ export const DAEMON_EXIT = {
   newerDatabase: 5,
   /** A database is damaged; `mosaic doctor --repair` recovers its readable rows. */
   damagedDatabase: 6,
-  /** It had grown beyond --max-memory; the service manager starts it again. */
+  /** The daemon had grown beyond --max-memory; the service manager starts it again. */
   tooMuchMemory: 7,
   internal: 70,
 } as const;

@@ -1,7 +1,8 @@
 /**
  * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
- * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so do those of its other
- * connections on loopback. That is an identity and no consent: a browser of the same user sends what a foreign page asks for.
+ * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so may its other
+ * connections on loopback. That shows who calls, not what the person wants: a browser of the same user also sends requests
+ * of foreign pages.
  */
 import type { HttpApi } from "../rpc/connect/http_api.ts";
 import type { Peer, User } from "../rpc/calls.ts";
@@ -18,11 +19,11 @@ export interface FrontOptions {
   page: PageApp;
   /** Host of the TCP listener; "" without one. */
   bound: string;
-  /** Who calls by a Unix socket; the daemon's user, where it is not given. */
+  /** The peer on a Unix socket; default: the daemon's user. */
   socketPeer?: Peer;
   /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
-  /** Who a TCP peer is: the daemon's own user needs no token. */
+  /** The user of a TCP peer: the daemon's own user needs no token. */
   userOf?: ((peer: Deno.NetAddr) => Promise<User>) | undefined;
 }
 
@@ -52,18 +53,20 @@ export function front(
   };
 }
 
-/** Whoever opens the daemon's own Unix socket is the daemon's user. */
+/** Only the daemon's user can open the daemon's own Unix socket. */
 const SOCKET_PEER: Peer = { name: "unknown", owner: true };
-/** Whoever opens the group's (`--group-socket`) is not known by that, and may well be a browser behind a forwarded port. */
+/**
+ * A peer on the group's socket (`--group-socket`) is not identified by that, and may be a browser behind a forwarded port.
+ */
 export const GROUP_PEER: Peer = { name: "group", owner: false };
 
-/** The owner of a connection that shows a credential is not looked up. */
+/** If the request has a credential, the connection's user is not looked up. */
 async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOptions["userOf"]): Promise<Peer> {
   const user = request.headers.has("authorization") ? undefined : await userOf?.(address);
   return { name: `${address.hostname}:${address.port}`, owner: false, ...user };
 }
 
-/** Without the port: one peer may open any number of connections. */
+/** Without the port, because one peer may open any number of connections. */
 function addressOf(address: Deno.Addr, peer: Peer): string {
   return address.transport === "tcp" ? address.hostname : peer.name;
 }

@@ -1,23 +1,26 @@
 /**
- * A second Unix socket of page and API, for the members of a group (`--group-socket`). Its mode says who may connect, not who
- * somebody is: every caller shows a token. So nobody but the daemon may be able to put a socket of his own in its place.
+ * A second Unix socket for page and API, for the members of a group (`--group-socket`). Its mode decides who may connect,
+ * but does not identify callers: each needs a token. So only the daemon may be able to create a socket in its place.
  */
 import { messageOf } from "../base/errors.ts";
 import { askShell } from "../os/shell.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface GroupSocket {
-  /** A name, or a number, which need not have a name. */
+  /** A name, or a number (which may have no name). */
   group: string;
   /** Absolute. */
   path: string;
 }
 
-/** Owner, mode and path of each directory above one: the daemon's permissions name none of them, for each would cover all below. */
+/**
+ * Owner, mode and path of each parent directory. A shell reads them, because the daemon's permissions name none of them:
+ * each would include everything below.
+ */
 const ABOVE =
   `d=$(cd -- "$0" && pwd -P) && while [ "$d" != / ]; do d=\${d%/*} d=\${d:-/}; stat -c '%u %a %n' -- "$d" || exit; done`;
 
-/** @param text GROUP:PATH @throws Error that says what the option may be */
+/** @param text GROUP:PATH @throws Error that describes the valid form */
 export function parseGroupSocket(text: string): GroupSocket {
   const [, group, path] = /^([A-Za-z_][\w.-]*|\d{1,10}):(\/.*[^/])$/.exec(text) ?? [];
   if (group === undefined || path === undefined) {
@@ -28,8 +31,8 @@ export function parseGroupSocket(text: string): GroupSocket {
 
 /**
  * @returns the group's number
- * @throws StartFailure (usage) when there is no such group, or the socket's directory is one that the group cannot reach or in
- * which others than the daemon and root may replace the socket
+ * @throws StartFailure (usage) if there is no such group, if the group cannot reach the socket's directory, or if users
+ *   other than the daemon's and root could replace the socket there
  */
 export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
   const gid = Number((askShell('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
@@ -54,7 +57,7 @@ export function groupOfSocket({ group, path }: GroupSocket, uid: number | null =
   }
   for (const line of (askShell(ABOVE, directory) ?? "").trimEnd().split("\n")) {
     const [, its, mode, above] = /^(\d+) (\d+) (.*)$/.exec(line) ?? [];
-    // In a sticky directory only who owns an entry may replace it.
+    // In a sticky directory only the owner of an entry may replace it.
     const isOpen = (parseInt(mode ?? "", 8) & 0o022) !== 0 && (parseInt(mode ?? "", 8) & 0o1000) === 0;
     if (its !== undefined && (Number(its) === uid || its === "0") && !isOpen) continue;
     throw refused(

@@ -1,6 +1,6 @@
 /**
- * `--max-memory`: the runtime keeps some memory of each gRPC connection that has gone, for ever. A daemon that has grown
- * beyond its limit is followed by a new one at a quiet moment; runs go on, and nothing is lost.
+ * `--max-memory`: the runtime retains some memory of each closed gRPC connection for ever. A daemon that has grown beyond
+ * its limit is replaced by a new one at a quiet moment; runs continue, and nothing is lost.
  */
 import { flagsOf } from "../permissions/permissions.ts";
 import { daemonPlan } from "../permissions/daemon_plan.ts";
@@ -12,11 +12,11 @@ import { selfCommand } from "../os/self.ts";
 import { underShell } from "../os/shell.ts";
 
 const POLL_MS = 5000;
-/** A limit that is too low for what the daemon has to do must not make it start all the time. */
+/** If the limit is too low for the daemon's work, it must not restart all the time. */
 const LEAST_UPTIME_MS = 60_000;
-/** There may be no quiet moment. */
+/** After this time it does not wait for a quiet moment any more. */
 const PATIENCE_MS = 10 * 60_000;
-/** Between attempts to start a successor that took over nothing. */
+/** Time between attempts to start a successor. */
 const AGAIN_MS = 10 * 60_000;
 
 export interface MemoryState {
@@ -37,7 +37,7 @@ export interface MemoryLimit {
   limitBytes: number;
   log: Logger;
   busy: () => boolean;
-  /** Called again after a while if it changes nothing. */
+  /** Called again later if the daemon is still running. */
   go: () => void;
 }
 
@@ -66,7 +66,7 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
   return () => clearInterval(timer);
 }
 
-/** Starts a daemon with the same arguments, which stops this one and takes its place. */
+/** Starts a daemon with the same arguments, which replaces this one. */
 export function startSuccessor(args: readonly string[]): void {
   const words = ["daemon", ...args.filter((arg) => arg !== "--replace"), "--replace"];
   const { argv, env } = selfCommand(flagsOf(daemonPlan(words.slice(1), realWorld())));

@@ -26,7 +26,7 @@ export interface DaemonOptions {
   listen: string;
   /** HOST:PORT, or "none". */
   http: string;
-  /** A Unix socket of page and API for a group, on which everybody needs a token. */
+  /** A Unix socket for page and API for a group; every caller needs a token. */
   groupSocket: GroupSocket | undefined;
   gpus: GpuOption;
   maxRuns: number;
@@ -38,17 +38,17 @@ export interface DaemonOptions {
   durability: "normal" | "full";
   /** 0: the proxies' default, the smaller of 10 GiB and 5 % of the free disk space. */
   maxBacklogBytes: number;
-  /** A daemon beyond it is followed by a new one; undefined: it may grow. */
+  /** A daemon beyond it is replaced by a new one; undefined: no limit. */
   maxMemoryBytes: number | undefined;
-  /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
+  /** Enforces the limits of configs: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
-  /** Who workers run as, where the daemon is root's; undefined: what their config says. */
+  /** The user of workers, if the daemon is root; undefined: each config's own. */
   workerUser: WorkerUserOption | undefined;
-  /** Rules for every run, beside its own; see config_defaults.ts. */
+  /** Rules for every run, in addition to its own; see config_defaults.ts. */
   alerts: string;
-  /** What Slurm is asked for where a config does not say. */
+  /** Defaults of `metadata.slurm`. */
   slurm: string;
-  /** Where proxies on other hosts reach the API, and the authority that they know it by. */
+  /** Address and certificate authority of the API for proxies on other hosts. */
   advertise: { target: string | undefined; ca: string | undefined };
   webhook: string | undefined;
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
@@ -77,7 +77,7 @@ function listenAddress(text: string): string {
   return text;
 }
 
-/** `off` is what `none` was called here. */
+/** `off` is the earlier name of `none`. */
 function httpAddress(text: string): string {
   if (text === "none" || text === "off") return "none";
   if (text.startsWith("unix:") || !isListenAddress(text)) {

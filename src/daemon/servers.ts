@@ -121,7 +121,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     readiness,
     bound: bound?.hostname ?? "",
     audit,
-    // The verb's own module, loaded when somebody asks.
+    // The verb's own module, loaded at the first request.
     report: async ({ runs, flags }) =>
       (await import("../cli/verbs/report.ts")).reportOf(readingCalls(services.mosaic), Date.now(), runs, flags),
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
@@ -193,7 +193,7 @@ async function listenForGroup(
   if (auth === "none") {
     throw new MosaicError(
       "invalid_argument",
-      "--group-socket asks everybody for a token, --auth none nobody: leave one out",
+      "--group-socket requires a token from everybody, --auth none from nobody: remove one of them",
     );
   }
   const gid = groupOfSocket({ group, path });
@@ -201,7 +201,7 @@ async function listenForGroup(
   return listenHttp({ ...options, address: { path, group: gid } });
 }
 
-/** Tells the daemon's own user by the kernel's table of sockets. */
+/** Identifies the daemon's own user by the kernel's table of sockets. */
 function knownPeers(): (peer: TcpEnd, port: number) => Promise<User> {
   const owners = new PeerOwners();
   const own = Deno.uid();
@@ -211,12 +211,12 @@ function knownPeers(): (peer: TcpEnd, port: number) => Promise<User> {
   };
 }
 
-/** Whether processes of the daemon's user, sandboxed ones too, get in by TCP without a token. */
+/** Whether processes of the daemon's user, including sandboxed ones, may call over TCP without a token. */
 export function isOpenToOwnUser({ auth, http, listen }: Pick<ServerOptions, "auth" | "http" | "listen">): boolean {
   return auth !== "token" && (http !== "none" || (listen !== "none" && !listen.startsWith("unix:")));
 }
 
-/** @param text HOST:PORT, as the options have checked it */
+/** @param text HOST:PORT, checked by the options */
 function hostAndPort(text: string): { hostname: string; port: number } {
   const address = parseListen(text);
   if (address.type === "unix") throw new Error(`--http is never a Unix socket: ${text}`);

@@ -82,10 +82,10 @@ function secretIn(path: string, log: Logger): string {
     if (known) return known;
     writeFileAtomic(path, `${made}\n`, { mode: 0o600 });
   } catch (error) {
-    // Receivers will refuse what is signed with another key: rather that than no daemon.
+    // Receivers will refuse requests that are signed with another key, but the daemon starts.
     log.error(
       { path, error: messageOf(error) },
-      "the webhooks' key cannot be read or kept; this daemon has one of its own",
+      "the webhooks' key cannot be read or stored; this daemon uses a new one",
     );
   }
   return made;

@@ -11,7 +11,7 @@ import { sleep } from "../base/sleep.ts";
 
 /** Maximum time for the replaced daemon to stop. */
 const REPLACE_WAIT_MS = 30_000;
-/** Then it is killed, which takes as long as the kernel needs for its memory. */
+/** After that it is killed, which takes as long as the kernel needs to free its memory. */
 const KILL_WAIT_MS = 5000;
 
 export interface Held {
@@ -20,9 +20,10 @@ export interface Held {
 }
 
 /**
- * Refuses directories in which another user could put files, as ssh does: whoever may write to them is the daemon's user.
- *
- * @param uid the daemon's user @throws StartFailure (stateUnusable)
+ * Refuses directories in which another user could put files, as ssh does: write access to them gives the rights of the
+ * daemon's user.
+ * @param uid the daemon's user
+ * @throws StartFailure (stateUnusable)
  */
 export function createStateDirectory(layout: Layout, uid = Deno.uid()): void {
   try {
@@ -159,7 +160,7 @@ function evenWithoutRoom(write: () => void): void {
   }
 }
 
-/** Somebody may have deleted the lock's file: a daemon that was ready has written into another, too, which process it is. */
+/** The lock's file may have been deleted: a daemon that was ready has recorded its pid and identity in a second file. */
 function holderOf(layout: Layout): ProcessRef | undefined {
   return processNamedIn(layout.lockFile) ?? processNamedIn(layout.daemonJson);
 }

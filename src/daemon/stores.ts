@@ -49,7 +49,7 @@ function avoidForeignTelemetry(layout: Layout, log: Logger): void {
   );
 }
 
-/** None where the file is missing or unreadable: opening it says why. */
+/** None if the file is missing or unreadable: opening it reports why. */
 function tablesOf(path: string): string[] {
   try {
     const db = new DatabaseSync(path, { readOnly: true });

@@ -6,13 +6,13 @@ import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 
 const INTERVAL_MS = 15_000;
-/** A run's samples come less often as it gets older: about so many in its first hours, and few more in weeks. */
+/** Samples become less frequent as a run gets older: about this many in its first hours, and few more over weeks. */
 const SAMPLES = 1000;
 
 interface Before {
   attempt: number;
   at: number;
-  /** By pid: of processes that are both in this sample and in the last. */
+  /** Processor time by pid, for processes in this and in the last sample. */
   ticks: Map<number, number>;
 }
 
@@ -27,7 +27,7 @@ export function isDue(age: number, since: number): boolean {
   return since >= Math.max(INTERVAL_MS, age / SAMPLES) * 0.9;
 }
 
-/** A sample's points. The share of processors is that since the last sample: 100 is one processor. */
+/** A sample's points. The share of processors is measured since the last sample: 100 is one processor. */
 export function pointsOf(
   processes: readonly ProcessUsage[],
   before: Before | undefined,
@@ -37,7 +37,7 @@ export function pointsOf(
   const points: [string, number][] = [];
   const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
   if (before !== undefined && at > before.at) {
-    // Of a process that began meanwhile, all of its time; of one that ended, none is known.
+    // For a new process, all of its time counts; for one that has ended, none is known.
     const ticks = sum(processes.map((p) => Math.max(0, p.ticks - (before.ticks.get(p.pid) ?? 0))));
     points.push(["system/cpu_percent", ticks * 1000 / (at - before.at)]);
   }
@@ -50,7 +50,7 @@ export function pointsOf(
   return points;
 }
 
-/** @returns ends it, after the sample under way */
+/** @returns ends it, after the current sample */
 export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
   const before = new Map<string, Before>();
   const sample = async () => {

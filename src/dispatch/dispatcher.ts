@@ -1,6 +1,6 @@
 /**
- * Starts waiting runs as soon as there is room: it is woken by a submission, by a run that ends or registers, and by the
- * end of a back-off. A pass every two seconds is the safety net only.
+ * Starts waiting runs as soon as they can run. Woken by a submission, by a run that ends or registers, and by the end of a
+ * back-off; a pass every two seconds is only a safety net.
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -12,12 +12,12 @@ import type { Starter } from "./launch/starter.ts";
 import type { Supervisor } from "./attempt/supervisor.ts";
 
 const SAFETY_NET_MS = 2000;
-/** Longest wait that a timer is set for; the safety net sees to the rest. */
+/** Longest timer; the safety net covers longer waits. */
 const MAX_TIMER_MS = 60_000;
-/** After a pass, dispatch rests for so many times what it took: at most a tenth of the thread's time goes into it. */
+/** After a pass, dispatch pauses for this many times the pass's duration: it takes at most a tenth of the thread's time. */
 const PASS_REST = 9;
 
-/** After trouble that passes, such as a full disk. */
+/** Wait after a temporary trouble, such as a full disk. */
 const TROUBLE_WAIT_MS = 2000;
 
 export interface DispatcherOptions {
@@ -27,16 +27,16 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
-  /** Runs that engines place are not started here. */
+  /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
-  /** Tries to recover what an earlier daemon has left; answers whether the host's GPUs and how many runs are still missing. */
+  /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
   recovering: () => { gpus: boolean; runs: number };
 }
 
-/** Milliseconds of a clock that nobody sets; what is on record is wall-clock time, and survives a restart. */
+/** A monotonic clock in milliseconds. Recorded times are wall-clock time, because they must survive a restart. */
 const clock = () => performance.now();
 
-/** When the back-off is over. A wall clock that was set back does not make it longer than it was meant to be. */
+/** When the back-off ends. Setting the wall clock back does not make it longer than intended. */
 function backOffEnd(row: RunRow): number | null {
   if (row.notBefore === null) return null;
   return clock() + Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
@@ -55,7 +55,10 @@ function waitingOf(row: RunRow): WaitingRun {
   };
 }
 
-/** A cancellation that is not entered yet keeps a run from being started all the same, and so does damage until the run is quarantined for it. */
+/**
+ * A requested cancellation that is not entered yet also keeps a run from being started; so does damage, until the run is
+ * quarantined.
+ */
 function waits(row: RunRow): boolean {
   return row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0;
 }
@@ -64,11 +67,11 @@ const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  /** INIT runs, so that a long queue is not read from the database at every event. */
+  /** INIT runs in memory, so that events do not read a long queue from the database. */
   readonly #waiting = new Map<string, WaitingRun>();
-  /** Those between the decision to start them and HANDSHAKE. */
+  /** Runs between the decision to start them and HANDSHAKE. */
   readonly #starting = new Map<string, Promise<void>>();
-  /** Why runs could not be started when that was last tried. */
+  /** Errors of the last attempts to start runs. */
   readonly #troubles = new Map<string, string>();
   #queue = new Map<string, QueueEntry>();
   #pass: "none" | "due" = "none";
@@ -76,7 +79,7 @@ export class Dispatcher {
   #net: ReturnType<typeof setInterval> | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;
   #passedAt = 0;
-  /** What the last pass took, milliseconds. */
+  /** Duration of the last pass, milliseconds. */
   #passMs = 0;
   #closed = false;
 
@@ -84,11 +87,11 @@ export class Dispatcher {
     this.#options = options;
   }
 
-  /** Reads the queue of waiting runs, and begins. */
+  /** Reads the queue of waiting runs and starts dispatching. */
   start(): void {
     this.#readQueue();
     this.#net = setInterval(() => {
-      // Only a defect could have made the two differ.
+      // A difference between the two would be a defect.
       const known = this.#waiting.size + this.#starting.size + this.#options.placer.waiting;
       if ((this.#options.registry.countByState().INIT ?? 0) !== known) {
         this.#readQueue();
@@ -98,7 +101,7 @@ export class Dispatcher {
     this.#runPass();
   }
 
-  /** Starts nothing more, and waits for what is being started. */
+  /** Starts nothing more, and waits for starts in progress. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#net);
@@ -111,30 +114,30 @@ export class Dispatcher {
     return this.#waiting.size;
   }
 
-  /** The place that a new run of this priority gets; those that wait for their back-off to end count as before it. */
+  /** The position for a new run of this priority; runs in back-off count as before it. */
   placeFor(priority: number): number {
     let before = 0;
     for (const run of this.#waiting.values()) if (run.priority >= priority) before++;
     return before + 1;
   }
 
-  /** Place and reason of a run that waits; undefined when it does not. */
+  /** Position and reason of a waiting run; undefined for others. */
   placeOf(runId: string): QueueEntry | undefined {
     return this.#queue.get(runId);
   }
 
-  /** A run's row has changed such that it waits, or waits no longer, or has made room. */
+  /** A run's row has changed: it begins or ceases to wait, or has freed its place. */
   changed(row: RunRow): void {
     if (waits(row)) this.#waiting.set(row.runId, waitingOf(row));
     else this.#waiting.delete(row.runId);
     this.wake();
   }
 
-  /** Dispatches soon, once for all that happens in this turn. */
+  /** Dispatches soon, once for all calls in this turn. */
   wake(): void {
     if (this.#pass === "due" || this.#closed) return;
     this.#pass = "due";
-    // A pass costs as much as the queue is long, and thousands may be submitted at once.
+    // The cost of a pass grows with the queue, and thousands may be submitted at once.
     const restMs = this.#passMs < 1 ? 0 : this.#passedAt + PASS_REST * this.#passMs - performance.now();
     if (restMs <= 0) queueMicrotask(() => this.#runPass());
     else this.#rest = setTimeout(() => this.#runPass(), restMs);
@@ -197,7 +200,7 @@ export class Dispatcher {
     const started = starter.start(claimed, supervisor)
       .then(() => undefined, (error) => {
         const why = messageOf(error);
-        // Once per run and trouble, whatever its figures are: it may last for hours.
+        // Log once per run and trouble, ignoring numbers in the text: the trouble may last for hours.
         if (withoutFigures(this.#troubles.get(runId)) !== withoutFigures(why)) {
           log.warn({ run_id: runId, error: why }, "run cannot be started for now");
         }

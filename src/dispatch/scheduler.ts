@@ -1,9 +1,8 @@
 /**
- * Who starts now: a pure function of the waiting runs and of what is free.
- *
- * Higher priority first, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and
- * while it waits nobody behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that
- * need no GPU pass it. A run whose GPUs are not mandatory takes what is free, down to none.
+ * Decides which runs start now: a pure function of the waiting runs and of free resources.
+ * Higher priority first, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
+ * it waits no run behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that need no GPU
+ * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
  */
 
 export interface WaitingRun {
@@ -13,11 +12,11 @@ export interface WaitingRun {
   createdAt: number;
   gpusRequested: number;
   gpusMandatory: boolean;
-  /** Slots that it holds already, from a start that did not come to its end. */
+  /** Slots that it already holds from an interrupted start. */
   heldSlots: readonly number[];
-  /** Before this time (of the clock that `now` is of) it may not start: back-off of the restart policy, passing trouble. */
+  /** It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble. */
   notBefore: number | null;
-  /** What it waits for until then, for people. */
+  /** What it waits for until then, as text for people. */
   waitingFor: string;
 }
 
@@ -27,19 +26,19 @@ export interface Capacity {
   freeSlots: readonly number[];
   /** All slots of the host, free or not. */
   totalSlots: number;
-  /** False while the slots are those that an earlier daemon had: then none of them is given to anybody. */
+  /** False while the slots are an earlier daemon's: then none is assigned. */
   slotsKnown: boolean;
   /** Runs that have processes. */
   running: number;
   maxRuns: number;
-  /** Runs whose proxy has not registered yet. Starting too many at once would make each miss its handshake. */
+  /** Runs whose proxy has not registered yet. If too many start at once, each would miss its handshake limit. */
   starting: number;
   maxStarting: number;
 }
 
 export interface Start {
   runId: string;
-  /** Those to claim for it; none when it holds some already. */
+  /** Slots to claim for it; none if it already holds some. */
   slots: number[];
 }
 
@@ -47,7 +46,7 @@ export interface QueueEntry {
   runId: string;
   /** 1 is next. */
   position: number;
-  /** What it waits for, for people. */
+  /** What it waits for, as text for people. */
   waitingFor: string;
 }
 

@@ -60,7 +60,7 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
       const message = `has schema version ${version}; this mosaic knows versions up to ${newest}: use the newer mosaic`;
       return [{ check: "schema", severity: "error", path, message, remedy: "" }];
     }
-    // What was in its log only was lost with a power failure: it is empty, as a missing one is.
+    // Content that was only in its log was lost with a power failure: it is empty, like a missing one.
     if (version === 0 && db.prepare("SELECT 1 FROM sqlite_master").get() === undefined) return [];
     if (version < newest) {
       const message = `has schema version ${version}; the next start of the daemon upgrades it to ${newest}`;
@@ -110,7 +110,7 @@ function salvage(path: string, now: Date, create: (db: DatabaseSync) => void): s
   return `${outcome}; the damaged database is now ${damagedPath}`;
 }
 
-/** @returns undefined where nothing can be read in this way either */
+/** @returns undefined if nothing can be read in this way either */
 function copyRowsWithoutFirstPage(
   from: string,
   to: string,
@@ -164,7 +164,7 @@ function copyRows(from: string, to: string): string {
     }
     for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
     const dangling = dropDanglingRows(target);
-    if (dangling > 0) counts.push(`${dangling} rows omitted whose run is lost or that belong to none of its records`);
+    if (dangling > 0) counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
     target.exec("COMMIT");
     target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
     target.exec("PRAGMA journal_mode = WAL");
@@ -179,13 +179,13 @@ function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** How far a key may be from a bad page's first one until the rest counts as lost. */
+/** Keys farther than this from a bad page's first one count as lost. */
 const FARTHEST = 1n << 53n;
 
 /**
  * Reads in chunks that shrink at the damage, because a statement returns all its rows or none (and the runtime's row
- * iterator ends silently at an error). Behind a bad page it looks for the next key that can be read, and reads from there
- * in both directions, so that a bad page loses only its own rows.
+ * iterator ends silently at an error). After a bad page it searches the next readable key, and reads from there in both
+ * directions, so that a bad page loses only its own rows.
  */
 function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; gaps: number } {
   if (name === "sqlite_sequence") target.exec("DELETE FROM sqlite_sequence");
@@ -204,7 +204,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   let rows = 0;
   let gaps = 0;
 
-  /** The first rows beyond the beginning of a key; undefined where they cannot be read. */
+  /** The first rows beyond a key; undefined if they cannot be read. */
   const chunk = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
     const order = key.map((column) => `${column} ${direction}`).join(", ");
     const begin = key.slice(0, beyond.length).join(", ");
@@ -224,7 +224,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   };
   const keyOf = (row: SQLInputValue[]) => row.slice(columns.length);
 
-  /** Copies until the end (undefined) or to where nothing can be read: the last key before it. */
+  /** Copies until the end (undefined) or up to unreadable rows: then returns the last key before them. */
   const copy = (direction: "ASC" | "DESC", from: SQLInputValue[]): SQLInputValue[] | undefined => {
     let last = from;
     for (let limit = CHUNK_ROWS;;) {
@@ -235,7 +235,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
         continue;
       }
       for (const row of found) {
-        // A damaged page may have its keys in any order; reading on by them might never end.
+        // Keys on a damaged page may be in any order; following them might never end.
         if (last.length > 0 && !isBeyond(direction, keyOf(row), last)) return last;
         last = keyOf(row);
         try {
@@ -250,7 +250,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
     }
   };
 
-  /** The first key found behind a bad page, to within a 64th of its distance. */
+  /** The first readable key after a bad page, to within a 64th of its distance. */
   const nextReadable = (last: SQLInputValue[]): SQLInputValue[] | undefined => {
     for (let column = last.length - 1; column >= 0; column--) {
       const value = last[column];
@@ -258,7 +258,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
       for (let distance = 1n; distance < FARTHEST; distance += 1n + (distance >> 6n)) {
         const found = chunk("ASC", [...last.slice(0, column), value + distance], 1);
         if (found?.[0] !== undefined && isBeyond("ASC", keyOf(found[0]), last)) return keyOf(found[0]);
-        // Nothing is behind it.
+        // There are no more rows.
         if (found?.length === 0) return undefined;
       }
     }
@@ -268,21 +268,21 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   let last = copy("ASC", []);
   while (last !== undefined) {
     gaps++;
-    // Where not even the first row can be read, keys are sought from the smallest on.
+    // If not even the first row can be read, keys are searched from the smallest on.
     if (last.length === 0) last = firstKey(source, table, key);
     const next = last && nextReadable(last);
     if (next === undefined) {
       copy("DESC", []);
       break;
     }
-    // The rows before it up to the bad page; the row itself comes with those behind it.
+    // The rows between the bad page and this row; the row itself comes with the later ones.
     copy("DESC", next);
     last = copy("ASC", [...next.slice(0, -1), (next.at(-1) as bigint) - 1n]);
   }
   return { rows, gaps };
 }
 
-/** A key below all others, if keys are numbers; else none can be sought. */
+/** A key below all others, if keys are numbers; others cannot be searched. */
 function firstKey(db: DatabaseSync, table: string, key: string[]): SQLInputValue[] | undefined {
   if (key[0] === "rowid") return [0n];
   const types = new Map(
@@ -291,7 +291,7 @@ function firstKey(db: DatabaseSync, table: string, key: string[]): SQLInputValue
   return key.every((column) => types.get(column) === "INTEGER") ? key.map(() => 0n) : undefined;
 }
 
-/** In the order of SQLite's keys: integers and texts here, in UTF-8's order. */
+/** In the order of SQLite's keys: integers and texts, in UTF-8's order. */
 function isBeyond(direction: "ASC" | "DESC", key: SQLInputValue[], last: SQLInputValue[]): boolean {
   for (const [i, value] of key.entries()) {
     const other = last[i];
@@ -308,7 +308,7 @@ function hasRowid(db: DatabaseSync, name: string): boolean {
   return Number(row?.wr ?? 0) === 0;
 }
 
-/** Deletes rows whose parent row is lost, and what a damaged page made of keys. */
+/** Deletes rows whose parent row is lost, and invalid keys from a damaged page. */
 function dropDanglingRows(db: DatabaseSync): number {
   let dropped = 0;
   for (const { table, rowid } of db.prepare("PRAGMA foreign_key_check").all()) {

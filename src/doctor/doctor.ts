@@ -55,10 +55,10 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
 }
 
 /**
- * Stores what the telemetry of one run lacks of its logs. @param name its id, a unique beginning of it, or its name
- *
+ * Stores records of one run's logs that telemetry lacks.
+ * @param name its id, a unique prefix of it, or its name
  * @throws MosaicError `not_found`, `invalid_argument` (several runs); `failed_precondition` while a daemon runs on the
- * directory, or where the logs do not have what is missing.
+ *   directory, or if the logs do not contain what is missing
  */
 export function reindex(stateDir: string, name: string): { runId: string; outcome: string } {
   const layout = layoutOf(stateDir);
@@ -77,7 +77,7 @@ export function reindex(stateDir: string, name: string): { runId: string; outcom
   });
 }
 
-/** Holds the daemon's lock meanwhile. @throws MosaicError `failed_precondition` */
+/** Holds the daemon's lock during the work. @throws MosaicError `failed_precondition` */
 function withoutDaemon<T>(layout: Layout, work: () => T): T {
   const had = readTextIfThere(layout.lockFile) !== undefined;
   const lock = tryLockPlace(layout.lockFile);
@@ -154,7 +154,7 @@ function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairabl
   }));
 }
 
-/** A daemon of root says in daemon.json whether its workers have another user. */
+/** A daemon of root records in daemon.json whether its workers have another user. */
 function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
   const text = readTextIfThere(daemonJson);
   if (text === undefined || Deno.statSync(daemonJson).uid !== 0 || text.includes('"worker_user"')) return [];
@@ -162,7 +162,7 @@ function examineWorkerUser({ daemonJson }: Layout): Repairable[] {
     check: "worker_user",
     severity: "note",
     path: daemonJson,
-    message: "the daemon is root's, and so are workers whose config names no worker.user",
+    message: "the daemon runs as root, and so do workers whose config names no worker.user",
     remedy: "",
   }];
 }

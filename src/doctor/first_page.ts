@@ -1,7 +1,7 @@
 /**
- * A database whose first page is damaged. That page has the file's header and the top of the table of tables, without which
- * SQLite reads nothing, though all rows are there. The rest of that table is in pages of its own: they are found by their
- * content, and a first page is made that leads to them.
+ * Recovers a database whose first page is damaged. That page has the file's header and the top of the table of tables,
+ * without which SQLite reads nothing, although all rows exist. The rest of that table is in pages of its own: they are found
+ * by their content, and a new first page is written that points to them.
  */
 import { DatabaseSync } from "node:sqlite";
 
@@ -19,7 +19,7 @@ interface SchemaPage {
   page: number;
   firstKey: number;
   lastKey: number;
-  /** Of each row: type, name, table and SQL as one text, and the root page. */
+  /** For each row: type, name, table and SQL as one text, and the root page. */
   entries: Map<string, number>;
 }
 
@@ -27,7 +27,7 @@ interface SchemaPage {
  * Writes a copy of the database, and of the log beside it, with a first page that is made anew.
  *
  * @param create makes the newest schema in an empty database
- * @returns false where the file's pages do not have exactly that schema
+ * @returns false if the file's pages do not have exactly that schema
  */
 export function copyWithFirstPage(path: string, copy: string, create: (db: DatabaseSync) => void): boolean {
   const { wanted, version } = schemaOf(create);
@@ -65,7 +65,7 @@ function schemaOf(create: (db: DatabaseSync) => void): { wanted: ReadonlySet<str
   };
 }
 
-/** Pages that have nothing but rows of that schema, in the order of their keys. Some may be former ones. */
+/** Pages that contain only rows of that schema, in the order of their keys. Some may be outdated. */
 function schemaPages(path: string, pageBytes: number, wanted: ReadonlySet<string>): SchemaPage[] {
   const found: SchemaPage[] = [];
   using file = Deno.openSync(path);
@@ -97,7 +97,7 @@ function schemaPage(page: number, bytes: Uint8Array, wanted: ReadonlySet<string>
   return { page, firstKey: keys[0]!, lastKey: keys.at(-1)!, entries };
 }
 
-/** @returns undefined for any other row, and for one that does not fit into its page */
+/** @returns undefined for any other row, and for one that extends beyond its page */
 function schemaRow(page: Uint8Array, at: number): { key: number; entry: string; root: number } | undefined {
   const reader = new Varints(page, at);
   const length = reader.next();
@@ -112,7 +112,7 @@ function schemaRow(page: Uint8Array, at: number): { key: number; entry: string; 
   const values = types.map((type) => {
     const bytes = page.subarray(from, from += bytesOf(type));
     if (type >= 13) return new TextDecoder().decode(bytes);
-    // 0 and 1 have no bytes; else as many as the integer has.
+    // 0 and 1 have no bytes; other integers have as many as needed.
     return type === 0 ? null : type >= 8 ? type - 8 : bytes.reduce((sum, byte) => sum * 256 + byte, 0);
   });
   if (from !== begin + length) return undefined;
@@ -134,7 +134,7 @@ class Varints {
     this.at = at;
   }
 
-  /** NaN behind the end: then nothing fits. */
+  /** NaN after the end: then nothing matches. */
   next(): number {
     for (let value = 0, i = 0; i < 8; i++) {
       const byte = this.#bytes[this.at++] ?? NaN;
@@ -146,7 +146,7 @@ class Varints {
   }
 }
 
-/** Pages that together have each row once; undefined where there are none, or where former ones say otherwise. */
+/** Pages that together have each row once; undefined if there are none, or if outdated pages contradict them. */
 function cover(pages: readonly SchemaPage[], rows: number): SchemaPage[] | undefined {
   const roots = new Map<string, number>();
   for (const { entries } of pages) {
@@ -169,14 +169,14 @@ function cover(pages: readonly SchemaPage[], rows: number): SchemaPage[] | undef
   return from(0, -Infinity, rows);
 }
 
-/** As of a database in WAL mode without free pages: it is only read. */
+/** For a database in WAL mode without free pages: it is only read. */
 function firstPage(pageBytes: number, count: number, version: number, children: readonly SchemaPage[]): Uint8Array {
   const bytes = new Uint8Array(pageBytes);
   const view = new DataView(bytes.buffer);
   bytes.set(new TextEncoder().encode("SQLite format 3\0"));
   view.setUint16(16, pageBytes === MOST_PAGE_BYTES ? 1 : pageBytes);
   bytes.set([2, 2, 0, 64, 32, 32], 18);
-  // The number of pages holds where the two counters of changes agree.
+  // The number of pages is valid if the two change counters are equal.
   view.setUint32(24, 1);
   view.setUint32(28, count);
   view.setUint32(92, 1);

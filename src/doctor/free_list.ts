@@ -1,6 +1,6 @@
 /**
- * Looks at a database's list of free pages. The integrity check of the runtime's SQLite (3.53) passes over it: damage
- * there is found only when a page is taken from it, and from then on nothing can be stored.
+ * Checks a database's list of free pages. The integrity check of the runtime's SQLite (3.53) does not: damage there is found
+ * only when a page is taken from it, and from then on nothing can be stored.
  */
 import type { DatabaseSync } from "node:sqlite";
 
@@ -8,7 +8,7 @@ import type { DatabaseSync } from "node:sqlite";
 const FIRST_TRUNK = 32;
 const FREE_PAGES = 36;
 const RESERVED_BYTES = 20;
-/** Not 0 where there are pages that say what each other page is for ("pointer maps"). */
+/** Not 0 if the database has pages that say what each other page is for ("pointer maps"). */
 const LARGEST_ROOT = 52;
 const MAP_ENTRY_BYTES = 5;
 const IS_FREE = 2;
@@ -21,11 +21,14 @@ const LAST_FRAME = 16;
 const INDEX_HEADER_BYTES = 48;
 const COPIED_FRAMES = 96;
 
-/** @param used whether pages in use are compared, too, which reads all of them. @returns what is wrong, if anything is */
+/**
+ * @param used whether to compare pages in use, too, which reads all of them
+ * @returns what is wrong, if anything is
+ */
 export function freeListDamage(path: string, db: DatabaseSync, used: boolean): string | undefined {
-  // Makes the log's index, where there is none yet.
+  // Creates the log's index if there is none yet.
   db.prepare(ANY).get();
-  // Closed at the very end: to close it gives up the locks that this process has there.
+  // Closed at the very end, because closing it releases the locks that this process has on it.
   using index = openIfThere(`${path}-shm`);
   const frames = begin(db, index);
   try {
@@ -45,8 +48,8 @@ export function freeListDamage(path: string, db: DatabaseSync, used: boolean): s
 const ANY = "SELECT count(*) FROM sqlite_master";
 
 /**
- * Begins a transaction that reads; meanwhile no checkpoint overwrites what it sees. Others (a daemon) may go on to commit.
- * @returns of how many frames of the log it sees the content: those behind are later
+ * Begins a read transaction; meanwhile no checkpoint overwrites what it sees. Other processes (a daemon) may commit.
+ * @returns number of the log's frames that it sees: later frames are newer
  */
 function begin(db: DatabaseSync, index: Deno.FsFile | undefined): number {
   for (;;) {
@@ -58,10 +61,10 @@ function begin(db: DatabaseSync, index: Deno.FsFile | undefined): number {
     if (sameStart(before, now, INDEX_HEADER_BYTES)) {
       const littleEndian = now.getUint32(0, true) === INDEX_VERSION;
       const frames = now.getUint32(LAST_FRAME, littleEndian);
-      // All of them are in the database file, too, and the log may begin anew.
+      // All of them are in the database file, too, and the log may begin again.
       return now.getUint32(COPIED_FRAMES, littleEndian) >= frames ? 0 : frames;
     }
-    // Somebody has committed in between.
+    // Another process has committed in between.
     db.exec("COMMIT");
   }
 }
@@ -71,7 +74,7 @@ function sameStart(a: DataView, b: DataView, bytes: number): boolean {
   return true;
 }
 
-/** Puts the numbers of all free pages into `free`. */
+/** Adds the numbers of all free pages to `free`. */
 function walk(pages: Pages, count: number, free: Set<number>): string | undefined {
   const header = pages.read(1);
   if (header === undefined) return undefined;
@@ -112,15 +115,15 @@ function openIfThere(path: string): Deno.FsFile | undefined {
   }
 }
 
-/** A database's pages as a commit left them: in its log, or else in the file. */
+/** A database's pages after a commit: in its log, or else in the file. */
 class Pages implements Disposable {
   readonly bytes: number;
   readonly #file: Deno.FsFile | undefined;
   readonly #wal: Deno.FsFile | undefined;
-  /** Where in the log a page's newest content is. */
+  /** Position of a page's newest content in the log. */
   readonly #inWal: ReadonlyMap<number, number>;
 
-  /** @param frames of the log, up to that commit */
+  /** @param frames number of the log's frames up to that commit */
   constructor(path: string, bytes: number, frames: number) {
     this.bytes = bytes;
     this.#file = openIfThere(path);
@@ -141,7 +144,7 @@ class Pages implements Disposable {
   }
 }
 
-/** Where each page of the log's first `most` committed frames is; the first frame whose checksum is wrong ends them. */
+/** Positions of the pages in the log's first `most` committed frames; ends at the first frame with a wrong checksum. */
 function committed(wal: Deno.FsFile, pageBytes: number, most: number): Map<number, number> {
   const found = new Map<number, number>();
   const header = readAt(wal, 0, WAL_HEADER_BYTES);
@@ -179,7 +182,7 @@ function checksum(
   return [a, b];
 }
 
-/** @returns undefined where there is less */
+/** @returns undefined if there is less */
 function readAt(file: Deno.FsFile, at: number, length: number): DataView | undefined {
   const bytes = new Uint8Array(length);
   file.seekSync(at, Deno.SeekMode.Start);

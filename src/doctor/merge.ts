@@ -4,18 +4,18 @@ import { METRICS_KIND } from "../proxy/text_records.ts";
 
 export type LogRecord = EpisodeRecord | WorkerEventRecord;
 
-/** A record that was read again. */
+/** A record read again from a log or file. */
 export interface Logged {
   record: LogRecord;
-  /** The attempt whose log it is, or the last one that wrote to the file. */
+  /** The attempt of the log, or the last one that wrote to the file. */
   attempt: number;
-  /** Which log or file it comes from; its records are in the order in which they were written. */
+  /** The log or file; its records are in the order in which they were written. */
   stream: number;
-  /** Of the journals: which of their batches it is of. */
+  /** For journals: number of its batch. */
   batch: number;
 }
 
-/** What stands at one number: a stored record (then `logged` says what log has it, if any has), or one that was missing. */
+/** A record at one number: a stored one (`logged`: its record in a log, if any), or one that was missing. */
 export interface Placed {
   seq: number;
   stored: boolean;
@@ -25,25 +25,25 @@ export interface Placed {
 
 export interface Merged {
   placed: Placed[];
-  /** Numbers of records that no log has. */
+  /** Numbers of records that are in no log. */
   lost: number[];
   /** Records for which no number is left. */
   further: Logged[];
 }
 
 /**
- * A proxy may have cut what was written at one step into other records than who reads it now: so points are compared, not
- * records. What is missing gets the free numbers in the order of its log, and not before what stands before it there.
- *
- * @param stored the records that are there, by number, of `head`
+ * A proxy may have divided the points of one step into records differently from this reader, so points are compared, not
+ * records. Missing records get the free numbers in the order of their log, but never before the preceding record of the log.
+ * @param stored the existing records, by number, of `head`
  */
 export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logged: readonly Logged[]): Merged {
   const left = logged.map(({ record }) => new Set(partsOf(record)));
   const open = new Map([...stored].map(([seq, record]) => [seq, new Set(partsOf(record))]));
   const origins = new Map<number, Logged>();
-  /** By index in `logged`: the number at which it, or a part of it, stands. */
+  /** By index in `logged`: the number of the record, or of a part of it. */
   const seqOf = new Map<number, number>();
-  // Attempts with one seed write the same: each has its own. A file of several attempts is read as the last one's.
+  // Attempts with the same seed write the same records, so attempts are compared separately first. A file of several
+  // attempts is read as the last one's.
   for (const key of [(part: string, attempt: number) => `${attempt} ${part}`, (part: string) => part]) {
     const waiting = new Map<string, { at: number[]; next: number }>();
     for (const [i, parts] of left.entries()) {
@@ -96,12 +96,12 @@ export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logg
   return { placed: [...placed.values()].sort((a, b) => a.seq - b.seq), lost, further };
 }
 
-/** Records that are read from a log have none of their own. */
+/** Records read from a log have no attempt of their own. */
 export const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
 
 const isMetrics = (record: LogRecord): record is WorkerEventRecord => "kind" in record && record.kind === METRICS_KIND;
 
-/** What makes a record the same as another: its points, or all that it says but its time and who said it. */
+/** What identifies a record: its points, or its content without time and source. */
 function partsOf(record: LogRecord): string[] {
   if (!("kind" in record)) {
     const { episode, totalReward, steps, terminated, truncated, metadataJson } = record;
@@ -127,7 +127,7 @@ function fieldsOf({ dataJson }: WorkerEventRecord): Record<string, unknown> | un
   }
 }
 
-/** The record with those points alone. */
+/** The record with only those points. */
 function withParts(record: LogRecord, parts: ReadonlySet<string>): LogRecord {
   const fields = isMetrics(record) ? fieldsOf(record) : undefined;
   if (fields === undefined || parts.size === partsOf(record).length) return record;

@@ -1,4 +1,4 @@
-/** What attempts left in files besides their journals, read again as their proxies read it. */
+/** Reads again, as the proxies did, what attempts left in files besides their journals. */
 import { createLogger } from "../base/log.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { readRecord } from "../os/untrusted.ts";
@@ -26,8 +26,8 @@ const decoder = new TextDecoder();
 
 /**
  * @param cursors those of the attempt, and of earlier ones
- * @param which "new": what is behind the cursors, and files that have none; "known": only the former; "again": what is
- * before the cursors
+ * @param which "new": what is after the cursors, and files without one; "known": only the former; "again": what is before
+ *   the cursors
  */
 export function* leftInFiles(
   known: RunOnDisk,
@@ -38,7 +38,7 @@ export function* leftInFiles(
   const { run, files } = known;
   const start = JSON.parse(readRecord(files.proxyFile(attempt)) ?? "{}") as Partial<ProxyStartFile>;
   const isOver = isEnded(run.state) || attempt < run.attempt;
-  // Of the live attempt the proxy goes on by itself.
+  // The proxy of a live attempt continues by itself.
   if (!start.observe || (!isOver && which !== "again") || readRecord(files.workerFile(attempt)) === undefined) return;
   const sources = new FileSources({
     ...{ files, attempt, observation: start.observe, excluded: start.stateDir ? [start.stateDir] : [] },
@@ -58,7 +58,7 @@ export function* leftInFiles(
   }
 }
 
-/** Files that a later attempt reads on: what is behind an earlier one's cursors is the later one's. */
+/** Files that a later attempt continues to read: what is after an earlier attempt's cursors belongs to the later one. */
 export function readLater(
   run: KnownRun,
   attempt: number,
@@ -75,13 +75,13 @@ function endOf(files: RunFiles, attempt: number): number {
     try {
       return Deno.lstatSync(path).mtime?.getTime() ?? Date.now();
     } catch {
-      // The next one tells nearly the same.
+      // The next file has nearly the same time.
     }
   }
   return Date.now();
 }
 
-/** Whether another run was there meanwhile, and in the same working directory: then a file may be either's. */
+/** Whether another run existed at the same time, and in the same working directory: then a file may belong to either. */
 function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): { shared: boolean; others: boolean } {
   const begin = begunAt(files, attempt);
   const end = endOf(files, attempt);

@@ -1,4 +1,4 @@
-/** Builds a run's telemetry again where records in between are missing: every record keeps its seq. */
+/** Rebuilds a run's telemetry if records in between are missing: every record keeps its seq. */
 import { readRecord } from "../os/untrusted.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
@@ -10,13 +10,13 @@ import { attemptOf, type Logged, type LogRecord, merge, type Merged, type Placed
 import { leftInFiles, NO_RECORDS, type ReadBatch, readLater, type RunOnDisk } from "./observed_files.ts";
 import { batchesOf, countsOf, type JournalEnd, KINDS, storeBatch, storeFiles, unfilled } from "./run_logs.ts";
 
-/** An event in the place of one that damage took and that is nowhere else. */
+/** Event that replaces an event which is damaged and in no log. */
 export const LOST_KIND = "record_lost";
-/** Episodes and events that are compared in memory. */
+/** Bound on episodes and events that are compared in memory. */
 const MAX_MERGED = 2_000_000;
 const MAX_AT_ONCE = 2000;
 
-/** The time of a record: its own, else that of the record of its kind before it, else when the log was last written. */
+/** The time of a record: its own, else that of the preceding record of its kind, else when the log was last written. */
 class Times {
   readonly #clock: { now: number };
   readonly #last = new Map<TelemetryKind, string>();
@@ -53,7 +53,7 @@ class PlacedRecords {
     this.#kinds = (["episodes", "events"] as const).map((kind) => ({ kind, placed: merged[kind].placed, next: 0 }));
   }
 
-  /** All records up to those of this batch of the journals; records of files and calls come as soon as they are next. */
+  /** All records up to those of this batch of the journals; records of files and calls as soon as they are next. */
   storeThrough(batch: number): void {
     for (const of of this.#kinds) {
       const { kind, placed } = of;
@@ -84,11 +84,10 @@ class PlacedRecords {
 }
 
 /**
- * Builds the run's telemetry again, under an id of its own, from all logs and files and from what only the store has, and
- * replaces the run's with it in one transaction.
- *
+ * Rebuilds the run's telemetry, under an id of its own, from all logs and files and from records that only the store has,
+ * and replaces the run's with it in one transaction.
  * @param mayHaveMore the logs may have records beyond those that are known to be missing
- * @returns how many events are lost
+ * @returns number of lost events
  */
 export function rebuild(
   store: TelemetryStore,
@@ -150,7 +149,7 @@ export function rebuild(
   return merged.events.lost.length;
 }
 
-/** The records of all logs and files beside the stored ones, and the attempt and the label of each log and file. */
+/** The records of all logs and files beside the stored ones, and the attempt and label of each log and file. */
 function readAgain(
   store: TelemetryStore,
   known: RunOnDisk,
@@ -175,7 +174,7 @@ function readAgain(
     const stream = labels.push({ attempt: end.attempt, label: "" }) - 1;
     for (const batch of batchesOf(store, run, files, end, 0, clock)) note(batch, stream, number++);
   }
-  // A file that several attempts wrote to is read once, as far as the last one had.
+  // A file that several attempts wrote to is read once, up to the last one's cursor.
   const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
   for (const [attempt, own] of cursors) for (const cursor of own) last.set(cursor.name, { attempt, cursor });
   for (const { attempt } of ends) {
@@ -196,7 +195,7 @@ function readAgain(
   };
   for (const [kind, { lost, further, placed }] of Object.entries(merged)) {
     if (lost.length > 0 && kind === "episodes") {
-      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no log or file that is there`);
+      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no existing log or file`);
     }
     if (further.length > 0 && !mayHaveMore) {
       throw unfilled(run.runId, `its logs have ${further.length} ${kind} more than are missing, so they are others`);
@@ -206,13 +205,16 @@ function readAgain(
       placed.push({ seq, stored: false, record, logged: undefined });
     }
     placed.sort((a, b) => a.seq - b.seq);
-    // Behind all that has a number: the ends of logs that were not stored yet.
+    // After all numbered records: ends of logs that were not stored yet.
     for (const one of further) placed.push({ seq: placed.length + 1, stored: false, record: one.record, logged: one });
   }
   return { labels, merged };
 }
 
-/** Files of an attempt whose cursors are lost, from where earlier attempts were, else from their beginnings; they get cursors again. */
+/**
+ * Files of an attempt whose cursors are lost: read from where earlier attempts stopped, else from the beginning; they get
+ * cursors again.
+ */
 function readWhole(
   known: RunOnDisk,
   attempt: number,
@@ -227,13 +229,13 @@ function readWhole(
     if (its < attempt) { for (const cursor of found) earlier.set(cursor.name, { ...cursor, serial: 0 }); }
   }
   for (const name of ownNames) earlier.delete(name);
-  // Read as far as its cursor.
+  // Read up to its cursor.
   const later = readLater(known.run, attempt, (of) => cursors.get(of) ?? []);
   const streams = new Map<string, number>();
   const ends = new Map<string, SourceCursor>();
   for (const batch of leftInFiles(known, attempt, [...own, ...earlier.values()])) {
     const { name, label, state } = batch.source!;
-    // What is behind a cursor that is there is stored later.
+    // What is after an existing cursor is stored later.
     if (ownNames.has(name) || later.has(name)) continue;
     if (!streams.has(name)) streams.set(name, labels.push({ attempt, label }) - 1);
     note(batch, streams.get(name)!, -1);
@@ -252,14 +254,14 @@ function storedRecords(
   return survivors(store, runId, kind, 0, head, before) as Map<number, Stored & LogRecord>;
 }
 
-/** Label of the series of records that are in no log: MLflow's clients, if the run had any. */
+/** Label of the series of records that are in no log: that of MLflow's clients, if the run had any. */
 function callLabel(files: RunFiles): string {
   return readRecord(`${files.control}/mlflow.json`) === undefined ? "" : "mlflow";
 }
 
 type Stored = { seq: number; tsNs: string };
 
-/** The records after `since` that are still there as they were stored, by number. */
+/** The intact records after `since`, by number. */
 function survivors(
   store: TelemetryStore,
   runId: string,
@@ -272,14 +274,14 @@ function survivors(
   const to = Math.min(since + count, store.head(runId, kind));
   for (let at = since; at < to;) {
     const rows = store.read(runId, kind, at, to - at) as Stored[];
-    // Reading passes over a damaged block.
+    // Reading skips a damaged block.
     for (const row of rows) if (row.seq <= to && !before?.damaged[kind].has(row.seq)) found.set(row.seq, row);
     at = rows.at(-1)?.seq ?? at + 1;
   }
   return found;
 }
 
-/** A step without a time of its own keeps the one that the store gave it; a missing one gets that of the step before it. */
+/** A step without a time of its own keeps the one that the store gave it; a missing step gets that of the preceding one. */
 function keepTimes(
   { steps }: ReadBatch,
   since: number,
@@ -292,7 +294,7 @@ function keepTimes(
   });
 }
 
-/** What names the source may differ: it is a table of its own. */
+/** The names of the source may differ: they are in a table of their own. */
 const NOT_COMPARED = new Set(["tsNs", "agentId", "workerId", "policyLabel", "backend"]);
 
 function requireSame(

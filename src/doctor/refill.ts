@@ -1,4 +1,4 @@
-/** Fills what telemetry.sqlite lacks of a run from the run's own logs and observed files. */
+/** Fills gaps of a run's stored telemetry from the run's own logs and observed files. */
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";
 import type { StoredRun } from "../telemetry/store/completeness.ts";
@@ -7,12 +7,12 @@ import { LOST_KIND, rebuild } from "./rebuild.ts";
 import type { KnownRun } from "./registry_state.ts";
 import { batchesOf, countsOf, type JournalEnd, journalEnds, KINDS, storeBatch, storeFiles } from "./run_logs.ts";
 
-/** Attempts of which the store has less than their log; not the live one, which has a proxy. */
+/** Attempts of which the store has less than their log; without the live one, which has a proxy. */
 export function lacking(run: KnownRun, ends: readonly JournalEnd[]): JournalEnd[] {
   return ends.filter(({ attempt, end, stored }) => end > stored && (isEnded(run.state) || attempt < run.attempt));
 }
 
-/** Attempts of which something is stored and nobody knows how much: their logs would be stored a second time. */
+/** Attempts with stored records but an unknown position: their logs would be stored a second time. */
 export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefined): JournalEnd[] {
   return ends.filter(({ attempt, end }) =>
     stored !== undefined && attempt <= stored.attempt && end > 0 && !stored.positions.has(attempt)
@@ -20,12 +20,11 @@ export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefi
 }
 
 /**
- * Stores what is missing. If only the ends of logs and files are, they are appended. Otherwise a copy is built from all of
- * them and from what only the store has, and replaces the run's telemetry: records keep their seqs, and the times that the
- * store gave them.
- *
- * @param clock set to when an attempt's log was last written: the time of records that name none
- * @throws MosaicError `failed_precondition` when the logs do not have what is missing; then nothing has changed
+ * Stores what is missing. If only the ends of logs and files are missing, they are appended. Otherwise a copy is built from
+ * all of them and from records that only the store has, and replaces the run's telemetry: records keep their seqs and their
+ * stored times.
+ * @param clock set to the time when an attempt's log was last written, for records without a time
+ * @throws MosaicError `failed_precondition` if the logs do not contain what is missing; then nothing has changed
  */
 export function refill(
   store: TelemetryStore,
@@ -51,7 +50,7 @@ export function refill(
       storeFiles(store, run.runId, known, attempt);
     }
   } else {
-    // The log of a live attempt, too, may be longer than what is stored: its proxy then delivers from the new position.
+    // The log of a live attempt may also be longer than what is stored: its proxy then delivers from the new position.
     const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0 ||
       (stored?.lostCursors.size ?? 0) > 0;
     lost = rebuild(store, known, ends, clock, mayHaveMore, stored);
@@ -62,7 +61,7 @@ export function refill(
   return `read the run's log and files: ${added} added${filled === "" ? "" : `; filled in between: ${filled}`}${
     lost === 0
       ? ""
-      : `; of these ${lost} events are in no log or file that is there, as what comes by calls (Publish, ` +
-        `MLflow): in the place of each is an event ${LOST_KIND}`
+      : `; of these ${lost} events are in no existing log or file, such as those that came by calls (Publish, ` +
+        `MLflow): each is replaced by an event ${LOST_KIND}`
   }`;
 }

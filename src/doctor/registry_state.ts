@@ -25,12 +25,12 @@ export function knownRuns(registryDb: string): KnownRun[] {
   }
 }
 
-/** Processes that a worker has moved to sessions of their own (daemons) outlive its run where it has no cgroup. */
+/** Processes that a worker has moved to sessions of their own (daemons) outlive its run if it has no cgroup. */
 function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
   const byId = new Map(runs.map((run) => [run.runId, run]));
   return claims(layout.trainer).flatMap(({ pid, runDir, attempt }) => {
     const run = byId.get(runDir.slice(runDir.lastIndexOf("/") + 1));
-    // Files of unknown runs are reported elsewhere; the processes of a live attempt are in order.
+    // Files of unknown runs are reported elsewhere; the processes of a live attempt are normal.
     if (run === undefined || pid === run.worker?.pid || pid === run.proxy?.pid) return [];
     if (!isEnded(run.state) && attempt === run.attempt) return [];
     const message =

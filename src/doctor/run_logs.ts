@@ -1,4 +1,4 @@
-/** A run's logs (journals) read again, batch by batch as its proxies read them, and stored again. */
+/** Reads a run's logs (journals) again, batch by batch as its proxies do, and stores them. */
 import { type Layout, RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { readRecord } from "../os/untrusted.ts";
@@ -17,7 +17,7 @@ import { rendered, stepsOf } from "../telemetry/thin_log.ts";
 import { leftInFiles, parsed, type ReadBatch, readLater, type RunOnDisk } from "./observed_files.ts";
 import type { KnownRun } from "./registry_state.ts";
 
-/** What is compared with the counters: metrics and series are made from these. */
+/** Compared with the counters: metrics and series are derived from these. */
 export const KINDS = ["steps", "episodes", "events"] as const;
 
 export interface JournalEnd {
@@ -31,7 +31,7 @@ export function runFiles(layout: Layout, run: KnownRun): RunFiles {
   return new RunFiles(layout.runDir(run.baseDir, run.runId), run.workerId);
 }
 
-/** How far the logs of a run's attempts go that are still there. The proxy of a live attempt delivers that one itself. */
+/** The ends of the existing logs of a run's attempts. The proxy of a live attempt delivers its log itself. */
 export function journalEnds(files: RunFiles, run: KnownRun, stored: StoredRun | undefined): JournalEnd[] {
   const ends: JournalEnd[] = [];
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
@@ -50,7 +50,7 @@ export function countsOf(store: TelemetryStore, runId: string): Record<typeof KI
   return { steps, episodes, events };
 }
 
-/** Stores what an ended attempt's files have beyond their cursors. */
+/** Stores what an ended attempt's files have after their cursors. */
 export function storeFiles(store: TelemetryStore, target: string, known: RunOnDisk, attempt: number): void {
   const own = (of: number) => (store.sourceCursors(target, of) ?? []).filter(({ serial }) => serial > 0);
   const later = readLater(known.run, attempt, own);
@@ -65,7 +65,7 @@ export function unfilled(runId: string, why: string): MosaicError {
   });
 }
 
-/** As the daemon does: an event takes the place of records that the store refuses for their content. */
+/** As in the daemon, an event replaces records that the store refuses for their content. */
 export function storeBatch(store: TelemetryStore, runId: string, attempt: number, batch: IngestBatch): void {
   let refused: unknown;
   for (const one of [batch, ...lesserBatches(batch, "its content is refused")]) {
@@ -82,8 +82,8 @@ export function storeBatch(store: TelemetryStore, runId: string, attempt: number
 }
 
 /**
- * The records of an attempt's log from a position on, up to where its end was seen: the worker of a live attempt writes
- * on meanwhile, and each reading of one repair must see the same records.
+ * The records of an attempt's log from a position up to its known end: the worker of a live attempt may still write, and
+ * each reading of one repair must see the same records.
  */
 export function* batchesOf(
   store: TelemetryStore,
@@ -128,7 +128,7 @@ export function* batchesOf(
       }
       const built = buildBatch(chunk, reading, final ? { final } : { final, written: journal.size() });
       if (built.to < chunk.to) journal.giveBack(built.to);
-      // All of it is the beginning of a table that the worker has not ended.
+      // All of it is the beginning of an unfinished table.
       if (built.to === chunk.from && chunk.to > chunk.from) return;
       yield batchOf(built);
     }

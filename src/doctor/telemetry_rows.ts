@@ -1,4 +1,4 @@
-/** Compares each run's counters, rows and logs, and refills what is missing of its telemetry. */
+/** Compares each run's counters, rows and logs, and fills gaps of its telemetry. */
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
@@ -22,7 +22,7 @@ export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Rep
   });
 }
 
-/** Fills what is missing of one run. The caller holds the daemon's lock. @returns what was done */
+/** Fills the gaps of one run. The caller holds the daemon's lock. @returns what was done */
 export function reindex(layout: Layout, run: KnownRun, runs: readonly KnownRun[]): string {
   let stored = readStored(layout).get(run.runId);
   const known = onDisk(layout, run, runs);
@@ -53,7 +53,7 @@ function onDisk(layout: Layout, run: KnownRun, runs: readonly KnownRun[]): RunOn
 
 function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string | undefined {
   const { run, files } = known;
-  // A damaged row names neither the place of its files nor its attempts for sure.
+  // A damaged row does not reliably name its directory or its attempts.
   if (run.damaged.length > 0 || run.startedAt === null) return undefined;
   if (stored?.miscounted) return `the counters of the telemetry of run ${run.runId} (${run.name}) are damaged`;
   const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
@@ -66,7 +66,7 @@ function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string 
   }
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
     const cursors = stored?.cursors.get(attempt) ?? [];
-    // Where something of a run is stored, only its known files are read.
+    // If something of a run is stored, only its known files are read.
     const later = readLater(run, attempt, (of) => stored?.cursors.get(of) ?? []);
     const left = leftInFiles(known, attempt, cursors, stored === undefined ? "new" : "known")
       .find(({ source }) => !later.has(source!.name));

@@ -3,7 +3,7 @@ import type { WorkerEventRecord } from "../telemetry/ingest_batch.ts";
 import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
 
 export interface MetricPoint {
-  /** Of the series. */
+  /** Name of the series. */
   name: string;
   /** JSON has no NaN and no infinities: those are texts. */
   value: number | "NaN" | "Infinity" | "-Infinity";
@@ -16,13 +16,13 @@ export interface MetricPoint {
 const REMEMBERED = 2000;
 
 /**
- * A client whose answer was lost sends its points again. For MLflow, too, points that are equal in name, step, time and
- * value are one.
+ * A client whose answer was lost sends its points again. As in MLflow, points with equal name, step, time and value are the
+ * same point.
  */
 export class RecentPoints {
   readonly #seen = new Set<string>();
 
-  /** The points that are new; those are remembered once `stored` is called. */
+  /** The points that are new; they are remembered when `stored` is called. */
   fresh(points: readonly MetricPoint[]): MetricPoint[] {
     const now = new Set<string>();
     return points.filter((point) => {
@@ -46,7 +46,7 @@ function keyOf({ name, value, step, timestamp }: MetricPoint): string {
   return `${step} ${timestamp} ${value} ${name}`;
 }
 
-/** Of each step and time one event, in the order of arrival; a series that has several points there has several events. */
+/** One event per step and time, in the order of arrival; a series with several points there gives several events. */
 export function eventsOf(points: readonly MetricPoint[]): WorkerEventRecord[] {
   const events: { at: string; values: Map<string, MetricPoint["value"]>; point: MetricPoint }[] = [];
   for (const point of points) {

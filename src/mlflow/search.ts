@@ -1,6 +1,6 @@
-/** What MLflow's `search_runs` may ask for: conditions joined by AND, and an order. Pure. */
+/** MLflow's `search_runs`: conditions joined by AND, and an order. Pure. */
 
-/** A run as conditions see it. Numbers may be NaN. */
+/** A run's fields for conditions. Numbers may be NaN. */
 export interface Searched {
   metrics: ReadonlyMap<string, number>;
   params: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ const REST =
 const AND = /^\s+AND\b/i;
 const MAX_LENGTH = 4096;
 
-/** @throws SearchError for what it does not understand, with the place */
+/** @throws SearchError for unsupported syntax, with its position */
 export class SearchError extends Error {}
 
 /** @param filter "" for all; `metrics.loss < 0.1 and tags.mlflow.parentRunId = 'X'` */
@@ -64,7 +64,9 @@ export function orderOf(order: readonly string[]): (a: Searched, b: Searched) =>
   const by = order.map((text) => {
     const [, what = "", direction = ""] = /^(.*?)(?:\s+(ASC|DESC))?\s*$/i.exec(text)!;
     const found = FIELD.exec(what);
-    if (found?.[0].length !== what.length) throw new SearchError(`"${text}" is no order such as metrics.loss DESC`);
+    if (found?.[0].length !== what.length) {
+      throw new SearchError(`"${text}" is not an order, such as metrics.loss DESC`);
+    }
     return { field: fieldOf(found), sign: direction.toUpperCase() === "DESC" ? -1 : 1 };
   });
   return (a, b) => {
@@ -124,7 +126,7 @@ function condition(field: Field, operator: string, text: string): (run: Searched
   };
 }
 
-/** `%` stands for any text, `_` for one character. In the time of their lengths' product, whatever they are. */
+/** `%` matches any text, `_` one character. Takes time proportional to the product of the lengths. */
 function isLike(text: string, pattern: string): boolean {
   let [at, from, any, anyAt] = [0, 0, -1, 0];
   while (at < text.length) {

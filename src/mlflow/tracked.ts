@@ -1,5 +1,5 @@
 /**
- * What MLflow's clients have made within one run of mosaic: experiments and MLflow runs with their tags and parameters.
+ * What MLflow's clients have created within one run of mosaic: experiments and MLflow runs with their tags and parameters.
  * Pure. Their metrics are in the telemetry store, as series of the run.
  */
 import { parsedObject } from "../base/json_text.ts";
@@ -21,15 +21,15 @@ export interface MlflowRun {
   start: number;
   end: number | null;
   deleted: boolean;
-  /** Attempt of mosaic's run that made it. */
+  /** Attempt of mosaic's run in which it was created. */
   attempt: number;
-  /** Begins the names of its metrics; "" for the first of an attempt. */
+  /** Prefix of its metrics' names; "" for the first of an attempt. */
   prefix: string;
   params: Record<string, string>;
   tags: Record<string, string>;
 }
 
-/** A model that was logged: what the client asks for again. Its files are where the client put them. */
+/** A logged model, for the client, which reads it back. The client stores its files itself. */
 export interface LoggedModel {
   id: string;
   name: string;
@@ -49,7 +49,7 @@ export interface Tracked {
   models: LoggedModel[];
 }
 
-/** What was written; nothing yet where there is no whole file. */
+/** The stored state; empty if there is no complete file. */
 export function trackedOf(text: string | undefined): Tracked {
   const read = parsedObject(text ?? "") as Partial<Tracked> | undefined;
   const isWhole = [read?.experiments, read?.runs, read?.models].every(Array.isArray);
@@ -63,9 +63,8 @@ export function addExperiment(tracked: Tracked, name: string, tags: Record<strin
 }
 
 /**
- * Another MLflow run. A client repeats a request whose answer it did not get: then it is the run that is there already.
- *
- * @param usual its name if the client gives none
+ * Adds an MLflow run. A client repeats a request that got no answer: then the existing run is returned. @param usual its
+ * name if the client gives none
  */
 export function addRun(
   tracked: Tracked,
@@ -92,15 +91,15 @@ export function addRun(
   return run;
 }
 
-/** The series of a metric. Names that say something else to mosaic need another. */
+/** The series of a metric. Names that mean something else in mosaic get a prefix. */
 export function seriesName(run: MlflowRun, key: string): string {
   const name = run.prefix + key;
   return isMetricName(name) ? name : `mlflow/${name}`;
 }
 
-/** The metric of a series; undefined for a series that is not of this MLflow run. */
+/** The metric of a series; undefined if the series does not belong to this MLflow run. */
 export function metricKey(tracked: Tracked, run: MlflowRun, series: string): string | undefined {
-  // The series that every run has are of nobody.
+  // The series that every run has belong to no MLflow run.
   if (!isMetricName(series)) return undefined;
   const other = tracked.runs.some(({ prefix }) => prefix.length > run.prefix.length && series.startsWith(prefix));
   if (other || !series.startsWith(run.prefix)) return undefined;
@@ -109,7 +108,7 @@ export function metricKey(tracked: Tracked, run: MlflowRun, series: string): str
   return isMetricName(renamed) ? key : renamed;
 }
 
-/** MLflow keeps parameters as the text that Python's `str` gives. */
+/** MLflow stores parameters as the text of Python's `str`. */
 export function typedParameter(text: string): string | number | boolean | null {
   if (text === "True" || text === "False") return text === "True";
   if (text === "None") return null;

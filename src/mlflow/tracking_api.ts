@@ -1,7 +1,7 @@
 /**
- * MLflow's tracking REST API (2.0) as far as its clients use it in a training: `MLFLOW_TRACKING_URI` of a worker is
- * `http://HOST:PORT/mlflow/RUN_ID`. A client sees the MLflow runs of its own run of mosaic and no others. Points become
- * series of that run; experiments, tags and parameters are kept in a file of its directory.
+ * MLflow's tracking REST API (2.0), as far as its clients use it during training: a worker's `MLFLOW_TRACKING_URI` is
+ * `http://HOST:PORT/mlflow/RUN_ID`. A client sees only the MLflow runs of its own run of mosaic. Points become series of
+ * that run; experiments, tags and parameters are stored in a file in its directory.
  */
 import { numberOnWire } from "../gen/records/step_columns.ts";
 import { withoutSecrets } from "../base/secrets.ts";
@@ -28,22 +28,22 @@ import {
   typedParameter,
 } from "./tracked.ts";
 
-/** MLflow's client sends 1 MB or 1000 points at most. */
+/** MLflow's client sends at most 1 MB or 1000 points. */
 export const MLFLOW_BODY = { maxBytes: 4 << 20, withinMs: 30_000 };
 const PATH = /^\/mlflow\/([^/]+)\/api\/2\.0\/mlflow\/(.+)$/;
-/** What is no call is for a browser. */
+/** Other paths are for browsers. */
 export const isMlflowCall = (path: string) => /^\/mlflow\/[^/]+\/./.test(path);
 /** Runs of mosaic whose state is in memory. */
 const OPEN_RUNS = 64;
 const HISTORY_ROWS = 100_000;
 const RESULTS = 25_000;
-/** Bytes of all that a run's clients may have set. */
+/** Bound on the stored state of a run's clients. */
 const MAX_STATE_BYTES = 8 << 20;
 
 type Json = Record<string, unknown>;
 type KeyValue = { key: string; value: string };
 
-/** An error as MLflow's clients read it. */
+/** An error in the form of MLflow's clients. */
 class MlflowError extends Error {
   readonly status: number;
   readonly code: string;
@@ -62,7 +62,7 @@ interface Open {
   readonly directory: string;
 }
 
-/** What a method gets: the run of mosaic, and the fields of the body or the query. */
+/** A method's input: the run of mosaic, and the fields of the body or the query. */
 interface Call {
   run: Open;
   fields: Json;
@@ -81,10 +81,7 @@ export class MlflowApi {
     this.#requireOwnRun = requireOwnRun;
   }
 
-  /**
-   * @param owner whether the daemon's user asks, who needs no token
-   * @param read reads the body
-   */
+  /** @param owner whether the caller is the daemon's user, who needs no token @param read reads the body */
   async answer(request: Request, path: string, owner: boolean, read: () => Promise<string>): Promise<Response> {
     try {
       const [, runId = "", name = ""] = PATH.exec(path) ?? [];
@@ -118,7 +115,7 @@ export class MlflowApi {
     return { ...open, row };
   }
 
-  /** Of the last points that an earlier daemon stored: their client may not have received the answer. */
+  /** The last points that an earlier daemon stored: their client may not have received the answer. */
   #recentOf(runId: string): RecentPoints {
     const recent = new RecentPoints();
     const { records } = this.#core;
@@ -129,7 +126,7 @@ export class MlflowApi {
     }
   }
 
-  /** Stores points first and then what was set, all of it idempotent: a client that receives no answer sends it again. */
+  /** Stores points first and then the state, all of it idempotent: a client that receives no answer repeats its request. */
   record({ row, recent }: Open, points: readonly MetricPoint[], events: readonly WorkerEventRecord[] = []): void {
     if (isEnded(row.state)) throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
     const fresh = recent.fresh(points);
@@ -149,7 +146,7 @@ export class MlflowApi {
     try {
       writeRecord(fileOf(directory), text);
     } catch (error) {
-      // What is in memory is not on disk: it is read again.
+      // The state in memory is newer than the disk's: it is read again.
       this.#open.delete(row.runId);
       throw new MosaicError("unavailable", `${fileOf(directory)}: ${messageOf(error)}`, { cause: error });
     }
@@ -378,7 +375,7 @@ function setParameters(
     if (before === undefined) values[of.prefix + key] = typedParameter(value);
   }
   const isNew = Object.keys(values).length > 0;
-  // Before anything of it is stored.
+  // Checked before anything of it is stored.
   if (isNew) requireRoom(JSON.stringify(run.tracked).length + JSON.stringify(params).length);
   const data = JSON.stringify({ source: "mlflow", values: withoutSecrets("", values) });
   api.record(run, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
@@ -464,7 +461,7 @@ function pointOf(run: MlflowRun, fields: Json): MetricPoint {
 function searchedOf(api: MlflowApi, open: Open, run: MlflowRun): Searched {
   let metrics: Map<string, number> | undefined;
   return {
-    // Each is looked up in the store, and most searches do not ask for any.
+    // Each is a lookup in the store, and most searches use none.
     get metrics() {
       return metrics ??= new Map(api.latest(open, run).map(({ key, value }) => [String(key), Number(value)]));
     },
@@ -483,7 +480,7 @@ function searching<T>(work: () => T): T {
 }
 
 function refuseFilter(fields: Json): void {
-  // Clients send this one where a user gives none.
+  // Clients send this filter if the user gives none.
   if (["", "attribute.name != ''"].includes(string(fields, "filter"))) return;
   throw invalid("mosaic filters MLflow runs only: search experiments and models without a filter");
 }
@@ -527,7 +524,7 @@ function bodyOf(text: string): Json {
     const value = JSON.parse(text === "" ? "{}" : text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // Said below.
+    // The error below says so.
   }
   throw invalid("the body is no JSON object");
 }
@@ -540,7 +537,7 @@ function fileOf(directory: string): string {
   return `${new RunFiles(directory, "").control}/mlflow.json`;
 }
 
-/** What clients try again: 429, 500, 503 and a connection that is refused. */
+/** Clients retry after 429, 500, 503 and a refused connection. */
 function asMlflow(error: unknown): Pick<MlflowError, "status" | "code" | "message"> {
   if (error instanceof MlflowError) return error;
   const message = messageOf(error);
@@ -557,7 +554,7 @@ function asMlflow(error: unknown): Pick<MlflowError, "status" | "code" | "messag
       return { status: 403, code: "PERMISSION_DENIED", message };
     case "not_found":
       return missing(message);
-    // The run's proxy is about to connect, or the store about to be writable.
+    // The run's proxy may connect soon, or the store may become writable.
     case "failed_precondition":
     case "unavailable":
       return { status: 503, code: "TEMPORARILY_UNAVAILABLE", message };

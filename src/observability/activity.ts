@@ -57,7 +57,7 @@ export class Activity {
   readonly subscribers = new Subscribers();
   /** By `package.Service/Method CODE`. */
   readonly rpcCalls = new Counts();
-  /** gRPC connections that have come and gone. */
+  /** Number of closed gRPC connections. */
   closedGrpcConnections = 0;
   readonly webhooks = new Counts(WEBHOOK_RESULTS);
   readonly eventLoop = new EventLoopDelay();

@@ -25,7 +25,7 @@ export type Family =
     | { type: "histogram"; histogram: HistogramSnapshot }
   );
 
-/** All metrics, read now, with a few queries and system calls independent of the number of runs. */
+/** All metrics, read now, with a number of queries and system calls that does not depend on the number of runs. */
 export function metricsOf(daemon: Observed): Family[] {
   return [...ofRuns(daemon), ...ofTelemetry(daemon), ...ofReaders(daemon), ...ofStorage(daemon), ...ofProcess(daemon)];
 }
@@ -84,7 +84,7 @@ function ofRuns(daemon: Observed): Family[] {
     labelled(
       "counter",
       "submissions_total",
-      "Submissions, by what became of them.",
+      "Submissions, by result.",
       "1",
       by("result", activity.submissions.entries()),
     ),
@@ -156,7 +156,7 @@ function ofReaders(daemon: Observed): Family[] {
     labelled(
       "gauge",
       "subscribers",
-      "Open streams, by transport and by what they follow.",
+      "Open streams, by transport and by the data that they follow.",
       "1",
       following.map(({ via, stream, subscribers }) => [{ via, stream }, subscribers]),
     ),
@@ -227,14 +227,19 @@ function ofProcess(daemon: Observed): Family[] {
     gauge("event_loop_delay_max_seconds", "The longest of the last half minute.", "s", eventLoop.recentMax()),
     counter(
       "grpc_closed_connections_total",
-      "gRPC connections that have come and gone; the runtime keeps about 22 KiB of each.",
+      "Closed gRPC connections; the runtime keeps about 22 KiB of each.",
       "1",
       closedGrpcConnections,
     ),
     standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", daemon.startedAt / 1000)),
     standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", rss)),
     gauge("heap_bytes", "Memory that the JavaScript heap of the daemon holds.", "By", heapTotal),
-    gauge("heap_used_bytes", "What of it is in use, with what is not collected yet.", "By", heapUsed),
+    gauge(
+      "heap_used_bytes",
+      "Used part of the JavaScript heap, including garbage that is not collected yet.",
+      "By",
+      heapUsed,
+    ),
     standard(counter("process_cpu_seconds_total", "Processor time of the daemon.", "s", (user + system) / 1e6)),
   ];
 }

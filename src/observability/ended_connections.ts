@@ -29,7 +29,7 @@ export function noticeEndedConnections(): void {
   const { connect } = connector;
   connector.connect = async function (...args) {
     const transport = await connect.apply(this, args);
-    // Everything that came with the settings has been handled after this.
+    // After this, everything that came with the settings has been handled.
     await new Promise((resolve) => setImmediate(resolve));
     if (transport.disconnectHandled === true) {
       transport.shutdown();

@@ -1,4 +1,4 @@
-/** Reasons of failed attempts as a closed list, for labels: exit codes, signals and texts stay out of series' names. */
+/** Failure reasons as a closed list, for labels: exit codes, signals and texts must not become series' names. */
 export const FAILURE_CLASSES = [
   "exit_code",
   "signal",
@@ -20,7 +20,7 @@ export const FAILURE_CLASSES = [
   "reset",
 ] as const;
 
-/** @param reason as docs/operations.md lists them, such as `exit_code_3` */
+/** @param reason from docs/operations.md, such as `exit_code_3` */
 export function failureClass(reason: string | null): string {
   const word = (reason ?? "").split(":")[0]!;
   return FAILURE_CLASSES.find((name) => name === word) ??

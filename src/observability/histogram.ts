@@ -1,4 +1,4 @@
-/** A histogram with fixed bounds, as Prometheus and OTLP both have it. */
+/** A histogram with fixed bounds, as in Prometheus and OTLP. */
 export interface HistogramSnapshot {
   /** Upper bounds (inclusive), ascending; a last bucket without a bound follows. */
   bounds: readonly number[];

@@ -1,4 +1,4 @@
-/** What this room asks of the daemon; whoever implements the core of it does. */
+/** The interface of the daemon that this room needs; the core implements it. */
 import type { RunReader } from "../registry/run_reader.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import type { Activity } from "./activity.ts";

@@ -1,4 +1,4 @@
-/** Who exports: `service.name` mosaic unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise. */
+/** The exporter's identity: `service.name` is mosaic unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set it. */
 import {
   defaultResource,
   detectResources,

@@ -1,4 +1,4 @@
-/** Series in Prometheus' text format, version 0.0.4. Pure. */
+/** Writes series in Prometheus' text format, version 0.0.4. Pure. */
 import type { Family, Labels } from "./daemon_metrics.ts";
 
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,14 +1,17 @@
-/** Runs the loop of a side service until it ends by itself: if it throws, the error is logged and the loop started again, with back-off. */
+/**
+ * Runs the loop of a side service until it ends by itself: if it throws, the error is logged and the loop started again,
+ * with back-off.
+ */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { pause } from "../wire/waiting.ts";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;
-/** One that has worked for so long begins with the shortest wait again. */
+/** After this time without an error, the next wait is the shortest again. */
 const CALM_MS = 300_000;
 
-/** Never rejects. @param loop continues where it was when it is called again @param firstWaitMs of tests */
+/** Never rejects. @param loop continues where it was if it is called again @param firstWaitMs for tests */
 export async function supervised(
   what: string,
   loop: () => Promise<void>,

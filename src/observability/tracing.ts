@@ -79,7 +79,7 @@ export class Tracing {
     for (;;) {
       const page = this.#runs.eventsSince(this.#seq, { limit: 200 });
       for (const event of page) {
-        // First, so that an event that cannot be exported is not tried again without end.
+        // First, so that an event that cannot be exported is not tried again for ever.
         this.#seq = event.seq;
         this.#tell(event);
       }

@@ -22,7 +22,7 @@ export interface SandboxPaths {
   controlDir: string;
   /** Files below the state directory that the worker can read, such as its config; those that exist. */
   readable: readonly string[];
-  /** Where the daemon's socket is, if not in the state directory: who opens it may do everything. Hidden. */
+  /** Directory of the daemon's socket, if not in the state directory: opening the socket allows everything. Hidden. */
   socketDir?: string | undefined;
   /** `$XDG_RUNTIME_DIR`: sockets of the user's other programs. Hidden. */
   runtimeDir?: string | undefined;
@@ -31,7 +31,10 @@ export interface SandboxPaths {
   devices: readonly string[];
 }
 
-/** What programs need of /run, which is hidden because whoever opens a socket there (Docker's, D-Bus) may do as it does. */
+/**
+ * What programs need of /run, which is otherwise hidden: access to a socket there (Docker's, D-Bus) would allow whatever its
+ * server may do.
+ */
 const KEPT_OF_RUN = ["/run/current-system", "/run/opengl-driver"];
 /** Targets of /etc/resolv.conf. */
 const RESOLVERS = ["systemd/resolve/stub-resolv.conf", "systemd/resolve/resolv.conf", "NetworkManager/resolv.conf"];

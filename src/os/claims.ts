@@ -1,7 +1,7 @@
-/** Processes that say of themselves, in their environment, which attempt of which run they belong to. */
+/** Processes whose environment names the run and attempt that they belong to. */
 import { askShell } from "./shell.ts";
 
-/** A process that says of itself which attempt of which run it belongs to. */
+/** A process whose environment names a run and an attempt. */
 export interface Claim {
   pid: number;
   runDir: string;
@@ -32,7 +32,7 @@ export function claims(trainer: string): Claim[] {
   return found;
 }
 
-/** The same where the runtime lists no processes: a shell does. */
+/** The same by a shell, if the runtime may not list processes. */
 function claimsByShell(trainer: string): Claim[] {
   const listed = askShell(
     `for f in $(grep -lsF "MOSAIC_RUN_DIR=$0/" /proc/[0-9]*/environ); do
@@ -48,7 +48,7 @@ function claimsByShell(trainer: string): Claim[] {
   });
 }
 
-/** What an environment (NAME=value, NUL between) says about a run below `trainer`. */
+/** The claim in an environment (NAME=value, separated by NUL) about a run below `trainer`. */
 function claimIn(environment: string, trainer: string): Omit<Claim, "pid"> | undefined {
   let runDir: string | undefined;
   let attempt: number | undefined;

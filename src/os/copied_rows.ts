@@ -1,12 +1,12 @@
-/** Rows of one SQLite database as they are in another with the same tables, in the order of their keys. */
+/** Copies rows of one SQLite database to another with the same tables, in the order of their keys. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 
 export interface CopiedTable {
   table: string;
-  /** Those that are copied. */
+  /** The copied columns. */
   columns: string[];
-  /** Rows in an order that depends on nothing but them; integers are bigints, so that each is exact. */
+  /** Rows in an order that depends only on their values; integers are bigints, so that each is exact. */
   rows(): Iterable<SQLInputValue[]>;
   /** SQL with an anonymous parameter for each column. */
   insert: string;
@@ -21,9 +21,10 @@ export function tablesWith(db: DatabaseSync, column: string): string[] {
 }
 
 /**
- * @param key the rows are those whose `key` is `value` @param left columns that are not copied
+ * @param key copies the rows whose `key` is `value`
+ * @param left columns that are not copied
  * @param also a further condition
- * @throws MosaicError `invalid_argument` for names that would be read as SQL: another host's database is nobody's word
+ * @throws MosaicError `invalid_argument` for names that would be read as SQL: the database comes from another host
  */
 export function copied(
   db: DatabaseSync,

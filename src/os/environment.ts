@@ -3,7 +3,7 @@
 let taken: Readonly<Record<string, string>> | undefined;
 
 /**
- * Snapshot at the first call. A daemon under a permission set gives up access to its environment once it runs
+ * Snapshot at the first call. A daemon under a permission set drops its access to the environment once it runs
  * (src/permissions/give_up.ts) and passes this snapshot to proxies and workers. Variables that the permissions do not name
  * look unset.
  */

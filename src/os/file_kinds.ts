@@ -9,7 +9,7 @@ const SCRIPT = `for path in "$0" "$@"; do
   elif [ -e "$path" ]; then echo other; else echo; fi
 done`;
 
-/** Undefined where there is no file, or none that this user can see. Follows links. */
+/** Undefined if there is no file, or none that this user can see. Follows links. */
 export function kindsOf(paths: readonly string[]): (Kind | undefined)[] {
   try {
     return paths.map(statKind);

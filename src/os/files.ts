@@ -83,15 +83,15 @@ export function tryLock(path: string): Deno.FsFile | undefined {
   return undefined;
 }
 
-/** A lock of a file and of the directory it is in. */
+/** A lock of a file and of its directory. */
 export interface PlaceLock {
   file: Deno.FsFile;
   close(): void;
 }
 
 /**
- * Takes both locks: the file's, which versions before this one know, and its directory's, because the lock of a file that
- * somebody removes keeps nobody out. Undefined if another process holds either.
+ * Takes both locks: the file's, for earlier versions, and its directory's, because after somebody removes the file its lock
+ * protects nothing. Undefined if another process holds either.
  */
 export function tryLockPlace(path: string): PlaceLock | undefined {
   const file = tryLock(path);
@@ -104,7 +104,7 @@ export function tryLockPlace(path: string): PlaceLock | undefined {
   try {
     if (directory.tryLockSync(true)) return { file, close };
   } catch {
-    // A file system that locks no directories (NFS): the file's lock has to do.
+    // A file system that cannot lock directories (NFS): only the file's lock.
     return { file, close };
   }
   close();

@@ -11,8 +11,8 @@
 export const V8_FLAGS = "--v8-flags=--max-semi-space-size=4,--heap-growing-percent=50,--expose-gc";
 
 /**
- * The same in the commands of a client, which are over before optimised code pays: V8's optimising compilers alone take
- * 3 MiB of a `mosaic list`. What prints a hundred thousand steps is compiled by them as before, a little later.
+ * The same for the commands of a client, which end before optimised code pays: V8's optimising compilers alone take 3 MiB of
+ * a `mosaic list`. Commands that print a hundred thousand steps are still optimised, a little later.
  */
 export const CLIENT_V8_FLAGS = V8_FLAGS +
   ",--invocation-count-for-maglev=20000,--invocation-count-for-maglev-osr=3000" +

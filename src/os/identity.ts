@@ -32,7 +32,7 @@ function readText(path: string): string | undefined {
 
 /** Under a permission set Deno refuses most of /proc; a permitted shell can still read it. */
 function readByShell(path: string): string | undefined {
-  // The list of children has no newline at its end: `read` then fails although it has read the line.
+  // The list of children has no newline at its end: then `read` fails although it has read the line.
   return askShell('{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"', path);
 }
 

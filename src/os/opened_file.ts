@@ -1,6 +1,6 @@
 /**
- * The file behind an open database. Somebody may remove it or put another in its place (`rm`, a backup that is restored):
- * SQLite writes on into the file that it has open, which nobody will find again.
+ * The file behind an open database. If somebody removes or replaces it (`rm`, a restored backup), SQLite continues to write
+ * into the open file, and the writes are lost.
  */
 export class OpenedFile {
   readonly path: string;
@@ -17,7 +17,7 @@ export class OpenedFile {
     }
   }
 
-  /** What is at its path now; "same" also where that cannot be asked. */
+  /** The state of its path; "same" also if that cannot be determined. */
   check(): "same" | "removed" | "replaced" {
     if (this.#inode === undefined) return "same";
     try {

@@ -1,10 +1,9 @@
 /**
  * A log whose older part is packed (docs/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
- * bytes from 0 on, compressed in chunks, and the log itself is a hole there. Readers see one file of one length.
- *
- * Each chunk is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
- * it all. What is torn or damaged costs its chunk only. When the log is complete, a chunk may be thinned: then something
- * else is in its skippable frame, of which a reader's `Render` makes the bytes again.
+ * bytes from 0 on, compressed in chunks, and the log itself is a hole there. Readers see one file of one length. Each chunk
+ * is a zstd frame with a checksum after a skippable frame that describes it, so `zstdcat` prints everything. Damage affects
+ * only its chunk. When the log is complete, a chunk may be thinned: then its skippable frame contains data from which a
+ * reader's `Render` restores the bytes.
  */
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -15,40 +14,45 @@ import { openLogForWriting, openRegularLog, type RegularFile } from "./untrusted
 export const CHUNK_BYTES = 1 << 20;
 /** A larger chunk is not mosaic's. */
 const MAX_CHUNK_BYTES = 16 << 20;
-/** Of one log (128 GiB of it; what follows is not packed), and of all logs whose chunks are remembered. */
+/** Bound on the chunks of one log (128 GiB of it; the rest is not packed), and on remembered chunks of all logs. */
 const MAX_CHUNKS = 1 << 17;
 
-/** Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length (32 bits each). */
+/**
+ * Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length
+ * (32 bits each).
+ */
 const HEADER_BYTES = 32;
 const MAGIC = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18);
 const TAG_AT = 8;
 const [WHOLE, THIN] = ["mlog", "mref"] as const;
 const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
-/** Behind a damaged header the search for the next chunk reads so many bytes at once; that for the end of a hole, too. */
+/** Bytes read at once in the search for the next chunk after a damaged header, and for the end of a hole. */
 const SEARCHED_BYTES = 2 * MAX_CHUNK_BYTES;
-/** Holes in a log begin and end at multiples of it, and its first such block is never in one. */
+/** Holes in a log begin and end at multiples of this, and the log's first such block is never in one. */
 export const HOLE_BYTES = 4096;
 
 interface Chunk {
   /** Bytes of the log. */
   from: number;
   to: number;
-  /** Where it is packed; undefined where that cannot be read any more. */
+  /** Its position in the packed file; undefined if it cannot be read any more. */
   packed: { at: number; length: number; isThin: boolean } | undefined;
 }
 
-/** Makes the bytes that a thinned chunk stands for. @throws where it cannot */
+/** Restores the bytes of a thinned chunk. @throws if that is impossible */
 export type Render = (thin: Uint8Array) => Uint8Array;
 
 interface Index {
   identity: string;
-  /** Up to here it has whole chunks. */
+  /** End of the whole chunks in the packed file. */
   scanned: number;
-  /** Size and time of the file that was read. */
+  /** Size and time of the file when it was read. */
   seen: string;
   chunks: Chunk[];
-  /** Behind the chunks the log has a hole: what was packed of it is damaged or gone, and nobody can tell where its chunks were. */
+  /**
+   * The log has a hole after the last chunk: its packed bytes are damaged or missing, and the chunks' borders are unknown.
+   */
   lost: Chunk | undefined;
 }
 
@@ -56,10 +60,10 @@ function emptyIndex(identity = ""): Index {
   return { identity, scanned: 0, seen: "", chunks: [], lost: undefined };
 }
 
-/** A log of which packing leaves less than such a part is not thinned: that costs more than it saves. */
+/** If packing has already reduced a log below this fraction, thinning costs more than it saves. */
 const WORTH_THINNING = 1 / 7;
 
-/** Of two logs' beginnings. */
+/** Bytes compared at the beginnings of two logs. */
 const COMPARED_BYTES = 256;
 
 export function packedPath(log: string): string {
@@ -105,19 +109,19 @@ function framed(tag: string, from: number, length: number, packed: Uint8Array): 
   return all;
 }
 
-/** Of the skippable frame, behind its own length. */
+/** Length of the skippable frame, without its magic number and length. */
 function frameBytes(tag: string, packed: number): number {
   return HEADER_BYTES - TAG_AT + (tag === THIN ? packed : 0);
 }
 
-/** The tag behind a magic number; undefined where neither is mosaic's. */
+/** The tag after a magic number; undefined if either is not mosaic's. */
 function tagAt(bytes: Uint8Array, at: number): string | undefined {
   if (!MAGIC.every((byte, i) => byte === bytes[at + i])) return undefined;
   const tag = new TextDecoder().decode(bytes.subarray(at + TAG_AT, at + CRC_AT));
   return tag === WHOLE || tag === THIN ? tag : undefined;
 }
 
-/** What a header says; undefined where it is damaged, or not mosaic's. */
+/** The fields of a header; undefined if it is damaged, or not mosaic's. */
 function fieldsOf(header: Uint8Array): { tag: string; from: number; length: number; packed: number } | undefined {
   const view = new DataView(header.buffer, header.byteOffset);
   const tag = tagAt(header, 0);
@@ -126,7 +130,7 @@ function fieldsOf(header: Uint8Array): { tag: string; from: number; length: numb
   const packed = view.getUint32(FIELDS_AT + 12, true);
   const isWhole = tag !== undefined && view.getUint32(MAGIC.length, true) === frameBytes(tag, packed) &&
     view.getUint32(CRC_AT, true) === zlib().crc32(header.subarray(FIELDS_AT, HEADER_BYTES));
-  // What cannot be compressed grows by less than a part in 128.
+  // Incompressible data grows by less than 1/128.
   const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_CHUNK_BYTES &&
     packed <= length + (length >> 7) + 1024;
   return isWhole && isPossible ? { tag, from, length, packed } : undefined;
@@ -139,38 +143,38 @@ export class PackedLog implements Disposable {
   readonly #render: Render | undefined;
   #file: RegularFile | undefined;
   #index = emptyIndex();
-  /** Without bytes: it is damaged. */
+  /** Without bytes: the chunk is damaged. */
   #opened: { chunk: Chunk; bytes: Uint8Array | undefined } | undefined;
 
-  /** Of logs whose chunks were listed recently. */
+  /** Chunk lists of recently read logs. */
   static readonly #known = new Map<string, Index>();
 
-  /** @param render undefined where nothing can be thinned */
+  /** @param render undefined: no chunk can be thinned */
   constructor(log: string, render?: Render) {
     this.#log = log;
     this.#path = packedPath(log);
     this.#render = render;
   }
 
-  /** So many bytes of the log are packed, or were and are damaged, from 0 on. */
+  /** Number of bytes of the log, from 0 on, that are packed (intact or damaged). */
   end(): number {
     this.#refresh();
     return this.#index.lost?.to ?? endOf(this.#index);
   }
 
-  /** Its last chunks are damaged beyond finding: nothing can follow them. */
+  /** Its last chunks are damaged and their borders unknown, so no chunk can be appended. */
   hasLostEnd(): boolean {
     this.#refresh();
     return this.#index.lost !== undefined;
   }
 
-  /** Length of the file up to the end of its last whole chunk; what follows is torn. */
+  /** Length of the file up to the end of its last whole chunk; the rest is torn. */
   wholeBytes(): number {
     this.#refresh();
     return this.#index.scanned;
   }
 
-  /** Reads at a position below `end()`. @returns bytes read, at least one: at most up to the end of the position's chunk */
+  /** Reads at a position below `end()`. @returns bytes read: at least one, at most up to the end of the position's chunk */
   read(position: number, into: Uint8Array): number {
     const chunk = this.#chunkAt(position);
     if (this.#opened?.chunk !== chunk) this.#opened = { chunk, bytes: this.#bytesOf(chunk) };
@@ -179,7 +183,7 @@ export class PackedLog implements Disposable {
     const part = into.subarray(0, Math.min(into.length, chunk.to - position));
     if (bytes !== undefined) part.set(bytes.subarray(offset, offset + part.length));
     else {
-      // Its length is kept, so that offsets are what they were; NUL shows as nothing.
+      // The length is kept, so that later offsets are unchanged; the rest is NUL, which displays as nothing.
       const what = chunk.packed?.isThin ? "need steps that are damaged or not there" : "are damaged";
       const text = `\n[mosaic: ${chunk.to - chunk.from} bytes of the log ${what}: ${this.#path}]\n`;
       part.fill(0).set(new TextEncoder().encode(text).subarray(offset, offset + part.length));
@@ -188,9 +192,10 @@ export class PackedLog implements Disposable {
   }
 
   /**
-   * Puts in the place of chunks what stands for them. Nobody may be adding to the log, and what `thin` needs of others must
-   * be on the disk when `mayReplace` says so.
-   * @param thin is given every whole chunk, from the log's begin on. @returns bytes that this has saved
+   * Replaces chunks by thinned ones. The log must not grow meanwhile; what `thin` uses elsewhere must be on disk when
+   * `mayReplace` returns true.
+   * @param thin called with every whole chunk, from the log's beginning
+   * @returns bytes saved
    */
   async thin(
     thin: (bytes: Uint8Array) => Promise<Uint8Array | undefined>,
@@ -198,7 +203,7 @@ export class PackedLog implements Disposable {
   ): Promise<number> {
     this.#refresh();
     const chunks = this.#index.chunks.slice();
-    // Damaged, or thinned before: it stays as it is.
+    // Damaged, or thinned before: unchanged.
     if (chunks.some(({ packed }) => packed === undefined || packed.isThin) || this.hasLostEnd()) return 0;
     if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
     const temporary = `${this.#path}.thin.tmp`;
@@ -227,12 +232,12 @@ export class PackedLog implements Disposable {
     }
   }
 
-  /** More than this is not packed of one log. */
+  /** No more chunks of this log are packed. */
   isFull(): boolean {
     return this.#index.chunks.length >= MAX_CHUNKS;
   }
 
-  /** The log was shortened to `to` bytes: what is packed behind them is removed. */
+  /** The log was truncated to `to` bytes: removes packed chunks after it. */
   cut(to: number): void {
     if (this.end() <= to) return;
     const kept = this.#index.chunks.filter((chunk) => chunk.to <= to);
@@ -271,7 +276,7 @@ export class PackedLog implements Disposable {
         : zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
       return found.length === to - from ? found : undefined;
     } catch {
-      // Damaged: the reader gets a notice in its place.
+      // Damaged: the reader gets a notice instead.
       return undefined;
     }
   }
@@ -281,7 +286,7 @@ export class PackedLog implements Disposable {
     this.#file ??= openRegularLog(this.#path);
     if (this.#file === undefined) return;
     const { dev, ino, size, mtimeMs, birthtimeMs } = this.#file.stat();
-    // A removed file's number may be another file's.
+    // The inode of a removed file may be reused.
     const identity = `${dev}:${ino}:${birthtimeMs}`;
     if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
     if (this.#index.identity !== identity || size < this.#index.scanned) this.#index = emptyIndex(identity);
@@ -290,7 +295,7 @@ export class PackedLog implements Disposable {
     this.#index.seen = seen;
     scan(this.#file, size, this.#index);
     this.#index.lost = this.#lostEnd();
-    // What was packed meanwhile is a hole by now, and in the file.
+    // Bytes that were packed meanwhile may be a hole by now, and are in the packed file.
     if (this.#index.lost !== undefined && this.#file.stat().size !== size) return this.#refresh();
     this.#remember();
   }
@@ -304,7 +309,10 @@ export class PackedLog implements Disposable {
     return to > from && this.#isHole(log, chunks.at(-1)) ? { from, to, packed: undefined } : undefined;
   }
 
-  /** A worker may print NULs. In a hole are also the last bytes that are packed, which are in no hole otherwise. */
+  /**
+   * A worker may print NULs, so NULs alone are no proof. If there is a hole, it also includes the last packed bytes, which
+   * otherwise stay in the log.
+   */
   #isHole(log: RegularFile, last: Chunk | undefined): boolean {
     const packed = last && last.to > HOLE_BYTES ? this.#bytesOf(last)?.subarray(-HOLE_BYTES) : undefined;
     if (packed === undefined) return true;
@@ -340,7 +348,7 @@ function endOf({ chunks }: Index): number {
   return chunks.at(-1)?.to ?? 0;
 }
 
-/** The log itself; undefined where there is none, or something else is in its place. */
+/** The log itself; undefined if there is none, or something else is in its place. */
 function openIfLog(log: string): RegularFile | undefined {
   try {
     return openRegularLog(log);
@@ -350,7 +358,7 @@ function openIfLog(log: string): RegularFile | undefined {
   }
 }
 
-/** Where the NULs end that a log has from an offset on, as far as these may be a hole; the offset where they are none. */
+/** The end of the NULs that a log has from an offset on, if these may be a hole; otherwise the offset. */
 function endOfHole(file: RegularFile, from: number): number {
   const buffer = new Uint8Array(64 << 10);
   const begin = Math.max(from, HOLE_BYTES);
@@ -361,7 +369,7 @@ function endOfHole(file: RegularFile, from: number): number {
       const end = Math.floor((at + text) / HOLE_BYTES) * HOLE_BYTES;
       return end > begin ? end : from;
     }
-    // The end of a log is in no hole.
+    // The end of a log is never in a hole.
     if (read < buffer.length) return from;
     at += read;
   }
@@ -374,7 +382,7 @@ function scan(file: RegularFile, size: number, index: Index): void {
     file.readSync(at, header);
     const fields = fieldsOf(header);
     const before = index.chunks.at(-1)?.to ?? 0;
-    // Chunks follow each other; only what is damaged leaves a gap.
+    // Chunks are contiguous; only damage leaves a gap.
     if (fields !== undefined && (at === index.scanned ? fields.from === before : fields.from >= before)) {
       const { tag, from, length, packed } = fields;
       const end = at + HEADER_BYTES + packed;
@@ -391,7 +399,7 @@ function scan(file: RegularFile, size: number, index: Index): void {
   }
 }
 
-/** Where the next chunk may begin behind a damaged header. */
+/** Position of the next possible chunk after a damaged header. */
 function findMark(file: RegularFile, from: number, to: number): number | undefined {
   const buffer = new Uint8Array(64 << 10);
   for (let at = from; at < to;) {
@@ -406,9 +414,9 @@ function findMark(file: RegularFile, from: number, to: number): number | undefin
   return undefined;
 }
 
-/** A run's log as one file, whatever of it is packed. */
+/** A run's log as one file, whatever part of it is packed. */
 export class LogFile implements Disposable {
-  /** Undefined: only the packed part is left. */
+  /** Undefined: only the packed part exists. */
   readonly #file: RegularFile | undefined;
   readonly #packed: PackedLog;
   #packedEnd = 0;
@@ -423,7 +431,7 @@ export class LogFile implements Disposable {
     return Math.max(this.#file?.stat().size ?? 0, this.#packedEnd);
   }
 
-  /** Offset of the first byte, behind the journal's header if there is one. */
+  /** Offset of the first byte, after the journal's header if there is one. */
   begin(): number {
     const bytes = new Uint8Array(JOURNAL_HEADER.length);
     return headerLength(bytes.subarray(0, this.readSync(0, bytes)));
@@ -453,7 +461,7 @@ export class LogFile implements Disposable {
     return filled;
   }
 
-  /** What was packed while it was read may have been a hole by then. */
+  /** Bytes that were packed during the read may have been a hole. */
   #readAgain(position: number, into: Uint8Array, begin: number, filled: number): number {
     this.#refreshPacked();
     if (position + begin < this.#packedEnd) this.#readPacked(position + begin, into.subarray(begin, filled));
@@ -461,7 +469,7 @@ export class LogFile implements Disposable {
   }
 
   /**
-   * A log that is shorter than what was packed of it was emptied by somebody, unless it begins alike: a copy that was made
+   * If a log is shorter than its packed part it was truncated, unless its beginning is unchanged: then it is a copy made
    * while more was packed.
    */
   #refreshPacked(): void {

@@ -10,13 +10,13 @@ import { messageOf } from "../base/errors.ts";
 const SHARE = 1 / 16;
 const LEAST_BYTES = 256 << 10;
 const CHUNK_BYTES = 1 << 20;
-/** Left free by a reserve that is not whole, for the small files of running work (daemon.json, exit records). */
+/** Left free by an incomplete reserve, for small files of running work (daemon.json, exit records). */
 const SLACK_BYTES = 64 << 10;
 
-/** @param most size on a large file system: a reserve of that size that is there tells that it is one */
+/** @param most size on a large file system: an existing reserve of that size shows that the file system is large */
 export function reserveAt(path: string, most: number): Reserve {
   const largest = new Reserve(path, most);
-  // To ask for the size of the disk loads Node's modules, a tenth of a daemon's start.
+  // Asking for the size of the disk loads Node's modules, a tenth of a daemon's start.
   if (largest.whole) return largest;
   const { total } = disk(directoryOf(path));
   // Without permission to ask, assume a large disk.
@@ -39,7 +39,7 @@ export class Reserve {
     return this.#reserved === this.bytes;
   }
 
-  /** Bytes reserved; 0 where the file is not one that make() wrote. */
+  /** Bytes reserved; 0 if the file was not written by make(). */
   get #reserved(): number {
     try {
       const { isFile, size, blocks } = Deno.lstatSync(this.#path);
@@ -49,15 +49,14 @@ export class Reserve {
     }
   }
 
-  /** Whether the disk has enough free space for what lacks of it; false if unknown. */
+  /** Whether the disk has enough free space for the missing part; false if unknown. */
   get fits(): boolean {
     return disk(directoryOf(this.#path)).available >= this.bytes - this.#reserved;
   }
 
   /**
-   * Reserves the space. On a disk with too little of it, keeps nearly all that there is: otherwise the next program that
-   * fills the disk takes that, too, and nothing is left for a write that must succeed.
-   * @returns whether all of it is reserved
+   * Reserves the space. If the disk has too little, keeps nearly all of it: otherwise the next program that fills the disk
+   * takes that, too, and no space is left for a write that must succeed. @returns whether all of it is reserved
    */
   make(): boolean {
     const reserved = this.#reserved;
@@ -100,7 +99,9 @@ export class Reserve {
   }
 }
 
-/** Work before WithReserve is there, such as a migration: on a full disk it is repeated with the space of the reserve. */
+/**
+ * Runs work, such as a migration, before WithReserve exists: on a full disk it is repeated with the space of the reserve.
+ */
 export function withSpaceOf<T>(reserve: Reserve | undefined, isFull: (error: unknown) => boolean, work: () => T): T {
   try {
     return work();
@@ -119,7 +120,7 @@ const LEAST_LOG_BYTES = 64 << 10;
 /** The database that a reserve belongs to. */
 export interface Reserved {
   isFull: (error: unknown) => boolean;
-  /** Error of ordinary writes while the reserve is not whole. */
+  /** Error of ordinary writes while the reserve is incomplete. */
   full: () => Error;
   logBytes: () => number;
   /** Moves the log into the database. @returns whether the log is empty */
@@ -130,9 +131,9 @@ export interface Reserved {
 export class WithReserve {
   readonly #reserve: Reserve | undefined;
   readonly #of: Reserved;
-  /** The reserve is not whole. */
+  /** The reserve is incomplete. */
   #short = false;
-  /** Whether free space says that the reserve can be made. */
+  /** Whether `fits` can be trusted. */
   #trustsFits = true;
   /** No further attempt to free space before this time (monotonic). */
   #notBefore = -Infinity;
@@ -173,16 +174,16 @@ export class WithReserve {
     }
   }
 
-  /** Whether the reserve is not whole, and ordinary writes are refused. */
+  /** Whether the reserve is incomplete, and ordinary writes are refused. */
   get short(): boolean {
-    // `fits` is cheap: the first call after space was freed succeeds.
+    // `fits` is cheap, so the first call after space was freed succeeds.
     if (this.#short && ((this.#trustsFits && this.#reserve!.fits) || performance.now() >= this.#notBefore)) {
       this.refill();
     }
     return this.#short;
   }
 
-  /** @throws the error of ordinary writes while the reserve is not whole */
+  /** @throws the error of ordinary writes while the reserve is incomplete */
   require(): void {
     if (this.short) throw this.#of.full();
   }
@@ -216,10 +217,10 @@ export class WithReserve {
     try {
       made = this.#reserve.make();
     } catch {
-      // No descriptors, a failing disk: the write before is committed all the same, and the next refill tries again.
+      // No descriptors, or a failing disk: the write before was committed, and the next refill tries again.
     }
     this.#short = !made;
-    // Under a quota the disk seems to have room that this user has not.
+    // Under a quota the disk seems to have space that this user does not have.
     this.#trustsFits = made || !fits;
     if (this.#short) this.#notBefore = performance.now() + REFILL_MS;
   }

@@ -37,7 +37,7 @@ export function selfCommand(flags?: readonly string[]): SelfCommand {
   }
   if (Deno.build.standalone) return { argv: [Deno.execPath()], env: {} };
   const all = flags === undefined || ownEnvironment()[PROFILE_VARIABLE] === "all";
-  // Packages are installed, since this process uses them; checking them again, under a shared lock, is half of the
+  // Packages are installed, because this process uses them; checking them again, under a shared lock, takes half of the
   // start-up time.
   const runtime = [Deno.execPath(), "run", "--no-prompt", "--node-modules-dir=manual", V8_FLAGS];
   return { argv: [...runtime, ...(all ? ["-A"] : flags), Deno.mainModule], env: {} };

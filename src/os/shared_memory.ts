@@ -1,12 +1,12 @@
 /**
- * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the granted /bin/sh does:
- * a perl process that reads and writes on request, while somebody needs it. One that makes a file removes it when its input
- * ends, also where the process that asked for it was killed. If it is killed itself, the next one takes the name: files made
- * here have a mode that nobody else gives theirs, and are locked while their maker lives.
+ * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the permitted /bin/sh
+ * does: a perl process that reads and writes on request, while somebody needs it. It removes the files that it has created
+ * when its input ends, also if the requesting process was killed. If the helper itself is killed, the next one reuses the
+ * name: files created here have a mode that no other program uses, and are locked while their creator is alive.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 
-/** Requests are lines, with bytes behind `write`; answers are a length, a line feed and so many bytes. */
+/** Requests are lines, followed by bytes after `write`; answers are a length, a line feed and that many bytes. */
 const HELPER = String.raw`
 use strict; use Fcntl qw(:DEFAULT :flock :seek);
 $SIG{$_} = "IGNORE" for qw(INT TERM HUP PIPE);
@@ -77,7 +77,7 @@ while (defined(my $line = <STDIN>)) {
 drop($_) for keys %made;
 `;
 
-/** Of an answer of which nothing is known. */
+/** Space for an answer of unknown length. */
 const HEAD_BYTES = 4096;
 
 const encoder = new TextEncoder();
@@ -93,7 +93,7 @@ export class SharedMemory implements Disposable {
   #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
   #out: ReadableStreamBYOBReader | undefined;
   #turn: Promise<unknown> = Promise.resolve();
-  /** Of the last answer: a frame is large, and thirty a second would be garbage. */
+  /** Buffer of the last answer, reused: frames are large, and thirty a second would be garbage. */
   #buffer = new Uint8Array(0);
 
   /** Names that begin with `prefix`. */
@@ -102,8 +102,8 @@ export class SharedMemory implements Disposable {
   }
 
   /**
-   * Bytes of a plain file, one range behind the other, and its size; fewer where a range is not there.
-   * undefined: there is no such file, or it is no plain one. The bytes are valid until the next request.
+   * Bytes of a plain file, the ranges joined, and its size; fewer if a range does not exist. undefined: there is no such
+   * plain file. The bytes are valid until the next request.
    */
   async read(
     name: string,
@@ -116,18 +116,18 @@ export class SharedMemory implements Disposable {
     return { size, bytes: answer.subarray(8) };
   }
 
-  /** Makes a file of zeros for this user. @returns "exists", another reason why it cannot, or "" */
+  /** Creates a file of zeros for this user. @returns "exists", another reason of failure, or "" */
   async make(name: string, bytes: number): Promise<string> {
     return decoder.decode(await this.#ask(`make ${name} ${bytes}`));
   }
 
-  /** Writes into a file that was made here, one range after the other. @returns why it cannot, or "" */
+  /** Writes ranges to a file that was created here. @returns the reason of failure, or "" */
   async write(name: string, ranges: readonly Range[]): Promise<string> {
     const line = ["write", name, ...ranges.flatMap(({ at, bytes }) => [at, bytes.length])].join(" ");
     return decoder.decode(await this.#ask(line, ranges.map(({ bytes }) => bytes)));
   }
 
-  /** Removes a file that was made here, or by a helper that was killed. */
+  /** Removes a file that was created here, or by a helper that was killed. */
   async drop(name: string): Promise<void> {
     await this.#ask(`drop ${name}`);
   }
@@ -137,14 +137,17 @@ export class SharedMemory implements Disposable {
     await this.#ask(`clear ${name} ${magic}`);
   }
 
-  /** Files made here are removed. */
+  /** Removes the files created here. */
   [Symbol.dispose](): void {
     this.#in?.close().catch(() => {});
     this.#out?.cancel().catch(() => {});
     this.#child = this.#in = this.#out = undefined;
   }
 
-  /** One request after the other. @param room about the length of the answer @throws MosaicError `failed_precondition` where the helper cannot run */
+  /**
+   * One request after the other. @param room approximate length of the answer @throws MosaicError `failed_precondition` if
+   * the helper cannot run
+   */
   #ask(line: string, bodies: readonly Uint8Array[] = [], room = HEAD_BYTES): Promise<Uint8Array> {
     const asked = this.#turn.then(async () => {
       try {
@@ -170,13 +173,13 @@ export class SharedMemory implements Disposable {
       args: ["-c", 'exec perl -e "$0"', HELPER],
       ...{ stdin: "piped", stdout: "piped", stderr: "null", env: { LC_ALL: "C" }, clearEnv: true },
     }).spawn();
-    // This process must be able to end first.
+    // The helper must not keep this process alive.
     this.#child.unref();
     this.#in = this.#child.stdin.getWriter();
     this.#out = this.#child.stdout.getReader({ mode: "byob" });
   }
 
-  /** One answer comes at a time, and nothing behind it before the next request. */
+  /** Answers come one at a time, and nothing follows before the next request. */
   async #answer(room: number): Promise<Uint8Array> {
     let buffer = this.#buffer.length >= room ? this.#buffer : new Uint8Array(room);
     let have = 0;

@@ -31,12 +31,12 @@ export function underShell(
   return { args: ["-c", BECOME, "sh", ...exports, "--", ...argv], env, clearEnv: true };
 }
 
-/** For a child that outlives this process and its terminal: nothing of either is inherited. */
+/** For a child that outlives this process and its terminal: it inherits nothing of either. */
 export const DETACHED = { clearEnv: true, stdin: "null", stdout: "null", stderr: "null", detached: true } as const;
 
 /**
- * The same with its output at the end of the file `$0`. A precedence over others that the host has given to this process
- * (a negative nice value) is not passed on: a daemon that has it would share it with all workers.
+ * The same, with output appended to the file `$0`. A negative nice value is not passed on: otherwise a daemon with
+ * precedence would share it with all workers.
  */
 const BECOME_INTO = 'level() { shift 18; if [ "$1" -lt 0 ]; then by=$((-$1)); fi; }; by=; ' +
   "read -r stat </proc/$$/stat; level $stat; " +
@@ -44,7 +44,7 @@ const BECOME_INTO = 'level() { shift 18; if [ "$1" -lt 0 ]; then by=$((-$1)); fi
 
 /**
  * Starts `argv` with exactly `environment` in a session of its own, so that it outlives this process and its terminal. Its
- * output is a file: a pipe would break when this process ends, and the runtime hands no file to a child.
+ * output goes to a file, because a pipe would break when this process ends; the runtime cannot pass a file to a child.
  */
 export function startDetached(
   argv: readonly string[],
@@ -59,17 +59,17 @@ export function startDetached(
     env,
     ...DETACHED,
   }).spawn();
-  // This process must be able to end while the child lives.
+  // The child must not keep this process alive.
   child.unref();
   return child;
 }
 
-/** Standard output of a short script; undefined when it fails. `$0`, `$1` … are `words`. */
+/** Standard output of a short script; undefined if it fails. `$0`, `$1` … are `words`. */
 export function askShell(script: string, ...words: string[]): string | undefined {
   return textOf(commandOf(script, words).outputSync());
 }
 
-/** The same without holding the thread. */
+/** The same without blocking the thread. */
 export async function askShellLater(script: string, ...words: string[]): Promise<string | undefined> {
   return textOf(await commandOf(script, words).output());
 }

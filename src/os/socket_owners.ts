@@ -1,6 +1,6 @@
 /**
- * Which user a TCP connection on this machine belongs to, by the kernel's table of sockets. Linux only: elsewhere nobody is
- * known.
+ * The user of a TCP connection on this machine, from the kernel's table of sockets. Only on Linux: elsewhere users are
+ * unknown.
  */
 import { sleep } from "../base/sleep.ts";
 import { askShellLater } from "./shell.ts";
@@ -8,7 +8,7 @@ import { askShellLater } from "./shell.ts";
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 const ESTABLISHED = "01";
 const LISTEN = "0A";
-/** How the kernel shows users of a user namespace that has no number here. */
+/** The kernel shows this uid for users that have no number in this user namespace. */
 const OVERFLOW_UID = 65534;
 
 export interface TcpEnd {
@@ -17,21 +17,21 @@ export interface TcpEnd {
   port: number;
 }
 
-/** Whether the address is this machine's own and no other's, also where an IPv6 socket shows an IPv4 one. */
+/** Whether only this machine has the address, including IPv4 addresses of IPv6 sockets. */
 function isLoopbackAddress(address: string): boolean {
   return address === "::1" || /^(::ffff:)?127\./i.test(address);
 }
 
-/** The text of the kernel's tables; "" where there are none. */
+/** The text of the kernel's tables; "" if there are none. */
 export async function readSocketTables(): Promise<string> {
   let text = "";
   for (const path of TABLES) {
     try {
       text += await Deno.readTextFile(path);
     } catch (error) {
-      // Under a permission set the runtime reads nothing there; a shell may.
+      // Under a permission set the runtime may not read it; a shell may.
       if (error instanceof Deno.errors.NotCapable) return await askShellLater(`cat ${TABLES.join(" ")}; :`) ?? "";
-      // No such protocol, or no such kernel.
+      // The protocol does not exist, or the kernel has no such tables.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }
@@ -39,16 +39,15 @@ export async function readSocketTables(): Promise<string> {
 }
 
 /**
- * The user whose socket is `peer`, the other end of a connection to `port` of this machine. Only an established connection
- * counts that has an inode: the row of a socket that was closed says user 0.
- *
- * @returns undefined when nobody is known, or several users may be meant
+ * The user of the socket `peer`, the other end of a connection to `port` of this machine. Only an established connection
+ * with an inode counts: the row of a closed socket shows user 0.
+ * @returns undefined if no user is known, or several are possible
  */
 export function ownerOfPeer(tables: string, peer: TcpEnd, port: number): number | undefined {
   return onlyUser(tables, peer, ESTABLISHED, (remote) => remote.port === port && remote.loopback);
 }
 
-/** The user who listens there. @returns undefined when nobody does, or several users may be meant */
+/** The user of a listener. @returns undefined if there is none, or several are possible */
 export function ownerOfListener(tables: string, at: TcpEnd): number | undefined {
   const any = at.address.includes(":") ? "::" : "0.0.0.0";
   const ends = [at.address, any, "::"].map((address) => ({ address, port: at.port }));
@@ -81,10 +80,10 @@ function onlyUser(
   return users.size === 1 && user !== OVERFLOW_UID ? user : undefined;
 }
 
-/** 127.0.0.0/8, the same within IPv6, and ::1, as the tables have them: words of 32 bits in the machine's order. */
+/** 127.0.0.0/8, the same within IPv6, and ::1, in the form of the tables: words of 32 bits in the machine's byte order. */
 const LOOPBACK = /^(0000000000000000FFFF0000)?[0-9A-F]{6}7F$|^0{24}01000000$/;
 
-/** An address as the tables may write it. */
+/** Forms in which the tables may show an address. */
 function formsOf(address: string): string[] {
   const four = /^(?:::ffff:)?(\d+)\.(\d+)\.(\d+)\.(\d+)$/i.exec(address);
   if (four !== null) {
@@ -98,7 +97,7 @@ function formsOf(address: string): string[] {
   return [words.join("")];
 }
 
-/** The eight groups of an IPv6 address; undefined for what is none. */
+/** The eight groups of an IPv6 address; undefined if it is invalid. */
 function groupsOf(address: string): number[] | undefined {
   const [head = "", tail] = address.split("::");
   const groups = (text: string | undefined) => text ? text.split(":").map((group) => parseInt(group, 16)) : [];
@@ -113,17 +112,17 @@ function hex(value: number, digits: number): string {
   return value.toString(16).toUpperCase().padStart(digits, "0");
 }
 
-/** The tables are not read for more than this part of the time. */
+/** Reading the tables takes at most this fraction of the time. */
 const READING_PART = 1 / 4;
 
 /**
- * Answers many questions with few readings: one reading is shared by all who asked before it began, so that each sees its
- * own connection, and readings take at most a quarter of the time, however many ask.
+ * Answers many questions with few readings of the tables: all who asked before a reading began share it, so that each sees
+ * its own connection.
  */
 export class PeerOwners {
   readonly #read: () => Promise<string>;
   #next: Promise<string> | undefined;
-  /** Settles when the reading under way has ended, and the rest after it. */
+  /** Settles when the current reading, and the pause after it, have ended. */
   #rested: Promise<void> = Promise.resolve();
 
   constructor(read: () => Promise<string> = readSocketTables) {
@@ -131,8 +130,8 @@ export class PeerOwners {
   }
 
   /**
-   * @param port of this machine, to which the peer is connected
-   * @returns undefined also where the tables cannot be read: a peer that cannot be looked up is not known
+   * @param port of this machine, to which the peer is connected @returns undefined also if the tables cannot be read: such a
+   *   peer is unknown
    */
   async of(peer: TcpEnd, port: number): Promise<number | undefined> {
     if (!isLoopbackAddress(peer.address)) return undefined;

@@ -84,7 +84,7 @@ export class RegularFile implements Disposable {
     this.#path = path;
   }
 
-  /** Of this process. */
+  /** File descriptor in this process. */
   get descriptor(): number {
     return this.#fd;
   }

@@ -1,4 +1,6 @@
-/** What processes and GPUs use now. One shell reads /proc, because Deno refuses most of it under a permission set. */
+/**
+ * Current resource use of processes and GPUs. One shell reads /proc, because Deno refuses most of it under a permission set.
+ */
 import { hostEnvironment } from "./environment.ts";
 import { askShellLater, underShell } from "./shell.ts";
 
@@ -15,7 +17,7 @@ const STATS =
   'getconf PAGESIZE; for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :';
 const GPU_TIMEOUT_MS = 5000;
 
-/** All processes of the host; none where they cannot be read. */
+/** All processes of the host; none if they cannot be read. */
 export async function readProcesses(): Promise<ProcessUsage[]> {
   return parseStats(await askShellLater(STATS) ?? "");
 }
@@ -36,7 +38,7 @@ export function parseStats(text: string): ProcessUsage[] {
   });
 }
 
-/** The members of the worker's process group and of the groups of its members' children, all their descendants included. */
+/** The members of the worker's process group and of the groups of its members' children, with all their descendants. */
 export function processesOf(worker: number, all: readonly ProcessUsage[]): ProcessUsage[] {
   const group = all.find(({ pid }) => pid === worker)?.group;
   if (group === undefined) return [];
@@ -51,7 +53,7 @@ export interface GpuUsage {
   memoryMb: number;
 }
 
-/** By device number; empty where nvidia-smi does not answer in 5 s. */
+/** By device number; empty if nvidia-smi does not answer in 5 s. */
 export async function readGpus(): Promise<Map<number, GpuUsage>> {
   const query = ["nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits"];
   try {
@@ -63,7 +65,7 @@ export async function readGpus(): Promise<Map<number, GpuUsage>> {
     }).output();
     return parseGpus(new TextDecoder().decode(stdout));
   } catch {
-    // It could not be started; the run goes on, and the series has a gap.
+    // It could not be started; the run continues, and the series has a gap.
     return new Map();
   }
 }

@@ -1,26 +1,26 @@
 /**
- * The user that workers run as, where the daemon is root: `worker.user` of a config, `--worker-user` of the daemon. The
- * change of user comes before a sandbox: one made by root would leave its worker the owner of root's files.
+ * The user of workers, if the daemon is root: `worker.user` of a config, `--worker-user` of the daemon. The user is changed
+ * before the sandbox starts: in a sandbox created by root, the worker would own root's files.
  */
 import { MosaicError } from "../base/errors.ts";
 import { askShell } from "./shell.ts";
 
-/** One user for all runs, or a range of which every run gets a number of its own. */
+/** One user for all runs, or a range from which every run gets a number of its own. */
 export type WorkerUserOption = string | { first: number; last: number };
 
 export interface WorkerUser {
   uid: number;
   gid: number;
-  /** "" for a number that the host knows by no name. */
+  /** "": the host has no name for the number. */
   name: string;
-  /** Its home directory; "" for none. */
+  /** Its home directory; "": none. */
   home: string;
 }
 
 /** The kernel's -1 means "unchanged". */
 const HIGHEST = 0xffff_fffe;
 
-/** @throws Error that says what an option may be */
+/** @throws Error that describes the valid forms */
 export function parseWorkerUser(text: string): WorkerUserOption {
   const range = /^(\d{1,10})-(\d{1,10})$/.exec(text);
   if (range === null) {
@@ -34,7 +34,7 @@ export function parseWorkerUser(text: string): WorkerUserOption {
   return { first, last };
 }
 
-/** @param asked a name, or a number, which need not have a name @throws MosaicError `failed_precondition` */
+/** @param asked a name, or a number (which may have no name) @throws MosaicError `failed_precondition` */
 export function findUser(asked: string): WorkerUser {
   const [name = "", , uid, gid, , home = ""] = (askShell('getent passwd -- "$0"', asked) ?? "").trim().split(":");
   const found = name === ""
@@ -47,13 +47,16 @@ export function findUser(asked: string): WorkerUser {
   return found;
 }
 
-/** The group of a run's directory that its worker's own user writes in (giveRunTo); undefined where it is the daemon's user. */
+/**
+ * The group of a run's directory in which the worker's own user writes (giveRunTo); undefined if the worker runs as the
+ * daemon's user.
+ */
 export function groupOfWorker(runDirectory: string): number | undefined {
   const { mode, gid } = Deno.lstatSync(runDirectory);
   return ((mode ?? 0) & 0o1000) !== 0 ? gid ?? undefined : undefined;
 }
 
-/** Words before a command that run it as the user: without capabilities, and without a way to get any. */
+/** Words before a command that run it as the user, without capabilities and without a way to get any. */
 export function becoming({ uid, gid, name }: WorkerUser): string[] {
   return [
     ...["/usr/bin/setpriv", "--reuid", String(uid), "--regid", String(gid)],
@@ -62,12 +65,15 @@ export function becoming({ uid, gid, name }: WorkerUser): string[] {
   ];
 }
 
-/** What is not set for a worker with a user of its own: it names places of the daemon's user. */
+/** Variables that name places of the daemon's user: not set for a worker with a user of its own. */
 export const OWN_VARIABLES = ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"].concat(
   ["DENO_DIR", "MOSAIC_CACHE_DIR"],
 );
 
-/** `$1` uid, `$2` gid, `$3` the run's directory; then directories to pass through up to `--`, files to read, `--`, setpriv's words. */
+/**
+ * `$1` uid, `$2` gid, `$3` the run's directory; then directories to pass through up to `--`, files to read, `--`, setpriv's
+ * words.
+ */
 const GIVE = `
 uid=$1 gid=$2 run=$3
 shift 3
@@ -84,11 +90,12 @@ exec "$@" /bin/sh -c 'cd "$0" && test -w .' "$run"
 `;
 
 /**
- * Makes the run's directory the worker's to write in, but what mosaic has there (logs, records) stays root's: the directory is
- * root's and sticky, so that its group, the worker's, can add files and neither remove nor rename those of others.
- *
- * @param way directories that the worker must be able to pass through @param readable files it must be able to read
- * @throws MosaicError `failed_precondition` where it cannot get there
+ * Lets the worker write to the run's directory, while mosaic's files in it (logs, records) stay root's: the directory
+ * belongs to root and is sticky, so that its group, the worker's, can add files but neither remove nor rename those of
+ * others.
+ * @param way directories that the worker must be able to pass through
+ * @param readable files that it must be able to read
+ * @throws MosaicError `failed_precondition` if it cannot reach them
  */
 export function giveRunTo(user: WorkerUser, run: string, way: readonly string[], readable: readonly string[]): void {
   const words = [String(user.uid), String(user.gid), run, ...way, "--", ...readable, "--", ...becoming(user)];

@@ -9,7 +9,10 @@ export interface AddressGrant {
   socket: string | undefined;
 }
 
-/** @param given `HOST:PORT`, such with `http://` or `https://` before it, or `unix:PATH`. @throws MosaicError `invalid_argument` naming `option`. */
+/**
+ * @param given `HOST:PORT`, optionally after `http://` or `https://`, or `unix:PATH` @throws MosaicError `invalid_argument`
+ *   naming `option`.
+ */
 export function addressGrant(given: string, option: string, cwd: string): AddressGrant {
   const text = given.replace(
     /^(https?):\/\/([^/]+)\/?$/,
@@ -20,7 +23,7 @@ export function addressGrant(given: string, option: string, cwd: string): Addres
     return { net: [`unix:${socket}`], socket };
   }
   const [, host, port] = /^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):(\d{1,5})$/.exec(text) ?? [];
-  // The runtime ends with a panic when it is given a larger port.
+  // The runtime panics at a larger port.
   if (host === undefined || Number(port) > 65535) {
     throw new MosaicError("invalid_argument", `${option} "${given}" is neither HOST:PORT nor unix:PATH`);
   }
@@ -30,7 +33,7 @@ export function addressGrant(given: string, option: string, cwd: string): Addres
   return { net: [text], socket: undefined };
 }
 
-/** Of an http or https URL. @throws MosaicError `invalid_argument` naming `option`. */
+/** For an http or https URL. @throws MosaicError `invalid_argument` naming `option`. */
 export function urlGrant(text: string, option: string): string {
   let url: URL;
   try {
@@ -50,9 +53,8 @@ function isName(entry: string): boolean {
 }
 
 /**
- * Adds the permissions to resolve a host name (without a port) and to connect to each of its addresses.
- *
- * @param resolve the addresses of a name; none where it is unknown
+ * Adds the permissions to resolve a host name (without a port) and to connect to each of its addresses. @param resolve
+ * returns the addresses of a name; none if it is unknown
  */
 export async function withAddresses(
   granted: Permissions,

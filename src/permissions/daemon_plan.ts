@@ -11,9 +11,9 @@ import type { World } from "./world.ts";
 const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
 
 export interface DaemonNeeds {
-  /** To start: certificates, the environment, listening on a port that the system picks. */
+  /** Only for the start: certificates, the environment, listening on a port that the system selects. */
   start: Permissions;
-  /** As long as it runs: its listeners, too, for one that failed is begun again. */
+  /** As long as it runs: includes its listeners, because a failed one is started again. */
   always: Permissions;
 }
 
@@ -27,7 +27,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   const stateDir = stateDirectory(optionValue(words, "--state-dir"), world);
   const net: string[] = [];
   const certificates: string[] = [];
-  // The runtime's own null device stands in for descriptors that must be kept free.
+  // /dev/null is opened as a placeholder for descriptors that must be kept free.
   const read = [stateDir, "/dev/null"];
   const write = [stateDir];
   const own = socketPlace(new Layout(stateDir).trainer, (name) => world.env(name));
@@ -58,7 +58,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     read.push(socket.replace(/(.)\/[^/]*$/, "$1"));
     write.push(socket);
   }
-  // Beside a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
+  // In addition to a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
   if (isTls) net.push("127.0.0.1:0");
   const webhook = optionValue(words, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
@@ -81,7 +81,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
       write.push(notify);
     }
   }
-  // Port 0 stands for whichever port is free: all of the host's, once it is granted.
+  // Port 0 means any free port, so all ports of the host are granted.
   const [anyPort, fixed] = [net.filter((entry) => entry.endsWith(":0")), net.filter((entry) => !entry.endsWith(":0"))];
   return {
     start: permissions({ read: certificates, net: anyPort, env: daemonVariables(world), sys: ["hostname", "uid"] }),
@@ -95,9 +95,9 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   };
 }
 
-/** Where the daemon's own end of the service manager's socket is. */
+/** Path of the daemon's own end of the service manager's socket. */
 export function notifyFrom(stateDir: string, env: (name: string) => string | undefined): string {
-  // Systemd names several with colons between.
+  // Systemd may name several, separated by colons.
   const runtime = env("RUNTIME_DIRECTORY")?.split(":")[0];
   return `${runtime || stateDir}/notify.sock`;
 }

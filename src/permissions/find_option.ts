@@ -8,8 +8,8 @@ export function ownWords(args: readonly string[]): readonly string[] {
 }
 
 /**
- * Value of `--name VALUE` or `--name=VALUE`, the last one given.
- * @throws MosaicError `invalid_argument` when nothing follows the name.
+ * Value of `--name VALUE` or `--name=VALUE`, the last one given. @throws MosaicError `invalid_argument` if nothing follows
+ * the name.
  */
 export function optionValue(words: readonly string[], ...names: string[]): string | undefined {
   let value: string | undefined;

@@ -10,7 +10,7 @@ import { realWorld } from "./world.ts";
 
 const world = realWorld();
 try {
-  // What the program never reads, and so cannot reject.
+  // The program itself never reads this variable, so an error must be reported here.
   extraPermissions(world.env(EXTRA_VARIABLE));
 } catch (error) {
   if (!(error instanceof MosaicError)) throw error;

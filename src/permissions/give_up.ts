@@ -3,10 +3,9 @@ import { descriptor, isGranted } from "./granted.ts";
 import { type Kind, type Permissions, permissions, without } from "./permissions.ts";
 
 /**
- * Deno allows imports from several hosts (jsr.io, esm.sh, …) by default, which can be used to send data out. mosaic needs
- * no remote imports.
- *
- * FFI is granted only by `-A`. Then nothing is revoked: with one permission less Deno also refuses /proc and /dev.
+ * Deno allows imports from several hosts (jsr.io, esm.sh, …) by default, which can be used to send data out. mosaic needs no
+ * remote imports. FFI is granted only by `-A`; then nothing is revoked, because with one permission less Deno also refuses
+ * /proc and /dev.
  */
 export function giveUpImports(): void {
   if (Deno.permissions.querySync({ name: "ffi" }).state === "granted") return;
@@ -30,8 +29,8 @@ export function giveUp(some: Permissions, kept: Permissions): Permissions {
       isGranted(kind, entry) && !grantedByWider(kind, entry) && revoke(kind, entry)
     );
   }
-  // Of variables all or none: one that is revoked must look unset, not throw at whatever library asks for it next. They
-  // do where the runtime ignores what is not listed.
+  // Variables are revoked all or none: a revoked one must look unset, not throw in a library that reads it. That is so if
+  // the runtime ignores unlisted variables.
   if (wanted.env.length > 0 && Deno.permissions.querySync({ name: "env" }).state === "denied") {
     Deno.permissions.revokeSync({ name: "env" });
     gone.env = wanted.env;

@@ -18,23 +18,24 @@ const DEEDS: Record<string, string> = {
 export function explainMissing(error: unknown): unknown {
   if (!(error instanceof Deno.errors.NotCapable)) return error;
   const match = REFUSAL.exec(error.message);
-  // What no flag but -A would grant (/proc, /dev) has none to name; such a thing is asked of a shell, or is a defect.
+  // Something that only -A would grant (/proc, /dev) has no flag to name; it must be read by a shell, otherwise it is a
+  // defect.
   if (match === null || DEEDS[match[1]!] === undefined) return error;
   return missing(match[1]!, match[2] ?? "", error);
 }
 
-/** @throws MosaicError `permission_denied` where the runtime would refuse `address` (HOST:PORT or unix:PATH). */
+/** @throws MosaicError `permission_denied` if the runtime would refuse `address` (HOST:PORT or unix:PATH). */
 export function requireNet(address: string): void {
   const refused = missingNet(address);
   if (refused !== undefined) throw refused;
 }
 
-/** `permission_denied` where the runtime would refuse `address`. */
+/** `permission_denied` if the runtime would refuse `address`. */
 export function missingNet(address: string): MosaicError | undefined {
   try {
     if (Deno.permissions.querySync({ name: "net", host: address }).state === "granted") return undefined;
   } catch {
-    // No form that the runtime knows: it will say so itself.
+    // Not in a form that the runtime accepts: it will report that itself.
     return undefined;
   }
   return missing("net", address);

@@ -17,7 +17,9 @@ export function isPlanned(verb: string): verb is PlannedPart {
   return PLANNED_PARTS.includes(verb);
 }
 
-/** @throws MosaicError `invalid_argument` for an option without its value, an address that is none, a wrong `$MOSAIC_ALLOW`. */
+/**
+ * @throws MosaicError `invalid_argument` for an option without its value, an invalid address, an invalid `$MOSAIC_ALLOW`.
+ */
 export async function planFor(part: PlannedPart, args: readonly string[], world: World): Promise<Permissions> {
   const extra = extraPermissions(world.env(EXTRA_VARIABLE));
   return await withAddresses(together(PLANS[part](args, world), extra), (name) => world.resolve(name));

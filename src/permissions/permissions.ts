@@ -42,17 +42,16 @@ function tidy(kind: Kind, entries: readonly string[]): string[] {
 function covers(kind: Kind, granted: string, entry: string): boolean {
   if (granted === entry) return true;
   if (kind === "read" || kind === "write") return entry.startsWith(granted === "/" ? "/" : `${granted}/`);
-  // A host without a port stands for all of its ports.
+  // A host without a port includes all of its ports.
   if (kind === "net") return entry.startsWith(`${granted}:`) && !/^\[?[0-9a-f:]*$/i.test(granted);
   if (kind === "env") return granted.endsWith("*") && entry.startsWith(granted.slice(0, -1));
   return false;
 }
 
 /**
- * The flags of `deno run`. With a list of variables goes `--ignore-env`: others then look unset instead of throwing,
- * because libraries ask for many.
- *
- * @throws MosaicError `invalid_argument` for a path that no flag can carry.
+ * The flags of `deno run`. A list of variables comes with `--ignore-env`: others then look unset instead of throwing,
+ * because libraries read many.
+ * @throws MosaicError `invalid_argument` for a path that cannot be written in a flag.
  */
 export function flagsOf(granted: Permissions): string[] {
   const flags: string[] = [];
@@ -65,7 +64,7 @@ export function flagsOf(granted: Permissions): string[] {
   return flags;
 }
 
-/** A comma within an entry is written twice. */
+/** A comma inside an entry is doubled. */
 function escaped(entry: string): string {
   if (/[\n\0]/.test(entry)) {
     throw new MosaicError(

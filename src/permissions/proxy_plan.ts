@@ -76,7 +76,7 @@ function startFileOf(runDir: string, words: readonly string[], world: World): Sa
       observed: observed.filter((root) => root !== undefined && !/[\n\0]/.test(root)) as string[],
     };
   } catch {
-    // Without a start file the proxy stands alone.
+    // Without a start file the proxy is stand-alone.
     return { ...NOTHING_SAID, observed: [world.cwd] };
   }
 }

@@ -3,14 +3,14 @@ import { PASS_VARIABLE, PASSED_ON } from "../os/inherited_environment.ts";
 import { absolutePath } from "./find_option.ts";
 import type { World } from "./world.ts";
 
-/** Where mosaic's own things are, and how it is to speak. */
+/** Paths of mosaic's own files, and output settings. */
 const OWN = ["MOSAIC_*", "HOME", "XDG_STATE_HOME", "NO_COLOR", "TERM", "COLUMNS", "LINES", "TMPDIR"];
 
 export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL", "LANG", "LC_*", "TZ"];
 
 export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
-/** What an engine tells the jobs on its nodes (src/proxy/node_environment.ts). */
+/** Variables of an engine's jobs on its nodes (src/proxy/node_environment.ts). */
 export const PLACED_VARIABLES: readonly string[] = [
   ...["SLURM_*", "SLURMD_NODENAME"],
   ...["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"],
@@ -25,7 +25,7 @@ const DAEMON_VARIABLES = [
   "SLURM_CONF",
 ];
 
-/** Those of OpenTelemetry that name a collector which the daemon connects to (src/observability/otlp.ts). */
+/** Variables of OpenTelemetry with the address of a collector (src/observability/otlp.ts). */
 export const COLLECTOR_VARIABLES = [
   "OTEL_EXPORTER_OTLP_ENDPOINT",
   "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -37,7 +37,7 @@ export function daemonVariables(world: World): string[] {
   const further = (world.env(PASS_VARIABLE) ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
   const names = [...OWN, ...DAEMON_VARIABLES];
   for (const pattern of [...PASSED_ON, ...further]) {
-    // The runtime knows no patterns that begin with a star: the names that are set now stand for those.
+    // The runtime has no patterns that begin with a star, so the matching names that are set now are listed.
     if (!pattern.startsWith("*")) names.push(pattern);
     else names.push(...world.envNames().filter((name) => name.endsWith(pattern.slice(1))));
   }

@@ -1,15 +1,15 @@
 import { ownEnvironment } from "../os/environment.ts";
 
-/** What a plan depends on besides the command line. */
+/** The inputs of a plan besides the command line. */
 export interface World {
   /** Absolute. */
   cwd: string;
   env(name: string): string | undefined;
   /** Names of all variables that are set. */
   envNames(): string[];
-  /** A file's text; undefined when it cannot be read. */
+  /** A file's text; undefined if it cannot be read. */
   readText(path: string): string | undefined;
-  /** Addresses of a host's name; none when it has none. */
+  /** Addresses of a host name; none if it is unknown. */
   resolve(name: string): Promise<string[]>;
 }
 
@@ -27,7 +27,7 @@ export function realWorld(): World {
     },
     async resolve(name) {
       try {
-        // Names are rare, and the library takes longer to load than all the rest of a plan.
+        // Names are rare, and loading the library takes longer than the rest of a plan.
         const { lookup } = await import("node:dns/promises");
         return (await lookup(name, { all: true })).map(({ address }) => address);
       } catch {

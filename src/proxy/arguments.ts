@@ -6,31 +6,34 @@ import { didYouMean } from "../base/nearest.ts";
 export interface ProxyArguments {
   /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
   target: string;
-  /** Whether that was said, or is the default. */
+  /** Whether the target was given or is the default. */
   targetGiven: boolean;
   runId: string;
   agentId: string;
   workerId: string;
   attempt: number;
-  /** undefined: stand-alone, without a start file of the daemon. */
+  /** undefined: stand-alone, without a start file from the daemon. */
   runDir: string | undefined;
-  /** Take over a worker that was started before; never start one. */
+  /** Attach to a worker that was started before; never start one. */
   attach: boolean;
   heartbeatIntervalS: number | undefined;
   maxBacklogBytes: number | undefined;
-  /** Stand-alone: the worker starts after so many seconds without a daemon. */
+  /** Stand-alone: seconds to wait for a daemon before the worker starts. */
   daemonWaitS: number;
   tokenFile: string | undefined;
-  /** Certificates of the daemon's issuer (PEM); makes the connection TLS. */
+  /** Certificates of the daemon's issuer (PEM); enables TLS. */
   tlsCaFile: string | undefined;
-  /** The name in the daemon's certificate, where the target is an address. */
+  /** The name in the daemon's certificate, if the target is an address. */
   tlsServerName: string | undefined;
   /** Copy the worker's output to the proxy's own. */
   mirror: boolean;
   command: string[];
 }
 
-/** Of 80 columns, in the form of the other commands' help; they have it from a library that would delay every worker. */
+/**
+ * Within 80 columns, in the style of the other commands' help. That help comes from a library whose loading would delay
+ * every worker.
+ */
 export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAND [ARGUMENT...]
 
 Starts COMMAND as the worker of a run, keeps its output in the run's directory,
@@ -114,7 +117,7 @@ function invalid(message: string): MosaicError {
   return new MosaicError("invalid_argument", message, { hint: 'See "mosaic proxy --help".' });
 }
 
-/** `--name VALUE`, `--name=VALUE` and `--flag`, by hand: loading the parser of Node's layer takes longer than all of it. */
+/** Parses `--name VALUE`, `--name=VALUE` and `--flag` by hand: loading Node's parser takes longer than all of this. */
 function readOptions(words: readonly string[]): Options {
   const options: Options = {};
   for (let at = 0; at < words.length; at++) {
@@ -135,7 +138,7 @@ function readOptions(words: readonly string[]): Options {
       throw invalid(
         words[at]!.startsWith("-")
           ? `unknown option ${words[at]}.${didYouMean(words[at]!, known)}`
-          : `unexpected argument "${words[at]}": the worker's command stands behind --`,
+          : `unexpected argument "${words[at]}": the worker's command comes after --`,
       );
     }
   }

@@ -1,12 +1,12 @@
-/** How much undelivered output a run may pile up on the disk before its worker is held. */
+/** Limit of the backlog, beyond which the worker is held. */
 import { disk } from "../os/host_resources.ts";
 
 const DEFAULT_BYTES = 10 * 2 ** 30;
-/** No limit by default is below this. */
+/** The default limit is never below this. */
 export const LEAST_BACKLOG_BYTES = 1 << 20;
 const SHARE_OF_FREE_DISK = 0.05;
 
-/** @param asked 0 or undefined: 10 GiB, or 5 % of what is free where the journal lies, whichever is less. */
+/** @param asked 0 or undefined: 10 GiB, or 5 % of the free space at the journal, whichever is less. */
 export function backlogLimit(asked: number | undefined, directory: string): number {
   if (asked !== undefined && asked > 0) return asked;
   const { total, available } = disk(directory);
@@ -15,7 +15,7 @@ export function backlogLimit(asked: number | undefined, directory: string): numb
     : Math.min(DEFAULT_BYTES, Math.max(LEAST_BACKLOG_BYTES, available * SHARE_OF_FREE_DISK));
 }
 
-/** Held from the limit on, until the backlog is below half of it. */
+/** The worker is held from the limit on, until the backlog is below half of it. */
 export function isOverBacklog(held: boolean, backlog: number, limit: number): boolean {
   return held ? backlog >= limit / 2 : backlog > limit;
 }

@@ -1,4 +1,4 @@
-/** A chunk of the journal as the message that delivers it. */
+/** Builds the message that delivers a chunk of the journal. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
@@ -15,23 +15,25 @@ import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalChunk } from "./journal.ts";
 import { recordsOf, TextRecords } from "./text_records.ts";
 
-/** A message may have 64 MiB; this leaves room for what is around the records. */
+/** A message may have 64 MiB; the rest is for what surrounds the records. */
 const MAX_RECORD_BYTES = 63 << 20;
-/** A table that is longer is not waited for. It is less than any chunk may have, so that reading always goes on. */
+/**
+ * A longer unfinished table is not waited for. Less than the least size of a chunk, so that reading always makes progress.
+ */
 const MAX_HELD_BYTES = 32 << 10;
 const SAMPLES = 3;
 const SAMPLE_LENGTH = 200;
 
 export interface BuiltBatch {
   /**
-   * Where the next batch begins: the end of the chunk, or of what is before a table that has not ended. So each batch can be
-   * read by itself, by whichever proxy.
+   * Where the next batch begins: the end of the chunk, or the beginning of an unfinished table. So any proxy can read each
+   * batch on its own.
    */
   to: number;
   lines: number;
   message: Exclude<MessageInitShape<typeof BatchSchema>, { $typeName: string }>;
   steps: number;
-  /** Kinds of the lifecycle records in it, for who waits for one. */
+  /** Kinds of the lifecycle records in it, for callers that wait for one. */
   eventKinds: string[];
   /** The last record with a render payload. */
   framed: StepRecord | EpisodeRecord | undefined;
@@ -50,13 +52,11 @@ export interface BatchReading {
   /** Dialects of printed text that are not read. */
   textOff?: readonly TextDialect[];
   maxRecordBytes?: number;
-  /** The form of sealed steps that the daemon takes. */
+  /** The block format that the daemon accepts. */
   sealedForm?: string;
 }
 
-/**
- * @param more What may still come behind the chunk: nothing, or what was written already and whatever follows it.
- */
+/** @param more what may follow the chunk: nothing, or bytes that are written already and later ones. */
 export function buildBatch(
   chunk: JournalChunk,
   { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "" }: BatchReading,
@@ -154,7 +154,7 @@ export function buildBatch(
   let eventsJson = events.length === 0 ? NOTHING : jsonBytes(events);
   const bytes = stepsJson.length + episodesJson.length + eventsJson.length;
   if (bytes > maxRecordBytes) {
-    // Only a single huge line gets here: many short ones make a chunk of a megabyte.
+    // Only a single huge line gets here: many short lines make a chunk of at most a megabyte.
     malformedLines += steps + episodes.length + events.length;
     malformedSamples.push(`a record of ${bytes} bytes is too large for a message and left out`);
     stepsJson = episodesJson = eventsJson = NOTHING;
@@ -184,13 +184,13 @@ export function buildBatch(
 
 export function sealedMessage({ n, labels, block, info, clamped }: Sealed) {
   const { crc, fromNs, toNs, unitNs, cells, hot, raw, body } = block;
-  // As in `hot`, there are numbers that JSON has no text for.
+  // As in `hot`: JSON has no text for some numbers.
   const texts = cells.map((cell) => typeof cell === "number" ? numberText(cell) : JSON.stringify(cell));
   const head = `["${fromNs}","${toNs}",${unitNs},[${texts}]]`;
   return { n, crc, head, hot, raw, body, ...labels, info, clamped };
 }
 
-/** @returns The beginning, without half of a surrogate pair at its end. */
+/** @returns the beginning, without half a surrogate pair at its end. */
 function sample(line: string): string {
   return line.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, "");
 }

@@ -5,7 +5,7 @@ import { openForAppending } from "../os/untrusted.ts";
 const MAX_BYTES = 1 << 20;
 const encoder = new TextEncoder();
 
-/** A file that stays small: at its bound it becomes `….1`, replacing the one before. */
+/** A file of bounded size: at its bound it is renamed to `….1`, replacing the earlier one. */
 export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
   let file: Deno.FsFile | undefined;
   let size = 0;

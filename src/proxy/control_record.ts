@@ -1,22 +1,22 @@
-/** Desired control as a file, which holds while the daemon is away and under the next proxy. */
+/** Desired control as a file. It applies while the daemon is away, and the next proxy reads it. */
 import { removeIfThere } from "../os/files.ts";
 import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import type { RunFiles } from "../base/layout.ts";
 import type { ControlRecord } from "./events_and_effects.ts";
 
-/** The record, and where earlier versions have theirs. */
+/** The record, and its path in earlier versions. */
 function pathsOf({ control }: RunFiles, attempt: number): [string, string] {
   return [`${control}/control-${attempt}.json`, `${control}/wish-${attempt}.json`];
 }
 
-/** What the last proxy wrote; nothing desired where it wrote nothing that can be read. */
+/** The last proxy's record; nothing desired if there is no readable one. */
 export function readControlRecord(files: RunFiles, attempt: number): ControlRecord {
   let record: Partial<ControlRecord> = {};
   try {
     const [path, older] = pathsOf(files, attempt);
     record = JSON.parse(readRecordInProxy(path) ?? readRecordInProxy(older) ?? "{}");
   } catch {
-    // Torn or replaced: the daemon's welcome says what is desired.
+    // Torn or replaced: the daemon's welcome brings the desired control.
   }
   const { paused, maxRateHz, pausedBy } = record;
   return {

@@ -1,15 +1,14 @@
 /**
- * Desired and applied control of a worker, as a pure state machine: paused, no faster than so many steps a second, held while
- * the backlog or the disk says so.
- *
- * Its group is stopped (SIGSTOP) while any of its reasons says so: a pause by signal, a hold, the off part of the rate limit's
- * duty cycle. A worker that takes messages is asked to pause first; one that does not answer in time is stopped all the same.
+ * Desired and applied control of a worker, as a pure state machine: paused, limited to a rate, held for the backlog or the
+ * disk. The worker's group is stopped (SIGSTOP) while there is any reason: a pause by signal, a hold, the off part of the
+ * rate limit's duty cycle. A worker that reads control messages is asked to pause first; if it does not answer in time, it
+ * is stopped.
  */
 import type { AppliedControl, ControlRecord, DesiredControl, Effects, Hold, PausedBy } from "./events_and_effects.ts";
 
-/** How long a worker may take to answer a control message before it is stopped. */
+/** How long a worker may take to answer a control message before it is stopped by signal. */
 export const ANSWER_MS = 10_000;
-/** After a signal that could not be sent. */
+/** Wait after a signal that could not be sent. */
 const SIGNAL_AGAIN_MS = 1000;
 
 export type Pausing =
@@ -17,12 +16,15 @@ export type Pausing =
   | { readonly tag: "asked_to_pause"; readonly until: number }
   | { readonly tag: "paused_by_message" }
   | { readonly tag: "paused_by_signal" }
-  /** It had paused when asked, and says that it continues: nobody wants that. */
+  /** It had paused on request, and reports that it continues although nobody asked for that. */
   | { readonly tag: "resumed_unasked" }
-  /** It may continue, and has not said yet that it does. */
+  /** It may continue, and has not reported yet that it does. */
   | { readonly tag: "asked_to_resume" };
 
-/** What of the worker is stopped: nothing, its group, also what has left the group; or an earlier proxy or signal left it either way. */
+/**
+ * What is stopped: nothing; the worker's group; also processes that have left the group; unknown after an earlier proxy or a
+ * failed signal.
+ */
 export type Stopped = "nothing" | "group" | "all" | "unknown";
 
 export interface ActiveControl {
@@ -34,17 +36,17 @@ export interface ActiveControl {
   readonly holds: readonly Hold[];
   readonly throttled: boolean;
   readonly stopped: Stopped;
-  /** When a signal that could not be sent is sent again. */
+  /** When to send a failed signal again. */
   readonly signalAgainAt: number | undefined;
-  /** The record written last. */
+  /** The last written record. */
   readonly record: ControlRecord | undefined;
 }
 
 export type ControlState =
-  /** No worker yet; `desired` is what a daemon has said already. */
+  /** No worker yet; `desired` is what a daemon has sent already. */
   | { readonly tag: "pending"; readonly desired: DesiredControl | undefined }
   | ActiveControl
-  /** The worker is to end or has ended: whatever held it is lifted, and nothing will again. */
+  /** The worker must end or has ended: every hold is lifted, and none is applied any more. */
   | { readonly tag: "released"; readonly applied: AppliedControl };
 
 const UNCONTROLLED = { paused: false, maxRateHz: 0 };
@@ -64,7 +66,7 @@ export function appliedOf(control: ControlState): AppliedControl {
   }
 }
 
-/** Whether the worker stands still for another reason than its rate, which cannot be measured meanwhile. */
+/** Whether the worker is stopped for another reason than its rate, so that its rate cannot be measured. */
 export function isHeld(control: ControlState): boolean {
   return control.tag === "active" && (isPaused(control) || control.holds.length > 0);
 }
@@ -81,8 +83,8 @@ export function controlDueAt(control: ControlState): number {
 }
 
 /**
- * The worker is there. One that an earlier proxy may have left stopped continues, unless it is to be paused: one that is
- * paused already stays as it is.
+ * The worker exists. If an earlier proxy may have left it stopped, it is continued, unless it is to be paused: a paused
+ * worker stays paused.
  */
 export function activate(
   control: ControlState,
@@ -149,7 +151,7 @@ export function hear(control: ControlState, kind: string, effects: Effects): Con
   return pausing === control.pausing ? control : keep({ ...control, pausing }, effects);
 }
 
-/** An answer to the message before leaves the last one unanswered. */
+/** An answer to an earlier message does not answer the last one. */
 function answered({ desired, pausing }: ActiveControl, kind: string): Pausing {
   switch (pausing.tag) {
     case "asked_to_pause":
@@ -165,7 +167,10 @@ function answered({ desired, pausing }: ActiveControl, kind: string): Pausing {
   }
 }
 
-/** Some of the group may have been reached. A worker that is to continue must not stay stopped for want of a descriptor. */
+/**
+ * The signal may have reached a part of the group. A worker that is to continue must not stay stopped for lack of a
+ * descriptor.
+ */
 export function notSignalled(control: ControlState, now: number): ControlState {
   return control.tag === "active" ? { ...control, stopped: "unknown", signalAgainAt: now + SIGNAL_AGAIN_MS } : control;
 }
@@ -217,15 +222,16 @@ function enforce(control: ActiveControl, effects: Effects): ActiveControl {
   const stop = lasting || control.throttled;
   const inForce = lasting ? stopped === "all" : stop ? stopped === "all" || stopped === "group" : stopped === "nothing";
   if (inForce) return control;
-  // The duty cycle has no time to find processes that have left the group; what a lasting stop has reached must continue with it.
+  // The duty cycle is too short to find processes that have left the group. If a lasting stop has reached them, they must be
+  // continued, too.
   const outside = lasting || (!stop && stopped !== "group");
   effects.push({ tag: "signal_group", signal: stop ? "SIGSTOP" : "SIGCONT", outside });
   if (!stop) return { ...control, stopped: "nothing" };
-  // Of what is outside nothing is known afterwards if nothing was before.
+  // If the state of processes outside the group was unknown before, it still is.
   return { ...control, stopped: lasting ? "all" : stopped === "unknown" ? "unknown" : "group" };
 }
 
-/** Before the record is in force, so that the next proxy never undoes it. */
+/** Written before it is applied, so that the next proxy never undoes it. */
 function keep(control: ActiveControl, effects: Effects): ActiveControl {
   const { paused, maxRateHz } = control.desired;
   const record: ControlRecord = { paused, maxRateHz, pausedBy: pausedBy(control.pausing) };

@@ -1,4 +1,4 @@
-/** Where the daemon is to be reached: a restarted one may listen elsewhere, and says so in its daemon.json. */
+/** The daemon's address: a restarted daemon may listen elsewhere, and writes its address to its daemon.json. */
 import { dialable } from "../wire/dialable.ts";
 import { readTextIfThere } from "../os/files.ts";
 
@@ -6,7 +6,7 @@ export class DaemonAddress {
   readonly #given: string;
   readonly #daemonJson: string;
   #current: string;
-  /** Which daemon.json was read last. */
+  /** Identifies the last daemon.json that was read. */
   #read: string | undefined;
 
   constructor(given: string, daemonJson: string) {
@@ -19,21 +19,21 @@ export class DaemonAddress {
     return this.#current;
   }
 
-  /** To be called when the current address did not answer. */
+  /** Call it when the current address did not answer. */
   refresh(): void {
     this.#read = this.#written();
     this.#current = this.#announced() ?? this.#given;
   }
 
   /**
-   * Whether the one who answers here is the run's own daemon. Another daemon may have got the port of one that is gone;
-   * that it does not know the run must not end the run. Without a daemon.json there is nobody to ask.
+   * Whether the daemon at this address is the run's own. Another daemon may have the port of one that has ended; it does not
+   * know the run, and must not end it. Without a daemon.json this cannot be checked.
    */
   isAnnounced(): boolean {
     return this.#daemonJson === "" || this.#announced() === this.#current;
   }
 
-  /** Whether a daemon has announced itself since the last refresh: it does so when it can be reached. */
+  /** Whether a daemon has written daemon.json since the last refresh: it does so when it can be reached. */
   isAnnouncedAnew(): boolean {
     const written = this.#written();
     return written !== undefined && written !== this.#read;
@@ -59,7 +59,7 @@ export class DaemonAddress {
       if (this.#given.startsWith("unix:")) {
         return typeof socket === "string" && socket !== "" ? `unix:${socket}` : undefined;
       }
-      // For other hosts, and so for a proxy that was given one.
+      // Meant for other hosts, and so for a proxy that was started with such an address.
       if (typeof advertise === "string" && advertise !== "") return advertise;
       const scheme = /^https?:\/\//.exec(this.#given)?.[0] ?? "";
       return typeof http === "string" && http !== "" ? scheme + dialable(http) : undefined;

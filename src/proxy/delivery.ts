@@ -1,4 +1,4 @@
-/** The connection to the daemon and the journal as the proxy's effects reach them. What comes of them are events. */
+/** Performs the proxy's effects on the connection to the daemon and on the journal. Results come back as events. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/ingest_pb.ts";
@@ -17,7 +17,7 @@ import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport }
 
 type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: string }>;
 
-/** What is loaded only when the worker has been started: it starts up meanwhile. */
+/** Modules that are loaded only after the worker was started, while it starts up. */
 export interface DeliveryParts {
   open: (target: string) => IngestStream;
   buildBatch: (chunk: JournalChunk, sealedForm: string, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
@@ -25,7 +25,7 @@ export interface DeliveryParts {
 
 export interface DeliveryPlan {
   address: DaemonAddress;
-  /** Who this proxy is; its worker is added. */
+  /** Identifies this proxy; its worker is added. */
   hello: HelloInit;
   load: () => Promise<DeliveryParts>;
   /** Takes the last record of each batch that has a render payload. */
@@ -34,9 +34,9 @@ export interface DeliveryPlan {
 
 export interface Sources {
   journal: Journal;
-  /** undefined: nothing but the journal is read. */
+  /** undefined: only the journal is read. */
   files: FileSources | undefined;
-  /** For a daemon that wants the files of the run's directory. */
+  /** For a daemon that asks for the files of the run's directory. */
   uploads: () => Promise<FileUploads>;
 }
 
@@ -46,25 +46,25 @@ export class Delivery implements Receiver {
   readonly #files: FileSources | undefined;
   readonly #loadUploads: Sources["uploads"];
   #uploads: FileUploads | undefined;
-  /** Bytes a second, by the last welcome; undefined: no files are wanted. */
+  /** Bytes a second, from the last welcome; undefined: the daemon wants no files. */
   #uploadRate: number | undefined;
-  /** The daemon has said over this connection that it has all of them. */
+  /** The daemon has acknowledged all files over this connection. */
   #allUploaded = false;
   #closings = 0;
-  /** Bytes of uploaded files that this connection has carried. */
+  /** Bytes of uploaded files sent over this connection. */
   #uploaded = 0;
   readonly #queue: EventQueue<Event>;
   readonly #log: Logger;
   #parts: { transport: Transport; buildBatch: DeliveryParts["buildBatch"] } | undefined;
   readonly #reads = new Map<SourceId, ReturnType<typeof setImmediate>>();
-  /** How far the files are stored, by the last welcome. */
+  /** Cursors of the stored files, from the last welcome. */
   #observed: Parameters<FileSources["restore"]>[0];
-  /** The form of sealed steps that the daemon takes, by the last welcome. */
+  /** The block format that the daemon accepts, from the last welcome. */
   #sealedForm = "";
-  /** Bytes of files that this connection has carried. */
+  /** Bytes of files sent over this connection. */
   #filesSent = 0;
   #announcements: ReturnType<typeof setInterval> | undefined;
-  /** Between `connect` and `close`: the modules may be loaded too late. */
+  /** Between `connect` and `close`: the modules may be loaded only after `close`. */
   #wanted = false;
 
   constructor(plan: DeliveryPlan, sources: Sources, queue: EventQueue<Event>, log: Logger) {
@@ -102,7 +102,7 @@ export class Delivery implements Receiver {
     this.#parts?.transport.close();
   }
 
-  /** The daemon may be announced elsewhere, or anew, before it is time to connect again. */
+  /** A daemon may announce another address, or itself again, before the next try is due. */
   awaitDaemon(error: string, tries: number): void {
     const { address } = this.#plan;
     if (tries === 1 || tries % LOGGED_FAILURES === 0) {
@@ -190,7 +190,7 @@ export class Delivery implements Receiver {
     this.#files?.restore(this.#observed);
   }
 
-  /** Nothing in the run's directory is needed here any more. */
+  /** The daemon has everything of the run's directory. */
   get allUploaded(): boolean {
     return this.#allUploaded;
   }
@@ -200,7 +200,7 @@ export class Delivery implements Receiver {
     this.#uploads?.arm(changed);
   }
 
-  /** Later: acknowledgements, control and signals come in between any two batches. */
+  /** Not at once: acknowledgements, control and signals are handled between two batches. */
   read(source: SourceId, most: number, final: boolean): void {
     this.#reads.set(
       source,
@@ -210,7 +210,7 @@ export class Delivery implements Receiver {
           else if (source === "uploads") this.#sendFile(final);
           else this.#sendOfFiles(most, final);
         } catch (error) {
-          // A journal that cannot be read now is read again over the next connection.
+          // If the journal cannot be read now, it is read again over the next connection.
           const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
           this.#queue.put({ tag: "disconnected", failure });
         }
@@ -264,7 +264,7 @@ export class Delivery implements Receiver {
       final ? { final } : { final, written: this.#journal.size() },
     );
     if (to < chunk.to) this.#journal.giveBack(to);
-    // All of it is the beginning of a table.
+    // All of it is the beginning of an unfinished table.
     if (to === from && chunk.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     if (framed !== undefined) this.#plan.show?.(framed);
     transport.send({ case: "batch", value: { ...message, journalSize: this.#journalSize() } });
@@ -323,7 +323,7 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
     case "exitAck":
       return { tag: "exit_acknowledged" };
     case undefined:
-      // A later daemon's message, which this version does not know.
+      // A later daemon's message that this version does not know.
       return undefined;
   }
 }

@@ -1,8 +1,7 @@
 /**
- * The connection to the daemon and the sources that are delivered over it, as a pure state machine.
- *
- * Delivery is a cursor: each connection begins where the daemon says that its store ends. While there is no connection nothing is
- * read and nothing is kept: the sources on disk are the queue.
+ * The connection to the daemon and the sources delivered over it, as a pure state machine. Delivery is a cursor: each
+ * connection begins where the daemon's store ends. Without a connection nothing is read or kept in memory: the sources on
+ * disk are the queue.
  */
 import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events_and_effects.ts";
 import { batchBytes, BUSY_BYTES, DEFAULT_WINDOW_BYTES, FLUSH_MS, isSmall } from "./flush.ts";
@@ -11,53 +10,53 @@ import { delayAfter, meaningOf, WELCOME_TIMEOUT_MS } from "./reconnect.ts";
 type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
 
 export interface DeliverySettings {
-  /** Files are observed besides the journal. */
+  /** Files are read in addition to the journal. */
   readonly observes?: boolean;
   readonly heartbeatMs: number;
   readonly answerTimeoutMs: number;
   readonly refusedTokenTries: number;
 }
 
-/** Connections that failed in a row, and of them those whose token was refused. */
+/** Failed connections in a row, and how many of them were refused for their token. */
 export interface Tries {
   readonly failed: number;
   readonly tokenRefused: number;
 }
 
 export type Connection =
-  /** Nothing was tried yet. */
+  /** No try yet. */
   | { readonly tag: "none" }
-  /** No hello was sent: what goes wrong is no answer of the daemon's. */
+  /** No hello was sent: a failure is no answer of the daemon. */
   | { readonly tag: "connecting"; readonly tries: Tries }
   | { readonly tag: "greeting"; readonly tries: Tries; readonly until: number }
   | {
     readonly tag: "open";
     readonly windowBytes: number;
     readonly heartbeatAt: number;
-    /** Until when the daemon must say something; undefined while nothing is unacknowledged. */
+    /** Until when the daemon must send something; undefined while nothing is unacknowledged. */
     readonly answerUntil: number | undefined;
     readonly exitReported: boolean;
   }
   | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number }
-  /** The daemon accepts nothing more of the attempt. */
+  /** The daemon refuses the attempt for good. */
   | { readonly tag: "refused"; readonly reason: string };
 
 export type Reading =
-  /** There may be something to read, once the window allows it. */
+  /** There may be something to read, as soon as the window allows it. */
   | { readonly tag: "ready" }
-  /** A read is under way. */
+  /** A read is in progress. */
   | { readonly tag: "reading"; readonly most: number }
-  /** The last batch was small. */
+  /** The last batch was small: wait for more. */
   | { readonly tag: "gathering"; readonly until: number }
-  /** All is sent; the next growth is reported. With `final` nothing more will come. */
+  /** Everything is sent; the next growth is reported. With `final` nothing more will come. */
   | { readonly tag: "caught_up"; readonly final: boolean };
 
 export interface Source {
   readonly id: SourceId;
-  /** Bytes that the daemon has stored. */
+  /** Bytes that the daemon has acknowledged. */
   readonly acknowledged: number;
   readonly sent: number;
-  /** How far records were counted: what is read again after a reconnection is not counted again. */
+  /** Position up to which records were counted: bytes that are read again after a reconnection are not counted again. */
   readonly counted: number;
   readonly reading: Reading;
 }
@@ -67,7 +66,7 @@ export interface DeliveryState {
   readonly sources: readonly Source[];
 }
 
-/** Chunks of files under way. */
+/** Bytes of unacknowledged file chunks. */
 const UPLOAD_WINDOW_BYTES = 2 << 20;
 
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
@@ -111,7 +110,7 @@ export function connect(delivery: DeliveryState, effects: Effects): DeliveryStat
   return { ...delivery, connection: { tag: "connecting", tries } };
 }
 
-/** The daemon is told who connects. */
+/** Sends the hello. */
 export function greet(delivery: DeliveryState, now: number): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "connecting") return delivery;
@@ -142,7 +141,7 @@ export function welcomed(
       ...source,
       acknowledged: position,
       sent: position,
-      // Of files, positions count from the connection's beginning.
+      // Positions of files count from the connection's beginning.
       counted: source.id === "stdout" ? Math.max(source.counted, position) : position,
       reading: { tag: "ready" },
     };
@@ -165,7 +164,7 @@ export function acknowledged(
 ): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "open") return delivery;
-  // A busy worker has written more by now: to read at once is faster than to wait for the notification of it.
+  // A busy worker has written more by now: reading at once is faster than waiting for a notification.
   const after = grew(delivery, id);
   return {
     connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
@@ -175,7 +174,7 @@ export function acknowledged(
   };
 }
 
-/** The daemon has said something. */
+/** The daemon has sent something. */
 export function heard(delivery: DeliveryState, { answerTimeoutMs }: DeliverySettings, now: number): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "open") return delivery;
@@ -208,7 +207,7 @@ export function batchSent(
   return { connection: { ...connection, answerUntil: connection.answerUntil ?? now + answerTimeoutMs }, sources };
 }
 
-/** Whether a batch was not sent over an earlier connection already. */
+/** Whether the batch was not sent over an earlier connection. */
 export function isNew(source: Source | undefined, batch: { to: number }): boolean {
   return source !== undefined && batch.to > source.counted;
 }
@@ -242,7 +241,7 @@ function withReading(delivery: DeliveryState, id: SourceId, change: (reading: Re
 }
 
 /**
- * Reads what the window allows and, when all is acknowledged after the worker's end, reports the exit.
+ * Reads what the window allows. When everything is acknowledged after the worker's end, reports the exit.
  * @param end undefined while more may come
  */
 export function pump(
@@ -256,12 +255,12 @@ export function pump(
   if (connection.tag !== "open") return delivery;
   const { windowBytes } = connection;
   const final = end !== undefined;
-  // Files of any size are not to hold up records: they have a window of their own.
+  // Large files must not delay records, so uploads have a window of their own.
   const records = delivery.sources.filter(({ id }) => id !== "uploads");
   const windowIsFree = unacknowledged({ sources: records }) < windowBytes;
   const sources = delivery.sources.map((source): Source => {
     const reading = due(source.reading, final, now);
-    // Files are read at the pace at which they are stored: each batch is acknowledged before the next.
+    // Files are read at the pace at which they are stored: one batch at a time.
     const mayRead = source.id === "uploads"
       ? source.sent - source.acknowledged < UPLOAD_WINDOW_BYTES
       : windowIsFree && (source.id === "stdout" || source.sent <= source.acknowledged);
@@ -282,22 +281,19 @@ export function pump(
   };
 }
 
-/** What waited for its time, or is to be read to its very end now. */
+/** A gathering source whose time is over, or that must be read to its end now. */
 function due(reading: Reading, final: boolean, now: number): Reading {
   const over = reading.tag === "gathering" && (final || reading.until <= now);
   const unfinished = reading.tag === "caught_up" && final && !reading.final;
   return over || unfinished ? { tag: "ready" } : reading;
 }
 
-/** Bytes that are under way. */
+/** Bytes that are sent and not acknowledged. */
 export function unacknowledged({ sources }: Pick<DeliveryState, "sources">): number {
   return sources.reduce((sum, { sent, acknowledged }) => sum + Math.max(0, sent - acknowledged), 0);
 }
 
-/**
- * The connection is gone, or given up.
- * @param ended Whether nothing but the report is left to do: then a refused token may be final.
- */
+/** The connection is lost or given up. @param ended only the report is left: then a refused token may be final. */
 export function lost(
   delivery: DeliveryState,
   failure: Failure,
@@ -312,7 +308,7 @@ export function lost(
   const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
   const failed = before.failed + 1;
-  // A token may be put right while the worker lives.
+  // While the worker lives, the token may still be corrected.
   const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);
   if (meaning === "over" || (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)) {
     return { ...delivery, connection: { tag: "refused", reason: failure.message } };
@@ -322,7 +318,7 @@ export function lost(
   return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until } };
 }
 
-/** Why the connection is to be given up at this time; undefined while it is good. */
+/** Why the connection must be given up at this time; undefined while it is good. */
 export function timeout(
   { connection }: DeliveryState,
   { answerTimeoutMs }: DeliverySettings,

@@ -1,27 +1,27 @@
 /**
- * Throttling by a duty cycle: of every period the worker runs a share and is stopped for the rest. The share follows the
- * rate that is measured, so a worker slower than its limit is never stopped.
+ * Throttles by a duty cycle: in every period the worker runs for a share of the time and is stopped for the rest. The share
+ * follows the measured rate, so a worker slower than its limit is never stopped.
  */
 
-/** Short, so that neither the worker's own timeouts nor a viewer notice. */
+/** Short, so that neither the worker's own timeouts nor people notice it. */
 const PERIOD_MS = 100;
-/** Below, a stop and a continuation cost more than the worker gets done. */
+/** Below this, stopping and continuing take longer than the worker runs. */
 const MIN_RUN_MS = 1;
-/** Where even the shortest run does too much, the stop is made longer, up to this. */
+/** If even the shortest run is too much, the stop is made longer, up to this period. */
 const MAX_PERIOD_MS = 5000;
 const MEASURE_MS = 500;
 const MEMORY_BYTES = 1 << 20;
 const MIN_SHARE = MIN_RUN_MS / MAX_PERIOD_MS;
 
-/** The next share of time. @param measured steps a second over the last measure; at 0 nothing is known yet. */
+/** The next share of time. @param measured steps a second in the last measurement; 0: not known yet. */
 export function nextShare(share: number, measured: number, limit: number): number {
-  // A worker that writes in blocks shows no steps for a while and then many: both are answered half-heartedly.
+  // A worker that writes in blocks shows no steps for a while and then many, so the share follows either only slowly.
   const factor = measured === 0 ? 1.5 : Math.min(2, Math.max(0.5, limit / measured));
   const next = Math.min(1, Math.max(MIN_SHARE, share * factor));
   return next > 0.98 ? 1 : next;
 }
 
-/** How a share of time is laid out. */
+/** Divides a period by a share. */
 export function slices(share: number): { runMs: number; stopMs: number } {
   const period = Math.min(MAX_PERIOD_MS, Math.max(PERIOD_MS, MIN_RUN_MS / share));
   const runMs = Math.max(MIN_RUN_MS, share * period);
@@ -29,9 +29,9 @@ export function slices(share: number): { runMs: number; stopMs: number } {
 }
 
 export interface DutyCycleOptions {
-  /** Called with false when the worker is to stop and with true when it may go on. */
+  /** Called with false to stop the worker and with true to continue it. */
   run: (run: boolean) => void;
-  /** Bytes that the worker has written; undefined while something else holds it, and nothing can be measured. */
+  /** Bytes that the worker has written; undefined while something else holds it, so that nothing can be measured. */
   written: () => number | undefined;
 }
 
@@ -39,7 +39,7 @@ export class DutyCycle {
   readonly #options: DutyCycleOptions;
   #limit = 0;
   #share = 1;
-  /** Of what was read of late. The worker may be far ahead of the reader, so its rate is told from its bytes. */
+  /** Steps read recently. The worker may be far ahead of the reader, so its rate is computed from its bytes. */
   #readSteps = 0;
   #readBytes = 0;
   #measuredAt = 0;
@@ -68,7 +68,7 @@ export class DutyCycle {
     this.#run();
   }
 
-  /** So many steps stood in so many bytes. */
+  /** `bytes` of the journal contained so many `steps`. */
   seen(steps: number, bytes: number): void {
     if (this.#readBytes > MEMORY_BYTES) {
       this.#readSteps /= 2;
@@ -95,7 +95,7 @@ export class DutyCycle {
   #run(): void {
     clearTimeout(this.#slice);
     this.#set(true);
-    // While the worker is within its limit there is nothing to switch.
+    // A worker within its limit is not stopped.
     if (this.#share < 1) this.#slice = setTimeout(() => this.#stop(), slices(this.#share).runMs);
   }
 

@@ -1,4 +1,7 @@
-/** Ends a worker's whole process group, and one that it has begun itself: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
+/**
+ * Ends a worker's whole process group, or a group that the worker has started: SIGTERM, the grace period, SIGKILL until no
+ * process is left.
+ */
 import { WorkerGroups } from "../os/signals.ts";
 import { retryOnShortage } from "./retry_on_shortage.ts";
 import type { ProcessRef } from "../os/identity.ts";
@@ -25,7 +28,7 @@ export class GroupEnd {
 
   async #run(): Promise<void> {
     await retryOnShortage(() => this.#groups.signal("SIGTERM"));
-    // What is stopped takes its SIGTERM when it is continued.
+    // A stopped process receives its SIGTERM only when it is continued.
     await retryOnShortage(() => this.#groups.signal("SIGCONT"));
     while (performance.now() < this.#deadline) {
       if (!await retryOnShortage(() => this.#groups.alive())) return;

@@ -1,14 +1,14 @@
 /**
- * What happens to a proxy (events) and what it does about it (effects). `next` in state.ts maps one to the other; the loop in
- * run_proxy.ts performs effects and puts what comes of them back as events.
+ * The proxy's events and effects. `next` in state.ts maps an event to effects; the loop in run_proxy.ts performs them and
+ * puts their results back as events.
  */
 import type { ErrorCode } from "../base/errors.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import type { WorkerExit } from "./exit_record.ts";
 
 /**
- * What is delivered: records of the journal, those of all observed files together (sources/file_sources.ts), and files
- * themselves (uploads.ts).
+ * Sources: records of the journal, records of all observed files together (sources/file_sources.ts), and uploaded files
+ * (uploads.ts).
  */
 export type SourceId = "stdout" | "files" | "uploads";
 
@@ -18,31 +18,31 @@ export interface Control {
   maxRateHz: number;
 }
 
-/** What people and policy want of the worker. */
+/** What people and policies ask of the worker. */
 export interface DesiredControl extends Control {
-  /** The daemon tells the worker, too, on a ControlStream of the worker's own. */
+  /** The daemon also tells the worker, on a ControlStream of the worker's own. */
   workerHears: boolean;
 }
 
-/** Why the proxy holds a worker that nobody wants to be paused. */
+/** Why the proxy holds a worker that is not paused. */
 export type Hold = "backlog" | "disk" | "store";
 
-/** What is in force. */
+/** The control that is applied. */
 export interface AppliedControl extends Control {
-  /** "backlog", "disk" or "store" (the daemon's is full) while the proxy holds the worker of its own accord. */
+  /** "backlog", "disk" or "store" (the daemon's disk is full) while the proxy itself holds the worker. */
   selfPaused: string;
 }
 
-/** How a worker is paused: it was asked and has answered, or its group is stopped; "": neither. */
+/** How a worker is paused: it was asked and has confirmed, or its group is stopped; "": neither. */
 export type PausedBy = "message" | "signal" | "";
 
-/** What the next proxy of this worker has to know, whenever this one ends. */
+/** What the next proxy of this worker must know, whenever this one ends. */
 export interface ControlRecord extends Control {
-  /** Of a worker that is to continue, "message" means that it has not confirmed that it does. */
+  /** For a worker that is to continue, "message" means that it has not confirmed that yet. */
   pausedBy: PausedBy;
 }
 
-/** What a worker that reads control messages is asked for. */
+/** Requests to a worker that reads control messages. */
 export type WorkerRequest = "pause" | "resume" | "checkpoint";
 
 /** How the worker ended; `exit` is undefined when it is lost (gone without a record). */
@@ -53,28 +53,28 @@ export interface WorkerEnd {
 
 /** Why a connection ended. */
 export interface Failure {
-  /** undefined where it is no answer of a daemon: a broken socket, a timeout, a file that cannot be read. */
+  /** undefined if it is no answer of a daemon: a broken socket, a timeout, an unreadable file. */
   code: ErrorCode | undefined;
   message: string;
-  /** The address is the one that daemon.json announces, or there is no daemon.json. */
+  /** The address is that of daemon.json, or there is no daemon.json. */
   announced: boolean;
 }
 
-/** Why a proxy leaves. */
+/** Why a proxy exits. */
 export type Result =
   /** Everything and the exit is acknowledged. */
   | { type: "done" }
-  /** The daemon accepts nothing more of this attempt. */
+  /** The daemon refuses this attempt for good. */
   | { type: "refused"; reason: string }
-  /** After a signal to the proxy: what is not delivered is left to another one. */
+  /** After a signal to the proxy: another proxy delivers the rest. */
   | { type: "given_up" };
 
 export type Event =
   | { tag: "started" }
-  /** `inherited` where an earlier proxy has started it: what that one left in force. */
+  /** `inherited`, if an earlier proxy has started it: the control that it left applied. */
   | { tag: "worker_started"; leader: ProcessRef | undefined; inherited: ControlRecord | undefined }
   | { tag: "worker_exited"; end: WorkerEnd }
-  /** After `end_group`: nothing of the worker's group lives, or it cannot be ended. */
+  /** After `end_group`: no process of the worker's group is left, or it cannot be ended. */
   | { tag: "group_ended" }
   | { tag: "group_not_signalled" }
   /** The off or on part of the rate limit's duty cycle begins. */
@@ -90,7 +90,7 @@ export type Event =
     /** Kinds of the lifecycle records in it. */
     eventKinds: string[];
   }
-  /** A read found nothing; with `final` there will be nothing more. */
+  /** A read has found nothing; with `final` nothing more will come. */
   | { tag: "caught_up"; source: SourceId; final: boolean }
   | { tag: "connected" }
   | {
@@ -100,40 +100,40 @@ export type Event =
     /** 0: the default. */
     windowBytes: number;
     control: DesiredControl | undefined;
-    /** The daemon wants the files of the run's directory. */
+    /** The daemon asks for the files of the run's directory. */
     uploads: boolean;
     /** For a worker that is not started yet and has no start file. */
     worker?: WorkerSettings | undefined;
   }
-  /** `windowBytes` 0: as it was. */
+  /** `windowBytes` 0: unchanged. */
   | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }
   | { tag: "control"; desired: DesiredControl }
   | { tag: "stop_requested"; graceS: number }
   | { tag: "exit_acknowledged" }
-  /** It only shows that it is there. */
+  /** Only shows that the daemon is alive. */
   | { tag: "heartbeat_answered" }
   | { tag: "disconnected"; failure: Failure }
-  /** A daemon has written its daemon.json anew: it can be reached. */
+  /** A daemon has written its daemon.json again: it can be reached. */
   | { tag: "daemon_announced" }
   | { tag: "backlog_measured"; bytes: number; limit: number }
   | { tag: "free_space_measured"; enough: boolean; text: string }
-  /** The engine's time limit is near. */
+  /** The engine's time limit will be reached soon. */
   | { tag: "limit_near" }
   /** SIGTERM, SIGINT or SIGQUIT to the proxy. */
   | { tag: "signal" }
-  /** A time that `dueAt` names has come, or nearly. */
+  /** A time given by `dueAt` is reached, or nearly. */
   | { tag: "tick" };
 
-/** What the run's config and its attempt bring to a worker. */
+/** Settings of the run's config and its attempt for a worker. */
 export interface WorkerSettings {
   environment: Record<string, string>;
-  /** The checkpoint to begin from; "" where there is none. */
+  /** The checkpoint to resume from; "": none. */
   resumeFrom: string;
-  /** It is on the daemon's disk only, and `resumeFrom` a path in the run's directory. */
+  /** The checkpoint is on the daemon's disk only, and `resumeFrom` a path in the run's directory. */
   fetch: boolean;
 }
 
-/** What a proxy says to the daemon, batches aside. */
+/** Messages of a proxy to the daemon, except batches. */
 export type Message =
   | { case: "hello"; leader: ProcessRef | undefined; startsWorker: boolean }
   | { case: "worker_started"; leader: ProcessRef }
@@ -142,32 +142,32 @@ export type Message =
   | { case: "exit"; end: WorkerEnd; finalPosition: number };
 
 export type Effect =
-  /** `settings`: the daemon's, for a worker whose start file no daemon has written. */
+  /** `settings`: from the daemon, for a worker without a start file. */
   | { tag: "start_worker"; settings?: WorkerSettings | undefined }
-  /** `outside`: also to what has left the group; finding it takes time. */
+  /** `outside`: also processes that have left the group; finding them takes time. */
   | { tag: "signal_group"; signal: "SIGSTOP" | "SIGCONT"; outside: boolean }
-  /** SIGTERM, then SIGKILL after the grace period; a second one may only shorten that. */
+  /** SIGTERM, then SIGKILL after the grace period; a second request may only shorten it. */
   | { tag: "end_group"; graceS: number }
   | { tag: "ask_worker"; control: WorkerRequest }
-  /** For the daemon, which finds it on the shared disk: why the worker was stopped. */
+  /** Records on the shared disk, for the daemon, why the worker was stopped. */
   | { tag: "record_lease_end" }
   | { tag: "set_rate"; maxRateHz: number }
-  /** For the rate: so many steps stood in so many bytes. */
+  /** For the rate: `bytes` of the journal contained so many `steps`. */
   | { tag: "count_steps"; steps: number; bytes: number }
   | { tag: "write_record"; record: ControlRecord }
   | { tag: "connect" }
   | { tag: "close" }
-  /** The connection failed: another daemon may be announced before it is time to connect again. */
+  /** The connection failed: before the next try, watch for a newly announced daemon. */
   | { tag: "await_daemon"; error: string; tries: number }
   | { tag: "send"; message: Message }
   | { tag: "seek"; source: SourceId; position: number }
-  /** Sends the next batch of at most `most` bytes; `final`: text after the last newline is a line, too. */
+  /** Sends the next batch of at most `most` bytes. `final`: text after the last newline is a line, too. */
   | { tag: "read"; source: SourceId; most: number; final: boolean }
-  /** Growth of the source is reported from now on, or no more. */
+  /** Report growth of the source from now on, or stop reporting it. */
   | { tag: "arm_growth"; source: SourceId }
   | { tag: "disarm_growth"; source: SourceId }
   | { tag: "log"; level: "info" | "warn" | "error"; message: string; fields?: Record<string, unknown> }
   | { tag: "leave"; code: number; result: Result };
 
-/** Where a transition puts its effects, in the order in which they are to be performed. */
+/** Collects the effects of a transition, in the order in which they are to be performed. */
 export type Effects = Effect[];

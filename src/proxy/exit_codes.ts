@@ -1,19 +1,19 @@
-/** The status with which a proxy leaves (docs/proxy.md). */
+/** The proxy's exit statuses (docs/proxy.md). */
 import type { WorkerExit } from "./exit_record.ts";
 
-/** Where it is not its worker's. */
+/** Statuses that are not its worker's. */
 export const PROXY_EXIT = {
   /** The arguments are wrong: no command after `--`, an unknown option, a bad value. */
   usage: 2,
   /** Another proxy holds the attempt's lock. */
   alreadyServed: 3,
-  /** The run has ended, is unknown, or is another attempt by now: the worker was stopped. Also an internal failure. */
+  /** The run has ended, is unknown, or is at another attempt: the worker was stopped. Also an internal failure. */
   refused: 70,
   /** The worker is gone and left no exit record. */
   lost: 71,
-  /** The program exists and cannot be executed (as shells have it). */
+  /** The program exists and cannot be executed (as in a shell). */
   notExecutable: 126,
-  /** The program does not exist (as shells have it). */
+  /** The program does not exist (as in a shell). */
   noProgram: 127,
 } as const;
 
@@ -38,7 +38,7 @@ const SIGNAL_NUMBERS: Record<string, number> = {
   SIGSYS: 31,
 };
 
-/** The status a shell would give: the code, or 128 + the signal's number. */
+/** The status as in a shell: the code, or 128 + the signal's number. */
 export function statusOf(exit: WorkerExit): number {
   if (exit.code !== null) return exit.code;
   return 128 + (SIGNAL_NUMBERS[exit.signal] ?? 9);

@@ -1,4 +1,4 @@
-/** The worker's exit as a fact on disk (`RunFiles.exitFile`), written before anybody is told. */
+/** The worker's exit, recorded on disk (`RunFiles.exitFile`) before it is reported. */
 import type { RunFiles } from "../base/layout.ts";
 import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { exitFileOf } from "./exit_place.ts";
@@ -6,11 +6,11 @@ import { exitFileOf } from "./exit_place.ts";
 export interface WorkerExit {
   /** null after a signal. */
   code: number | null;
-  /** "SIGKILL" and the like; "" when the worker ended by itself. */
+  /** Such as "SIGKILL"; "" if the worker exited by itself. */
   signal: string;
-  /** ISO time, null when the wrapper could not tell. */
+  /** ISO time; null if the wrapper could not determine it. */
   endedAt: string | null;
-  /** Why the program could not be started; "" when it was. */
+  /** Why the program could not be started; "" if it was. */
   spawnError: string;
 }
 
@@ -25,17 +25,17 @@ function parseExit(text: string | undefined): WorkerExit | undefined {
       spawnError: typeof record.spawn_error === "string" ? record.spawn_error : "",
     };
   } catch {
-    // A wrapper that was killed while it wrote.
+    // The wrapper was killed while it wrote.
     return undefined;
   }
 }
 
-/** The attempt's exit; undefined while there is none. */
+/** The attempt's exit; undefined if there is none yet. */
 export function readExit(files: RunFiles, attempt: number): WorkerExit | undefined {
   return parseExit(readRecordInProxy(placeOf(files, attempt)));
 }
 
-/** What a wrapper had written and could not rename before it was killed: as true as the finished record. */
+/** A record that the wrapper had written but not renamed before it was killed: as valid as a finished one. */
 export function readUnfinishedExit(files: RunFiles, attempt: number): WorkerExit | undefined {
   return parseExit(readRecordInProxy(`${placeOf(files, attempt)}.tmp`));
 }

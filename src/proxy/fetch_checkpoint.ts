@@ -1,6 +1,6 @@
 /**
- * Fetches the checkpoint that an attempt begins from, on a host that shares no disk with the daemon: before the worker is
- * started, in chunks, behind what is there already. A file has its name when it is whole and its checksum is right.
+ * Fetches the checkpoint that an attempt resumes from, on a host that shares no disk with the daemon: before the worker is
+ * started, in chunks, continuing what is there already. A file gets its name when it is complete and its checksum is right.
  */
 import { createHash, type Hash } from "node:crypto";
 import { MosaicClient } from "../client/client.ts";
@@ -19,17 +19,17 @@ const PART = ".part";
 export interface Fetching {
   runId: string;
   attempt: number;
-  /** Where it is put, with its path in the run's directory. */
+  /** The directory below which it is written, by its path in the run's directory. */
   directory: string;
-  /** Where the daemon is now. */
+  /** The daemon's current address. */
   entrance: () => DialOptions;
-  /** Without a new byte for so long it is given up. */
+  /** Fails after so long without a new byte. */
   patienceMs: number;
   signal: AbortSignal;
   log: Logger;
 }
 
-/** @throws MosaicError what the daemon says of a checkpoint that it does not have, or why nothing came */
+/** @throws MosaicError the daemon's error if it does not have the checkpoint, or why nothing arrived */
 export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
   const { runId, attempt, directory, patienceMs, signal, log } = fetching;
   const had = new Map<string, number>();
@@ -99,9 +99,9 @@ class Incoming {
     }
   }
 
-  /** @returns what is to be said to be there, if the connection breaks now. @throws for a chunk that is none */
+  /** @returns the length to report as present if the connection breaks now. @throws for an invalid chunk */
   async take({ data, crc, offset, size, sha256 }: FilePiece): Promise<number> {
-    // Its last chunk comes also where everything is there and was never checked.
+    // The last chunk is sent also if all bytes are present but were never checked.
     const skip = this.#size - Number(offset);
     if (skip < 0 || skip > data.length || crc32c(data) !== crc) throw new Error(`a chunk of ${this.path} is damaged`);
     const fresh = data.subarray(skip);

@@ -1,29 +1,27 @@
-/** How much of a source a batch has, when it is sent, and how much may be unacknowledged. */
+/** The size of batches, when they are sent, and the bound on unacknowledged bytes. */
 import { JOURNAL_BOUNDS } from "./journal.ts";
 
-/** Lines that trickle in share a batch for so long. */
+/** Lines that arrive within this time share a batch. */
 export const FLUSH_MS = 10;
 
-/** Where the daemon names no window. */
+/** If the daemon names no window. */
 export const DEFAULT_WINDOW_BYTES = 8 << 20;
 
-/** A batch may have so much however small the window is: many small ones would cost more than they save. */
+/** A batch may have this size however small the window is: many small batches would cost more than they save. */
 const LEAST_BATCH_BYTES = 64 << 10;
 
-/** A source that grows by so much between two reads is polled; notifications of its growth would cost more. */
+/** A source that grows by this much between two reads is polled, because notifications would cost more. */
 export const BUSY_BYTES = 4096;
 
 /**
- * Unacknowledged bytes ≤ window + one batch.
- *
- * It is a part of the window, not what is free in it: an acknowledgement frees as much as its batch had, so that batches cut to
- * that would become small and stay so.
+ * Unacknowledged bytes ≤ window + one batch. The size is a part of the whole window, not of its free rest: an
+ * acknowledgement frees only the size of its batch, so batches cut to the free rest would become small and stay small.
  */
 export function batchBytes(windowBytes: number): number {
   return Math.min(JOURNAL_BOUNDS.bytes, Math.max(LEAST_BATCH_BYTES, windowBytes >> 2));
 }
 
-/** Whether a batch has so little that the next one waits for more. */
+/** Whether a batch is so small that the next one should wait for more. */
 export function isSmall(batch: { lines: number; bytes: number }, most: number): boolean {
   return batch.lines < JOURNAL_BOUNDS.lines && batch.bytes < most / 2;
 }

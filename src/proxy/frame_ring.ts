@@ -1,6 +1,6 @@
 /**
- * The original's ring of frames in shared memory, filled from render payloads, so that its GUI shows them live. A worker that
- * has a ring of its own under this name keeps it.
+ * The original's ring of frames in shared memory, filled from render payloads, for live frames in the original's GUI. If a
+ * worker has a ring of this name itself, that one stays.
  */
 import type { Logger } from "../base/log.ts";
 import { parsedObject } from "../base/json_text.ts";
@@ -22,9 +22,9 @@ import {
   ringStart,
 } from "../wire/fastlane.ts";
 
-/** The GUI polls every 16 ms; a person sees no more than this. */
+/** The GUI polls every 16 ms; people do not see more than this rate. */
 const INTERVAL_MS = 1000 / 30;
-/** After the name was found taken, or shared memory full. */
+/** Wait after the name was taken, or shared memory was full. */
 const AGAIN_MS = 5000;
 
 type Framed = StepRecord | EpisodeRecord;
@@ -33,7 +33,7 @@ export class FrameRing {
   readonly #name: string;
   readonly #log: Logger;
   readonly #memory = new SharedMemory();
-  /** The newest that is not shown yet. */
+  /** The newest frame that is not written yet. */
   #waiting: Framed | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #busy = false;
@@ -46,13 +46,13 @@ export class FrameRing {
     this.#log = log;
   }
 
-  /** Soon; of frames that come faster than they are shown the newest. */
+  /** Shows the frame soon; of frames that arrive faster than that, only the newest. */
   show(framed: Framed): void {
     this.#waiting = framed;
     this.#arm(Math.max(0, this.#shownAt + INTERVAL_MS - performance.now()));
   }
 
-  /** The ring is removed. @param leftover there may be one of a proxy before, which was killed together with its helper */
+  /** Removes the ring. @param leftover an earlier proxy, killed together with its helper, may have left one */
   async close(leftover: boolean): Promise<void> {
     clearTimeout(this.#timer);
     this.#busy = true;
@@ -85,12 +85,12 @@ export class FrameRing {
     }, delayMs);
   }
 
-  /** @returns why it cannot be written, or "" */
+  /** @returns why it cannot be written, or "". */
   async #write(picture: Picture, rewards: ReturnType<typeof rewardsOf>): Promise<string> {
     const { width, height, channels } = picture;
     const before = this.#ring?.shape;
     if (before?.width !== width || before.height !== height || before.channels !== channels) {
-      // Readers let go of a ring that says so, and open the next one of its name.
+      // Readers close a ring that is marked invalid, and open the next one of its name.
       if (before !== undefined) await this.#memory.write(this.#name, [INVALIDATION]);
       this.#ring = undefined;
       const shape = ringShape(width, height, channels);
@@ -119,9 +119,9 @@ export class FrameRing {
 }
 
 /**
- * Removes the rings that a worker made itself and left, because it was killed or does not clean up: the next attempt could not
- * make its own. A file of the name that is no ring stays.
- * @param parts those of Ray's workers (`RUN-w1` …), too
+ * Removes rings that a worker made and left, because it was killed or does not clean up: otherwise the next attempt could
+ * not make its own. A file of the name that is no ring stays.
+ * @param parts also those of Ray's workers (`RUN-w1` …)
  */
 export async function removeWorkersRings(runId: string, parts: boolean, log: Logger): Promise<void> {
   using memory = new SharedMemory();
@@ -135,7 +135,7 @@ export async function removeWorkersRings(runId: string, parts: boolean, log: Log
   }
 }
 
-/** 0 for what is not known, as the original has it. */
+/** 0 for unknown values, as in the original. */
 function rewardsOf(framed: Framed): { reward: number; rollingReturn: number } {
   if ("totalReward" in framed) return { reward: 0, rollingReturn: Number(framed.totalReward) };
   const { total_reward: total, episode_return: sum, episode_reward: also } = parsedObject(framed.infoJson) ?? {};

@@ -1,14 +1,14 @@
-/** Tells when the files of a directory may have grown. */
+/** Reports when the files of a directory may have grown. */
 
-/** Where the kernel's notifications cannot be had (their number is limited), and as a safety net where they can. */
+/** `alone`: if the kernel gives no notifications (their number is limited). `besides`: a safety net beside notifications. */
 const POLL_MS = { alone: 50, besides: 1000 };
 
 /**
- * Calls `changed` after changes below `directory`, and now and then without any.
- *
- * The next notification is only waited for when the last one was dealt with. That alone does not make those of a worker
- * that writes all the time free: the runtime's own thread takes every one and resolves its path, which is a tenth of what a
- * fast worker's proxy takes in all. So a reader that sees the growth anyway disarms the watch until it has caught up.
+ * Calls `changed` after changes below `directory`, and at intervals without any. It waits for the next notification only
+ * when the last one was handled.
+ * Still, notifications of a busy worker are expensive: the runtime's own thread takes every one and resolves its path, a
+ * tenth of the processor time of a fast worker's proxy. So a reader that notices the growth anyway disarms the watch until
+ * it has caught up.
  */
 export class GrowthWatch {
   readonly #directory: string;
@@ -16,10 +16,10 @@ export class GrowthWatch {
   readonly #pollMs: number;
   #watcher: Deno.FsWatcher | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
-  /** "idle": the kernel keeps notifications, and none is waited for. */
+  /** "idle": the kernel queues notifications, but nothing waits for one. */
   #mode: "armed" | "idle" | "disarmed" = "idle";
 
-  /** @param pollMs how often `changed` is called besides notifications */
+  /** @param pollMs interval of calls of `changed` without notifications */
   constructor(directory: string, changed: () => void, pollMs = POLL_MS.besides) {
     this.#directory = directory;
     this.#changed = changed;
@@ -27,7 +27,10 @@ export class GrowthWatch {
     this.#watch();
   }
 
-  /** Reports the next growth. What came while it was disarmed is reported at once: nobody may have seen the last of it. */
+  /**
+   * Reports the next growth. Changes while it was disarmed are reported at once: the reader may have missed the last of
+   * them.
+   */
   arm(): void {
     if (this.#mode === "disarmed") {
       this.#mode = "idle";
@@ -45,7 +48,7 @@ export class GrowthWatch {
     }, () => this.#fallBack(watcher));
   }
 
-  /** Reports nothing, but for now and then, until it is armed. */
+  /** Stops reporting, except at intervals, until it is armed. */
   disarm(): void {
     if (this.#mode === "disarmed") return;
     this.#mode = "disarmed";
@@ -57,7 +60,7 @@ export class GrowthWatch {
     try {
       this.#watcher = Deno.watchFs(this.#directory, { recursive: false });
     } catch {
-      // The poll does it.
+      // The poll replaces it.
     }
     this.#poll(this.#watcher === undefined ? POLL_MS.alone : this.#pollMs);
   }

@@ -3,10 +3,10 @@ import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../ge
 import type { DialOptions } from "../wire/dial.ts";
 import { type SocketStream, socketStream } from "../wire/socket_stream.ts";
 
-/** `cancel` ends all that it holds. */
+/** `cancel` closes everything that it holds. */
 export type IngestStream = SocketStream<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
 
-/** @throws MosaicError for an address or a token that cannot be used. */
+/** @throws MosaicError for an unusable address or token. */
 export function openIngest(entrance: DialOptions): IngestStream {
   return socketStream(Ingest.method.deliver, entrance);
 }

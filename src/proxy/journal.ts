@@ -1,6 +1,6 @@
 /**
- * Reads a worker's standard output, which is a file: the journal. Any position in it can be read again at any time, so
- * nothing is kept in memory but the chunk that is being parsed.
+ * Reads a worker's standard output, which is a file: the journal. Every position can be read again at any time, so memory
+ * holds only the chunk that is being parsed.
  */
 
 import { Lines } from "../telemetry/dialects/lines.ts";
@@ -10,44 +10,44 @@ import type { JournalFile } from "./journal_file.ts";
 export interface JournalChunk {
   from: number;
   to: number;
-  /** Good until the next chunk is asked for: they lie in the journal's own buffer. */
+  /** Valid until the next chunk is requested: they are in the journal's own buffer. */
   lines: Lines;
-  /** Lines that are longer than any message may be, and were passed over. */
+  /** Number of skipped lines that are too long for any message. */
   overlong: number;
-  /** All between the two positions cannot be read any more; `bytes` is null where nobody knows how much it was. */
+  /** Nothing between the two positions can be read any more; `bytes` is null if the amount is unknown. */
   lost?: { why: string; bytes: number | null };
 }
 
 export interface JournalBounds {
-  /** A chunk ends after so many lines or bytes, whichever comes first; a longer line is a chunk of its own. */
+  /** A chunk ends after this many lines or bytes, whichever comes first; a longer line is a chunk of its own. */
   lines: number;
   bytes: number;
-  /** A longer line is passed over. */
+  /** A longer line is skipped. */
   lineBytes: number;
 }
 
 /**
- * What a message, its transaction and its acknowledgement cost is shared by so many lines: the steps of one block. As long
- * as the daemon takes to store them, a millisecond or two, nobody else has a turn there.
+ * Many lines share the cost of a message, its transaction and its acknowledgement: as many as the steps of one block. The
+ * daemon takes a millisecond or two to store them, during which it does nothing else.
  */
 export const JOURNAL_BOUNDS: JournalBounds = { lines: 4096, bytes: 1 << 20, lineBytes: 64 << 20 };
 
 const NEWLINE = 10;
 const NO_LINES = Lines.of();
-/** What is read at once while an overlong line is passed over. */
+/** Bytes per read while an overlong line is skipped. */
 const SKIM_BYTES = 1 << 20;
 
 export class Journal {
   readonly #file: JournalFile;
   readonly #bounds: JournalBounds;
-  /** File position of `#bytes[#start]`: where the next chunk begins. */
+  /** The journal position of `#bytes[#start]`: where the next chunk begins. */
   #position = 0;
   #bytes = new Uint8Array(0);
   #start = 0;
   #end = 0;
-  /** While an overlong line is passed over: up to where no newline was found. */
+  /** While an overlong line is skipped: position up to which no newline was found. */
   #skimmed: number | undefined;
-  /** What is held is no use without what follows it. */
+  /** The buffered bytes cannot be used without what follows them. */
   #wantsMore = false;
   #limit = Infinity;
 
@@ -61,12 +61,15 @@ export class Journal {
     return this.#position;
   }
 
-  /** The position of the end: bytes that the worker has written; 0 while there is no file. */
+  /** The position of the end, which is the number of written bytes; 0 while there is no file. */
   size(): number {
     return Math.min(this.#file.size(), this.#limit);
   }
 
-  /** The journal ends where its file ends now, whatever others may still append (a grandchild that holds the file open). */
+  /**
+   * The journal ends at the file's current end, even if other processes (a grandchild that holds the file open) still
+   * append.
+   */
   endHere(): void {
     this.#file.endHere();
   }
@@ -83,7 +86,7 @@ export class Journal {
     this.#file.reached(position);
   }
 
-  /** What the last chunk had from a position on is read again. */
+  /** Bytes of the last chunk from this position on are read again. */
   giveBack(position: number): void {
     const length = this.#position - position;
     if (length === 0) return;
@@ -94,22 +97,23 @@ export class Journal {
   }
 
   /**
-   * The next whole lines; undefined when there are none yet.
-   * @param final Text after the last newline is a line too.
-   * @param most Bytes of this chunk, where that is less than any chunk may have.
+   * The next whole lines; undefined if there are none yet.
+   * @param final text after the last newline is a line, too
+   * @param most bytes of this chunk, if less than the bound
    */
   next(final: boolean, most = this.#bounds.bytes): JournalChunk | undefined {
-    // Checks whether others have changed the file since the last chunk.
+    // Checks whether another process has changed the file since the last chunk.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
-    // What follows a loss is not read behind lines that are held: they are cut, or passed over with the loss, first.
+    // Bytes after a loss are not read behind buffered lines: those are delivered, or dropped with the loss, first.
     const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
-    // Chunks of less than there may be would be more messages, and smaller blocks; but a small chunk needs no full buffer.
+    // Smaller chunks would mean more messages and smaller blocks, so the buffer is filled; but a small chunk needs no full
+    // buffer.
     const least = Math.min(most, this.#bounds.bytes);
     if (isReadable && (this.#wantsMore || this.#end - this.#start < least)) this.#fill(want);
     this.#wantsMore = false;
     for (;;) {
-      // Whole lines that were read before something happened to the file are good.
+      // Whole lines that were read before the file changed are valid.
       const chunk = this.#cut(Math.min(most, this.#bounds.bytes));
       if (chunk !== undefined) return chunk;
       if (this.#position < this.#file.readableFrom) return this.#passLoss();
@@ -135,7 +139,7 @@ export class Journal {
     return { from, to: this.#position, lines: NO_LINES, overlong: 0, lost };
   }
 
-  /** Reads more behind what is held, into room for `want` bytes; false at the end. */
+  /** Reads more after the buffered bytes, into space for `want` bytes; false at the end. */
   #fill(want: number): boolean {
     const held = this.#end - this.#start;
     if (this.#bytes.length < want) {
@@ -155,7 +159,7 @@ export class Journal {
     return read > 0;
   }
 
-  /** A chunk from what is held, if a whole line is. */
+  /** A chunk of the buffered bytes, if they contain a whole line. */
   #cut(bytes: number): JournalChunk | undefined {
     const { lines } = this.#bounds;
     const held = this.#bytes.subarray(this.#start, this.#end);
@@ -163,7 +167,7 @@ export class Journal {
     for (let length = 0; ends.length < lines && length < bytes; length = ends.at(-1)! + 1) {
       const newline = held.indexOf(NEWLINE, length);
       if (newline < 0) break;
-      // A longer line goes by itself, so that a message is either of what is allowed or of one line.
+      // A longer line goes alone, so that a message has either the allowed size or one line.
       if (newline + 1 > bytes && length > 0) break;
       ends.push(newline);
     }
@@ -175,7 +179,7 @@ export class Journal {
     const from = this.#position;
     this.#position += length;
     this.#start += length;
-    // The buffer of a huge line is given back.
+    // Frees the buffer of a huge line.
     if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) {
       this.#bytes = new Uint8Array(0);
       this.#start = this.#end = 0;
@@ -183,7 +187,7 @@ export class Journal {
     return { from, to: this.#position, lines, overlong: 0 };
   }
 
-  /** Finds the end of an overlong line without keeping it. */
+  /** Finds the end of an overlong line without buffering it. */
   #skim(final: boolean): JournalChunk | undefined {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {

@@ -1,20 +1,17 @@
 /**
- * The file behind a journal, as positions that only ever grow, whatever others do to the file:
- *
- * - removed or moved away: read on through the descriptor that this process or (where the permissions allow it) the worker
- *   has; where nobody has one, what was not read is lost
- * - shortened or written over: what is written afterwards follows, in the journal's positions, after what was there
- *   before; what of that was not read is lost
- *
- * A change is noticed when the file is shorter than it was seen to be, or no longer has what it began with or what was
- * read last. Both are compared after each read, so that nothing read is taken for what follows something else. A file
- * that its worker could empty by name has a header (journal_header.ts), so that emptying it is noticed also where nothing
- * was read before. What is in a changed file is new if the file begins otherwise than before (it was emptied), else it is
- * taken for what is left of the old: rather lost than stored twice. Every change is told as a record of its own, with
- * the range of positions that is lost; one position in it stands for what nobody has seen.
- *
- * What is stored may be packed (pack_journal.ts): that part is read from there. In the file it is a hole behind what is
- * compared. Of a file that somebody has changed nothing is packed.
+ * The journal's file, seen as positions that only grow, whatever other processes do to the file:
+ * - removed or moved away: reading continues through a descriptor of this process or (if permissions allow) of the worker;
+ *   without one, unread bytes are lost
+ * - shortened or overwritten: the positions of later bytes follow all earlier ones; unread bytes of the old content are lost
+ * A change is detected if the file is shorter than before, or if its first bytes or the bytes read last differ. Both are
+ * compared after each read, so that bytes are never joined to others that they do not follow. If the worker could truncate
+ * the file by its name, the file has a header (journal_header.ts), so that truncation is detected even if nothing was read
+ * before.
+ * If the beginning of a changed file differs, all of its content is new (the file was truncated). Otherwise the content
+ * counts as the rest of the old: a record may rather be lost than stored twice. Every change is reported as a record with
+ * the lost range of positions; if the amount is unknown, the range is one position.
+ * The stored part may be packed (pack_journal.ts) and is read from there. In the file it is a hole after the compared first
+ * bytes. A file that another process has changed is never packed.
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -34,29 +31,28 @@ import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
 
-/** So much of what the file begins with, and of what was read last, is compared. */
+/** Number of bytes compared at the beginning of the file, and at the end of the last read. */
 const COMPARED_BYTES = 256;
 const NOTHING = new Uint8Array(0);
-const CHANGED =
-  "the journal was emptied, shortened or written over by somebody else (a worker does that with > /dev/stdout)";
+const CHANGED = "the journal was truncated or overwritten (a worker does that with > /dev/stdout)";
 
-/** Which file it was when the worker started, and who has it open. */
+/** Which file it was when the worker started, and which processes have it open. */
 export interface JournalOrigin {
-  /** `device:inode`; undefined where that was not written down. */
+  /** `device:inode`; undefined if it was not recorded. */
   inode: string | undefined;
   /** The worker's process group. */
   group: number | undefined;
 }
 
 interface Shift {
-  /** The journal's position at the file's offset `skip`; what is before it was read, or cannot be read any more. */
+  /** The journal position of the file's offset `skip`; earlier bytes were read, or cannot be read any more. */
   base: number;
   skip: number;
-  /** Why what is before it cannot be read any more. */
+  /** Why earlier bytes cannot be read any more. */
   why: string;
-  /** There is no file any more. */
+  /** The file is removed. */
   gone: boolean;
-  /** How much was lost before `base` is not known. */
+  /** The amount lost before `base` is unknown. */
   unseen: boolean;
 }
 
@@ -75,8 +71,8 @@ function textOf({ dev, ino }: { dev: number; ino: number | null }): string {
 }
 
 /**
- * Makes the file for a worker that is not started yet. Its wrapper takes away the permission to write once it has opened
- * it; where that does not keep the file from being opened (by root), it gets a header.
+ * Creates the file for a worker that is not started yet. The wrapper opens it and then removes the write permission; if that
+ * does not prevent opening it (for root), the file gets a header.
  */
 export function createJournal(path: string, shiftPath: string): void {
   quarantineFile(path);
@@ -87,7 +83,7 @@ export function createJournal(path: string, shiftPath: string): void {
   Deno.chmodSync(path, 0o600);
   if (!writable) return;
   const { size } = file.statSync();
-  // An earlier try was cut short in the middle of it.
+  // An earlier try was interrupted while writing the header.
   if (size < JOURNAL_HEADER.length) {
     file.truncateSync(0);
     for (let done = 0; done < JOURNAL_HEADER.length;) done += file.writeSync(JOURNAL_HEADER.subarray(done));
@@ -129,7 +125,7 @@ class OpenedInProxy implements Opened {
 
 export class JournalFile {
   readonly #path: string;
-  /** Outlives this process: another proxy must number the positions alike. */
+  /** Outlives this process: another proxy must use the same positions. */
   readonly #shiftPath: string | undefined;
   readonly #origin: () => JournalOrigin | undefined;
   readonly #log: Logger | undefined;
@@ -137,24 +133,24 @@ export class JournalFile {
   readonly #packed: PackedLog;
   #file: Opened | undefined;
   #shift: Shift = NO_SHIFT;
-  /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
+  /** The shift and the head were read from disk: they are written before the worker starts, and by earlier proxies. */
   #loaded = false;
   #saved = true;
   /** The largest position that is known to have existed. */
   #known = 0;
-  /** Up to here the file was seen to reach, by this process. */
+  /** The largest end of the file that this process has seen. */
   #seen = 0;
-  /** Somebody has said where he wants to read, or has read. */
+  /** A caller has said where it wants to read, or has read. */
   #asked = false;
   #gone = false;
-  /** The file's bytes from here on are nobody's. */
+  /** Bytes of the file from here on do not belong to the journal. */
   #most = Infinity;
-  /** How the file begins. */
+  /** The first bytes of the file. */
   #head: Uint8Array = NOTHING;
-  /** What was read last, and where in the file it is. */
+  /** The bytes read last, and their offset in the file. */
   #mark = { offset: 0, bytes: NOTHING as Uint8Array };
 
-  /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
+  /** @param options.origin undefined while no worker was started: then a missing file just does not exist yet */
   constructor(
     path: string,
     options: {
@@ -177,25 +173,25 @@ export class JournalFile {
     return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), origin, log });
   }
 
-  /** The file as it lies there, numbered as its proxies numbered it, for who only reads: nothing is written down. */
+  /** The file of an attempt, with its proxies' positions, for a reader that is not a proxy: it writes nothing. */
   static left(files: RunFiles, attempt: number, render?: Render): JournalFile {
     const shiftPath = files.journalShift(attempt);
     return new JournalFile(files.stdout(attempt), { shiftPath, readOnly: true, ...(render && { render }) });
   }
 
-  /** What lies between a position and here cannot be read any more; and why. */
+  /** Earlier bytes cannot be read any more. */
   get readableFrom(): number {
     return this.#shift.base;
   }
   get whyLost(): string {
     return this.#shift.why;
   }
-  /** Of them so many bytes were seen to be there; null where that is not known. */
+  /** How many of the lost bytes were seen; null if unknown. */
   lostFrom(position: number): number | null {
     return this.#shift.unseen ? null : Math.max(0, this.#shift.base - 1 - position);
   }
 
-  /** Somebody has read up to here, so it was there, and reads on. */
+  /** A caller has read up to this position, so it existed, and continues from it. */
   reached(position: number): void {
     this.#asked = true;
     this.#known = Math.max(this.#known, position);
@@ -207,13 +203,13 @@ export class JournalFile {
     if (file === undefined) return this.#sizeWithout();
     if (!this.#saved) this.#save();
     const size = this.#sizeOf(file);
-    // Behind what position a change is, is known only when somebody has said up to where all was read.
+    // The position of a change is known only after a caller has said up to where everything was read.
     if (this.#asked && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
     this.#known = this.#seen = this.#end(size);
     return this.#known;
   }
 
-  /** What is appended from now on is not the journal's. As bytes of the file: its positions may not be known yet. */
+  /** Bytes appended from now on do not belong to the journal. A file offset, because positions may be unknown yet. */
   endHere(): void {
     this.#most = this.#open()?.stat().size ?? Infinity;
   }
@@ -223,16 +219,16 @@ export class JournalFile {
   }
 
   #sizeWithout(): number {
-    // Reported once, when the position is known; possibly by an earlier proxy already.
+    // Reported once, when the position is known; an earlier proxy may have reported it.
     if (this.#gone && this.#asked && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }
-    // Somebody has removed the file, and what is packed of it is still there.
+    // The file was removed, but its packed part still exists.
     const packed = this.#packedEnd();
     return Math.max(this.#known, this.#shift.base, packed > 0 ? this.#end(packed) : 0);
   }
 
-  /** Up to this offset of the file its bytes are packed. */
+  /** File offset up to which bytes are packed. */
   #packedEnd(): number {
     return this.#wasChanged ? 0 : this.#packed.end();
   }
@@ -241,7 +237,10 @@ export class JournalFile {
     return this.#shift.base > 0;
   }
 
-  /** What may be packed: nothing of a file that somebody has changed, removed or replaced. @returns its offset in the file */
+  /**
+   * What may be packed: nothing of a file that another process has changed, removed or replaced.
+   * @returns its offset in the file
+   */
   packable(position: number): { inode: string; offset: number } | undefined {
     const inode = this.#file && textOf(this.#file.stat());
     if (inode === undefined || this.#wasChanged || inodeOf(this.#path) !== inode) return undefined;
@@ -257,7 +256,10 @@ export class JournalFile {
     return !(isAt(file, offset, bytes) || this.#isPackedAt(offset, bytes)) || !isAt(file, 0, this.#head);
   }
 
-  /** What a reader that is not the journal's proxy read last may have become a hole meanwhile: its proxy has packed it. */
+  /**
+   * For a reader that is not the journal's proxy, the bytes that it read last may have become a hole: the proxy has packed
+   * them.
+   */
   #isPackedAt(offset: number, bytes: Uint8Array): boolean {
     if (!this.#readOnly || offset + bytes.length > this.#packedEnd()) return false;
     const now = new Uint8Array(bytes.length);
@@ -270,7 +272,7 @@ export class JournalFile {
     const size = this.#sizeOf(file);
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
-    // What is packed was in the file before; of what is left of that, the file itself may have only a hole.
+    // Packed bytes were in the file before; the file itself may have only a hole in their place.
     if (!this.#readOnly) {
       if (emptied || size === 0) removeIfThere(packedPath(this.#path));
       else this.#packed.cut(size);
@@ -282,7 +284,7 @@ export class JournalFile {
     return this.#known = this.#seen = this.#end(size);
   }
 
-  /** Reads at a position that is readable; 0 at the end, and where the file has changed. */
+  /** Reads at a readable position; 0 at the end, and if the file has changed. */
   read(position: number, into: Uint8Array): number {
     this.#asked = true;
     const file = this.#open();
@@ -299,7 +301,7 @@ export class JournalFile {
       return 0;
     }
     if (read === 0) return 0;
-    // Its proxy has packed it meanwhile (this process is not its proxy), and it may be a hole.
+    // Its proxy has packed these bytes meanwhile (this process is not its proxy), so they may be a hole.
     if (offset < this.#packedEnd()) return this.read(position, into);
     this.#known = this.#seen = Math.max(this.#known, position + read);
     this.#remember(offset, into.subarray(0, read));
@@ -333,7 +335,8 @@ export class JournalFile {
       this.#log?.warn({ path: this.#path }, "the journal was removed or replaced; it is read through the worker's end");
       return this.#file = held;
     }
-    // Another file in its place is a copy (a directory that was moved), or shorter than what was read, and then noticed.
+    // Another file in its place is a copy (of a moved directory), or it is shorter than what was read, which is detected
+    // later.
     if (file !== undefined) return this.#file = file;
     this.#gone = true;
     return undefined;
@@ -352,18 +355,18 @@ export class JournalFile {
   }
 
   /**
-   * What is read from now on begins behind everything that was.
-   * @param unseen nobody has seen how far it went
+   * Gives bytes that are read from now on positions after all earlier ones. @param unseen the end of the earlier bytes is
+   * unknown
    */
   #shiftTo(skip: number, why: string, unseen: boolean): void {
     const base = Math.max(this.#known, this.#shift.base) + 1;
     this.#shift = { base, skip, why, gone: this.#gone, unseen: unseen || this.#seen < this.#known };
     this.#known = base;
-    this.#log?.error({ path: this.#path, position: base }, `${why}; what was not read before is lost`);
+    this.#log?.error({ path: this.#path, position: base }, `${why}; unread output is lost`);
     this.#save(true);
   }
 
-  /** For another proxy. Where it fails, the next check of the file tries again. */
+  /** For the next proxy. If it fails, the next check of the file tries again. */
   #save(durable = !this.#saved): void {
     if (this.#shiftPath === undefined || this.#readOnly) return;
     try {
@@ -409,7 +412,7 @@ function heldBy(group: number | undefined, inode: string): Opened | undefined {
       const path = `/proc/${pid}/fd/1`;
       if (textOf(Deno.statSync(path)) === inode) return new OpenedInProxy(Deno.openSync(path, { read: true }));
     } catch {
-      // Gone, or not readable.
+      // The process has ended, or its files are not readable.
     }
   }
   return undefined;

@@ -1,4 +1,4 @@
-/** Copies a worker's output file to a stream of the proxy's own, for `docker logs` and the like. */
+/** Copies a worker's output file to the proxy's own output, for `docker logs` and the like. */
 import { logStart } from "../base/journal_header.ts";
 import { openLogInProxy } from "../os/untrusted.ts";
 
@@ -16,12 +16,12 @@ export class Mirror {
     this.#to = to;
   }
 
-  /** Copies what is new. One copy runs at a time; a reader that is slow is waited for, here and by nobody else. */
+  /** Copies new output. One copy runs at a time; a slow reader delays only the copy. */
   copy(): Promise<void> {
     return this.#running ??= this.#copy().finally(() => this.#running = undefined);
   }
 
-  /** Copies up to the end as it is by now. */
+  /** Copies up to the current end. */
   async finish(): Promise<void> {
     await this.#running;
     await this.copy();
@@ -33,13 +33,13 @@ export class Mirror {
     return this.#file?.seekSync(0, Deno.SeekMode.Current) ?? 0;
   }
 
-  /** What was there before is not repeated. */
+  /** Earlier output is not repeated. */
   skip(): void {
     try {
       this.#file ??= openLogInProxy(this.#path);
       this.#file?.seekSync(0, Deno.SeekMode.End);
     } catch {
-      // Not there yet: nothing to skip.
+      // The file does not exist yet: nothing to skip.
     }
   }
 
@@ -55,14 +55,14 @@ export class Mirror {
       this.#file ??= this.#opened();
       if (this.#file === undefined) return;
       const { size } = this.#file.statSync();
-      // Emptied by somebody: what is there now is new.
+      // The file was truncated: its content is new.
       if (size < this.#file.seekSync(0, Deno.SeekMode.Current)) this.#file.seekSync(0, Deno.SeekMode.Start);
       const buffer = new Uint8Array(CHUNK_BYTES);
       for (let read: number | null; (read = this.#file.readSync(buffer)) !== null && read > 0;) {
         for (let done = 0; done < read;) done += await this.#to.write(buffer.subarray(done, read));
       }
     } catch {
-      // Nobody reads any more, or there is something else in the file's place.
+      // The output was closed, or something else is in the file's place.
       this.#broken = true;
     }
   }

@@ -1,7 +1,7 @@
-/** What a node's engine has told a placed proxy in its environment: which job it is, and what the worker needs of it. Pure. */
+/** Reads the environment that a node's engine gives a placed proxy: the job, and variables that the worker needs. Pure. */
 import { PLACED_VARIABLES } from "../permissions/variables.ts";
 
-/** The worker's environment on the node. @param given as the daemon has written it: what the config says wins */
+/** The worker's environment on the node. @param given from the daemon; the config's values override */
 export function nodeEnvironment(given: Record<string, string>, node: Record<string, string>): Record<string, string> {
   const env = { ...given };
   for (const [name, value] of Object.entries(node)) {
@@ -15,7 +15,7 @@ function matches(pattern: string, name: string): boolean {
   return pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : pattern === name;
 }
 
-/** Where the proxy runs, for its hello. */
+/** The proxy's host and job, for its hello. */
 export function placeOf(env: (name: string) => string | undefined): { host: string; job: string; gpus: string[] } {
   const gpus = env("CUDA_VISIBLE_DEVICES") || env("SLURM_JOB_GPUS") || "";
   return {

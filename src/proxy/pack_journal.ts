@@ -1,9 +1,8 @@
 /**
- * Gives back the disk that a journal takes (docs/architecture.md, "What becomes of a journal"). What the daemon has stored
- * is packed into the file beside the journal; when that is synced to the disk, the journal's own blocks are given back.
- * So the worker's output is whole on the disk at every moment, in one of the two, whatever the database loses.
- *
- * The first and the last bytes stay in the journal: what it is known by, and what `head` and `tail` show.
+ * Frees the disk space of a journal (docs/architecture.md, "What becomes of a journal"). Stored parts are packed into the
+ * file beside the journal; when that is synced to disk, the journal's own blocks are freed. So at every moment the worker's
+ * whole output is on disk, in one of the two, whatever happens to the database. The first and the last bytes stay in the
+ * journal: they identify it, and `head` and `tail` show them.
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -17,13 +16,13 @@ const HEAD_BYTES = HOLE_BYTES;
 const TAIL_BYTES = 64 << 10;
 /** Each round syncs the disk and starts a shell. */
 const ROUND_BYTES = 8 << 20;
-/** Where no hole could be made, the next is tried after so many rounds' bytes. */
+/** After a hole could not be made, the next try is after this many rounds. */
 const RARELY = 8;
-/** A smaller journal stays as it is. */
+/** A smaller journal is not packed. */
 const LEAST_BYTES = 256 << 10;
 
 /**
- * The wrapper has taken the permission to write from the journal, and giving back is writing. The file is named by this
+ * The wrapper has removed the write permission from the journal, and making a hole is a write. The file is named by this
  * process's descriptor, because a worker may put a link in its place.
  */
 const MAKE_HOLE = `
@@ -34,13 +33,13 @@ chmod 400 "/proc/$0/fd/$1"
 exit $_code
 `;
 
-/** The file that is packed: how long it is, and what of it may be, undefined where it is another than it was. */
+/** The file that is packed: its size, and which part may be packed; undefined if the file was replaced. */
 export type Packable = Pick<JournalFile, "size" | "packable">;
 
 export interface PackerOptions {
   roundBytes?: number;
   makeHole?: typeof makeHole;
-  /** Somebody waits for this to end: what is packed by then is whole. */
+  /** The caller waits for this to end; what is packed by then is complete. */
   isStopped?: () => boolean;
 }
 
@@ -50,9 +49,9 @@ export class JournalPacker {
   readonly #log: Logger;
   readonly #roundBytes: number;
   #running: Promise<void> | undefined;
-  /** The file's offset from which a round is worth its cost. */
+  /** The file offset from which a round is worth its cost. */
   #next: number;
-  /** False where no hole could be made last: then the journal is given back at its end. */
+  /** False if the last hole could not be made: then the space is freed at the journal's end. */
   #makesHoles = true;
 
   readonly #makeHole: typeof makeHole;
@@ -68,18 +67,18 @@ export class JournalPacker {
     this.#next = this.#roundBytes = roundBytes;
   }
 
-  /** The journal is stored up to a position: packs in the background when there is enough. */
+  /** The journal is stored up to a position: packs in the background if there is enough. */
   stored(position: number): void {
     if (this.#running !== undefined || position < this.#next) return;
     this.#running = this.#round(position, this.#roundBytes).finally(() => this.#running = undefined);
   }
 
-  /** Resolves when nothing is done in the background. */
+  /** Resolves when no background work is left. */
   async settled(): Promise<void> {
     await this.#running;
   }
 
-  /** The worker has ended: nothing is added to the journal any more. */
+  /** The worker has ended: the journal does not grow any more. */
   async finish(): Promise<void> {
     await this.#running;
     const size = this.#journal.size();
@@ -88,7 +87,7 @@ export class JournalPacker {
     if (!this.#makesHoles) await this.#trying(() => this.#replace(size));
   }
 
-  /** @param least bytes that are worth packing */
+  /** @param least bytes that are worth a round */
   async #round(position: number, least: number): Promise<void> {
     this.#next = position + this.#roundBytes;
     await this.#trying(async () => {
@@ -96,7 +95,7 @@ export class JournalPacker {
       if (opened === undefined) return;
       using packed = new PackedLog(this.#path);
       if (packed.hasLostEnd()) {
-        // What is a hole by now would be packed in its place.
+        // Otherwise a hole would be packed in the place of data.
         this.#next = Infinity;
         this.#log.warn({ path: packedPath(this.#path) }, "the end of the packed log is damaged: no more is packed");
         return;
@@ -105,22 +104,22 @@ export class JournalPacker {
       const packTo = isWorthIt ? opened.to : packed.end();
       if (packTo === 0) return;
       await this.#pack(opened.file, packed, packTo);
-      // What was packed of a file that is another one by now is not what the journal was.
+      // If the file was replaced since, the packed bytes are not the journal's.
       this.#journal.size();
       if (this.#journal.packable(position)?.inode !== opened.inode) return removeIfThere(packedPath(this.#path));
-      // Never what is not stored yet, whatever a worker has written there.
+      // Never bytes that are not stored yet, whatever a worker has written there.
       const end = blocks(Math.min(packed.end(), opened.to) - TAIL_BYTES);
       if (end <= HEAD_BYTES) return;
       const madeHoles = this.#makesHoles;
       this.#makesHoles = await this.#makeHole(opened.file, HEAD_BYTES, end);
       if (this.#makesHoles) return;
-      // For good (a file system without holes), or for now (a full disk).
+      // Permanent (a file system without holes), or temporary (a full disk).
       this.#next = position + RARELY * this.#roundBytes;
       if (madeHoles) this.#log.info({ path: this.#path }, "cannot free parts of the journal on this file system now");
     });
   }
 
-  /** What fails is tried again with the next round: all that is not packed is in the journal. */
+  /** A failure is retried with the next round: everything that is not packed is in the journal. */
   async #trying(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -147,10 +146,10 @@ export class JournalPacker {
     return undefined;
   }
 
-  /** Appends what is missing, and syncs all: also what an earlier process has left unsynced. */
+  /** Appends what is missing, and syncs everything, including what an earlier process left unsynced. */
   async #pack(journal: RegularFile, packed: PackedLog, to: number): Promise<void> {
     let from = packed.end();
-    // What an earlier process has begun and not ended is written again.
+    // A chunk that an earlier process has begun and not completed is written again.
     const begin = packed.wholeBytes();
     let at = begin;
     using file = openLogForWriting(packedPath(this.#path));
@@ -167,7 +166,7 @@ export class JournalPacker {
     try {
       await file.syncData();
     } catch (error) {
-      // What a disk has refused once is not told again: nobody may take it for packed.
+      // A disk reports a failed write only once, so these bytes must not count as packed.
       await file.truncate(begin);
       throw error;
     }
@@ -175,7 +174,7 @@ export class JournalPacker {
     syncDirectory(parentOf(this.#path));
   }
 
-  /** A file of the same length that has only the first and the last bytes takes the journal's place. */
+  /** Replaces the journal by a file of the same length that has only its first and last bytes. */
   async #replace(position: number): Promise<void> {
     using opened = this.#open(position);
     using packed = new PackedLog(this.#path);
@@ -209,10 +208,9 @@ function blocks(bytes: number): number {
 }
 
 /**
- * A log to which nothing is added any more: that of standard error, or one whose proxy was killed before it had packed it.
- * One that is packed and given back, or is not what was packed, stays as it is.
- *
- * @param journal the log as a journal, if it is one: of one that somebody has changed nothing is packed
+ * Packs a log that does not grow any more: standard error, or a journal whose proxy was killed before it had packed it. If
+ * it is packed already, or was changed since, it stays as it is.
+ * @param journal the log as a journal, if it is one: a changed one is not packed
  */
 export async function packEndedLog(
   path: string,
@@ -233,12 +231,12 @@ export async function packEndedLog(
     const { journal = ended, isStopped } = options;
     await new JournalPacker(path, journal, log, isStopped && { isStopped }).finish();
   } catch (error) {
-    // A worker has put something else in the place of the packed log.
+    // A worker has put something else in the packed log's place.
     log.warn({ path, error: messageOf(error) }, "cannot pack the log");
   }
 }
 
-/** Gives back the blocks between two offsets. @returns whether that is possible here */
+/** Frees the blocks between two offsets. @returns whether that is possible here */
 async function makeHole(file: RegularFile, from: number, to: number): Promise<boolean> {
   const words = [Deno.pid, file.descriptor, from, to - from].map(String);
   return await askShellLater(MAKE_HOLE, ...words) !== undefined;

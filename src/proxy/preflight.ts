@@ -1,7 +1,7 @@
 /**
- * Checks before anything expensive starts (`metadata.preflight`), on the host where the worker is to run: by the daemon on its
- * own, by the proxy on a node. Every failing one is a sentence that says what is wrong and what to do; the run is faulted with
- * `preflight: ` and these.
+ * Checks before anything expensive starts (`metadata.preflight`), on the worker's host: by the daemon on its own, by the
+ * proxy on a node. Each failed check gives a sentence that says what is wrong and what to do; the run is faulted with
+ * `preflight: ` and these sentences.
  */
 import { sha256 } from "../base/node_modules.ts";
 import { messageOf } from "../base/errors.ts";
@@ -10,11 +10,11 @@ import { kindOf } from "../os/file_kinds.ts";
 import { askShell } from "../os/shell.ts";
 import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
 
-/** What a config asks for, and where. Goes to a node as JSON. */
+/** The checks of a config. Sent to a node as JSON. */
 export interface PreflightChecks {
   files: { path: string; sha256: string | null }[];
   modules: ModuleCheck[];
-  /** The interpreter that the modules are looked up with. */
+  /** The interpreter that searches the modules. */
   python: string[];
   minFreeDiskMb: number;
   /** A GPU must be visible to the worker. */
@@ -25,19 +25,19 @@ export interface PreflightContext {
   interpreter: Interpreter;
   /** The run's directory; it need not exist yet. */
   directory: string;
-  /** Why no GPU is visible to the worker, and what to do; undefined where one is. */
+  /** Why no GPU is visible to the worker, and what to do; undefined if one is visible. */
   noGpu: string | undefined;
   /** How long the interpreter may take to import the modules. */
   moduleTimeoutMs?: number;
 }
 
-/** Begins a failure reason, and the error of a worker that a proxy does not start because of it. */
+/** Prefix of the failure reason, and of the error of a worker that a proxy therefore does not start. */
 export const PREFLIGHT = "preflight: ";
 
 const MODULE_TIMEOUT_MS = 120_000;
 const MIB = 1024 * 1024;
 
-/** The failures, in the order files, modules, disk, GPU; empty when the run may start. @throws trouble that passes */
+/** The failures, in the order files, modules, disk, GPU; empty if the run may start. @throws temporary trouble */
 export async function preflight(checks: PreflightChecks, context: PreflightContext): Promise<string[]> {
   const { interpreter, directory, noGpu, moduleTimeoutMs = MODULE_TIMEOUT_MS } = context;
   const noDirectory = checkDirectory(interpreter.cwd);
@@ -91,7 +91,7 @@ async function sha256Of(path: string): Promise<string> {
   try {
     file = await Deno.open(path);
   } catch (error) {
-    // The process's permissions name no file of a config's; a shell may read it.
+    // The process's permissions do not include files that a config names; a shell may read them.
     if (error instanceof Deno.errors.NotCapable) return sha256ByShell(path);
     throw error;
   }
@@ -114,7 +114,7 @@ async function checkDisk(minFreeMb: number, directory: string): Promise<string[]
   ];
 }
 
-/** MiB free to this user on the file system that holds `path`, or its nearest parent that exists. */
+/** MiB free for this user on the file system of `path`, or of its nearest existing parent. */
 async function freeMiB(path: string): Promise<number> {
   for (let at = path;; at = at.slice(0, at.lastIndexOf("/")) || "/") {
     try {

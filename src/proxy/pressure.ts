@@ -1,11 +1,11 @@
-/** Measures what may hold a worker (backpressure): how much is undelivered, and the free space. */
+/** Measures reasons to hold a worker (backpressure): the backlog and the free space. */
 import { FreeSpacePoll, freeSpaceText } from "../os/free_space.ts";
 import { isShortage } from "../os/shortage.ts";
 import { backlogLimit, LEAST_BACKLOG_BYTES } from "./backlog.ts";
 import type { Event, Hold } from "./events_and_effects.ts";
 import type { Journal } from "./journal.ts";
 
-/** How often it is measured. */
+/** Interval of measurements. */
 export const PRESSURE_POLL_MS = 1000;
 const FREE_SPACE_AFTER_MS = 3000;
 const FREE_SPACE_AFTER_BYTES = 1 << 20;
@@ -27,29 +27,30 @@ export class Pressure {
 
   /**
    * @param acknowledged bytes of the journal that are stored
-   * @param holds whether the worker is held for this: it continues when there is a little more than is needed
+   * @param holds whether the worker is held for this reason: it continues only when there is a little more than the minimum
    */
   measure(acknowledged: number, holds: (why: Hold) => boolean): Event[] {
     try {
       return [...this.#backlog(acknowledged, holds("backlog")), ...this.#freeSpace(holds("disk"))];
     } catch (error) {
       if (!isShortage(error)) throw error;
-      // No descriptor to measure with: the next time.
+      // No free descriptor to measure with: next time.
       return [];
     }
   }
 
   #backlog(acknowledged: number, held: boolean): Event[] {
     const bytes = this.#journal.size() - acknowledged;
-    // The default limit depends on the disk: below the least it can be there is no need to ask.
+    // The default limit depends on the disk; below its minimum the disk need not be asked.
     if (!this.#givenLimit && !held && bytes < LEAST_BACKLOG_BYTES) return [];
     this.#limit ??= backlogLimit(this.#givenLimit, this.#directory);
     return [{ tag: "backlog_measured", bytes, limit: this.#limit }];
   }
 
   /**
-   * The daemon has checked just before the start; and asking loads a module of Node's, which takes as long as all the rest of
-   * the start. So a worker that writes little is first checked when others that start with it have started.
+   * The daemon has checked free space just before the start, and checking loads a Node module, which takes as long as the
+   * rest of the start. So for a worker that writes little, the first check comes later, when others that start at the same
+   * time have started.
    */
   #freeSpace(held: boolean): Event[] {
     const early = performance.now() < this.#startedAt + FREE_SPACE_AFTER_MS;

@@ -1,8 +1,8 @@
-/** Finds the worker's program as execvp would, before anything is started: so that the error names it. */
+/** Finds the worker's program as execvp does, before anything is started, so that the error names it. */
 import { kindsOf } from "../os/file_kinds.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 
-/** `searched` is the PATH that was gone through: too long for a reason, and what a person wants to see in the log. */
+/** `searched` is the PATH that was searched: too long for a failure reason, but useful in the log. */
 export type FoundProgram = { path: string } | { error: string; code: number; searched?: string };
 
 const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";

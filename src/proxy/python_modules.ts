@@ -1,4 +1,4 @@
-/** Whether a run's interpreter can import modules, asked of that interpreter itself within a bound of time. */
+/** Checks whether a run's interpreter can import modules, by asking that interpreter with a time limit. */
 import { processRef } from "../os/identity.ts";
 import { signalGroup } from "../os/signals.ts";
 import { underShell } from "../os/shell.ts";
@@ -10,17 +10,17 @@ export interface Interpreter {
   python: readonly string[];
   env: Record<string, string>;
   cwd: string;
-  /** A program as confined as the worker is. */
+  /** Confines a program as the worker is confined. */
   confined: (argv: readonly string[]) => string[];
 }
 
 export interface ModuleCheck {
   name: string;
-  /** Whether it is really imported, or only looked up (fast, but finds no fault inside it). */
+  /** Whether it is imported, or only searched (fast, but finds no fault inside it). */
   load: boolean;
 }
 
-/** The answer is the last line, because modules print when they are imported. */
+/** The answer is the last line, because modules may print when they are imported. */
 const SCRIPT = `
 import importlib, importlib.util, json, sys
 failed = {}
@@ -48,13 +48,13 @@ export async function checkModules(
   try {
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
     child = new Deno.Command("/bin/sh", {
-      // Importing a module runs what is in it: where the worker is confined, that is, too.
+      // Importing a module runs its code, so it is confined like the worker.
       ...underShell(confined([...python, "-c", SCRIPT, ...questions]), env),
       cwd,
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
-      // A session of its own, so that all of it can be ended when it takes too long.
+      // A session of its own, so that all of its processes can be ended when it takes too long.
       detached: true,
     }).spawn();
   } catch (error) {
@@ -74,7 +74,7 @@ export async function checkModules(
       `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
     ];
   }
-  // A shell's answer for a program that is not there, or cannot be executed.
+  // A shell's exit codes for a program that does not exist, or cannot be executed.
   if (output.code === 127 || output.code === 126) {
     const why = output.code === 127 ? "there is no such program" : "it is not executable";
     return [`the interpreter ${interpreter} cannot be started (${why}); set metadata.worker.python`];

@@ -1,11 +1,11 @@
-/** Events in the order in which they came, one handled to its end before the next. */
+/** Handles events in the order of their arrival, one at a time. */
 export class EventQueue<Event> {
   readonly #events: Event[] = [];
   readonly #closed = Promise.withResolvers<void>();
   #handle: ((event: Event) => void) | undefined;
   #handling = false;
 
-  /** Handles the event, or leaves it to the handler that is running: what that one puts comes after it. */
+  /** Handles the event now, or after the events that the running handler still has to handle. */
   put(event: Event): void {
     this.#events.push(event);
     this.#drain();
@@ -23,7 +23,10 @@ export class EventQueue<Event> {
     this.#closed.reject(error);
   }
 
-  /** Hands events to `handle` until `close`, those first that are there already. @throws what `handle` does, or `fail` was given. */
+  /**
+   * Passes events to `handle` until `close`, beginning with those already queued. @throws errors of `handle`, or the error
+   * given to `fail`.
+   */
   async run(handle: (event: Event) => void): Promise<void> {
     this.#handle = handle;
     this.#drain();

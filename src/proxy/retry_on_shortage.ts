@@ -1,4 +1,4 @@
-/** Repeats an operation that fails for a temporary lack (of descriptors, above all) until it does not. */
+/** Retries an operation on temporary shortage (of descriptors, above all) until it succeeds. */
 import { isShortage } from "../os/shortage.ts";
 import { sleep } from "../base/sleep.ts";
 

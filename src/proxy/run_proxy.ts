@@ -1,6 +1,6 @@
 /**
- * The proxy's loop: hands events to the state machine one after the other, performs the effects, and keeps the one timer that
- * the state asks for. What an effect brings about comes back as an event.
+ * The proxy's loop: passes events one by one to the state machine, performs the effects, and keeps the one timer that the
+ * state asks for. Results of effects come back as events.
  */
 import { isHeld } from "./control_state.ts";
 import { DutyCycle } from "./duty_cycle.ts";
@@ -14,7 +14,7 @@ import type { WorkerHandle } from "./worker_handle.ts";
 
 type Methods<Class, Names extends keyof Class> = Pick<Class, Names>;
 
-/** What effects act on. Each puts what comes of them into the queue. */
+/** What effects act on. Results are put into the queue. */
 export interface Edges {
   worker: Methods<WorkerHandle, "start" | "signal" | "ask" | "endGroup" | "writeRecord" | "recordLeaseEnd" | "close">;
   delivery: Methods<Delivery, "connect" | "close" | "awaitDaemon" | "send" | "seek" | "read">;
@@ -49,7 +49,9 @@ export class ProxyLoop {
     });
   }
 
-  /** Runs until the proxy may leave. @throws what leaves the worker and its journal to another proxy. */
+  /**
+   * Runs until the proxy may exit. @throws errors after which another proxy must continue with the worker and its journal.
+   */
   async run(): Promise<Left> {
     const measures = setInterval(() => this.#measure(), PRESSURE_POLL_MS);
     this.#queue.put({ tag: "started" });
@@ -72,7 +74,7 @@ export class ProxyLoop {
     this.#setTimer();
   }
 
-  /** A timer that fires early costs a tick; setting it anew with each acknowledgement would cost more. */
+  /** A timer that fires early costs one tick; resetting it at each acknowledgement would cost more. */
   #setTimer(): void {
     const due = dueAt(this.#state);
     if (due >= this.#timerAt) return;

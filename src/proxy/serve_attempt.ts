@@ -1,9 +1,8 @@
 /**
- * One attempt of one run, from its start (or takeover) to the acknowledged exit: gives the proxy's loop what its effects act on.
- *
- * Who owns what: the wrapper shell is the worker's parent and writes the exit record; the run's files hold everything that must
- * outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed at any moment and
- * replaced by another with `--attach`.
+ * One attempt of one run, from its start (or attaching) to the acknowledged exit: creates what the proxy's loop acts on.
+ * Ownership: the wrapper shell is the worker's parent and writes the exit record; the run's files hold everything that must
+ * outlive this process; this process only holds the attempt's lock. It may be killed at any moment and replaced by another
+ * with `--attach`.
  */
 import { messageOf } from "../base/errors.ts";
 import { sleep } from "../base/sleep.ts";
@@ -40,12 +39,14 @@ import { nodeEnvironment, placeOf } from "./node_environment.ts";
 import { journalOrigin, wasStarted, type WorkerStart } from "./worker.ts";
 import { WorkerHandle } from "./worker_handle.ts";
 
-/** A daemon that only asks whether the lock is held has it for a moment. */
+/** A daemon that only checks the lock holds it for a moment. */
 const LOCK_TRIES = 20;
 const LOCK_AGAIN_MS = 50;
 const CLEARANCE_MS = 5000;
 
-/** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
+/**
+ * @returns the proxy's exit status. @throws errors after which another proxy must continue with the worker and its journal.
+ */
 export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
   using held = await lock(plan.files.proxyLock(args.attempt));
   if (held === undefined) {
@@ -68,7 +69,7 @@ async function lock(path: string): Promise<Deno.FsFile | undefined> {
 async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
   const { files, start } = plan;
   const { attempt } = args;
-  // What is wrong with the arguments must be seen before anything is started.
+  // Reports invalid arguments before anything is started.
   dialOptions(args, plan, args.target);
   const takeOver = args.attach || wasStarted(files, attempt);
   log.info({ version: VERSION, take_over: takeOver }, "proxy started");
@@ -85,7 +86,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   const journal = new Journal(journalFile);
   const { journal: fate = "packed" } = start;
   const packer = fate === "kept" ? undefined : new JournalPacker(files.stdout(attempt), journalFile, log);
-  // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
+  // Before the worker starts: it would inherit ignored signals, and as process 1 this process would miss a request to stop.
   using _signals = listenToSignals(queue, start.placed !== undefined);
   const growth = new GrowthWatch(files.logs, () => {
     mirrors.forEach((one) => one.copy());
@@ -104,7 +105,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     queue,
     log,
   );
-  // One that attaches is the daemon's neighbour, and delivers what is left.
+  // A proxy that attaches runs on the daemon's host, and delivers the rest.
   const placed = args.attach ? undefined : start.placed;
   const edges: Edges = {
     worker: new WorkerHandle(
@@ -178,7 +179,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   }
 }
 
-/** Not before the worker is started, which would be lowered with it, and nobody but root could raise it again. */
+/** After the worker was started: the worker would inherit the lower precedence, and only root could raise it again. */
 function letDaemonGoFirst(log: Logger): void {
   giveWay(log).catch((error) =>
     log.warn({ error: messageOf(error) }, "cannot give the daemon priority over this proxy")
@@ -200,7 +201,10 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
   };
 }
 
-/** What a host needs before the worker starts: an engine's its checks; the checkpoint that the attempt begins from. */
+/**
+ * Work on the host before the worker starts: preflight on an engine's host, and fetching the checkpoint that the attempt
+ * resumes from.
+ */
 function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
   const { start: { placed, cwd, env }, files } = plan;
   const fetch = async (directory: string, signal: AbortSignal) => {
@@ -224,7 +228,7 @@ function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
   };
 }
 
-/** @throws Error with what fails, for the run's reason */
+/** @throws Error with the failed checks, for the run's reason */
 async function checkNode(
   checks: PreflightChecks,
   { cwd, env }: { cwd: string; env: Record<string, string> },
@@ -246,12 +250,12 @@ function clearance(runId: string, { fastlane, env }: ProxyStartFile, log: Logger
   if (!parts && fastlane !== true) return undefined;
   return async () => {
     const { removeWorkersRings } = await import("./frame_ring.ts");
-    // The worker's exit is reported behind it.
+    // The worker's exit is reported after this.
     await Promise.race([removeWorkersRings(runId, parts, log), sleep(CLEARANCE_MS)]);
   };
 }
 
-/** undefined: nothing is read but the journal. */
+/** undefined: only the journal is read. */
 async function sourcesOf(
   args: ProxyArguments,
   { files, start }: StartPlan,
@@ -259,7 +263,7 @@ async function sourcesOf(
 ): Promise<FileSources | undefined> {
   const { observe } = start;
   if (observe === undefined || observe === null) return undefined;
-  // With the readers of all formats: not for --help, nor for a proxy that observes nothing.
+  // Includes the readers of all formats, so it is not loaded for --help, nor by a proxy that observes no files.
   const { FileSources } = await import("./sources/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
@@ -295,7 +299,7 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
   };
 }
 
-/** SIGHUP is ignored: a terminal that goes away is not the run's. */
+/** SIGHUP is ignored: closing a terminal does not end the run. */
 function listenToSignals(queue: EventQueue<Event>, placed: boolean): Disposable {
   const stop = () => queue.put({ tag: "signal" });
   const listeners: [Deno.Signal, () => void][] = [
@@ -303,7 +307,7 @@ function listenToSignals(queue: EventQueue<Event>, placed: boolean): Disposable 
     ["SIGINT", stop],
     ["SIGQUIT", stop],
     ["SIGHUP", () => {}],
-    // From the engine, before its time limit (src/dispatch/launch/slurm/batch.ts).
+    // Sent by the engine before its time limit (src/dispatch/launch/slurm/batch.ts).
     ...(placed ? [["SIGUSR1", () => queue.put({ tag: "limit_near" })] satisfies [Deno.Signal, () => void]] : []),
   ];
   for (const [signal, listener] of listeners) Deno.addSignalListener(signal, listener);

@@ -1,20 +1,24 @@
 /**
- * The environment of a worker whose proxy stands alone: what its surroundings (an image, a script) have set, without
- * what is mosaic's own, and with what every worker is told of its run. Pure.
+ * The environment of a worker whose proxy runs stand-alone: the proxy's own environment (of an image, a script) without
+ * mosaic's variables, plus the variables that every worker gets. Pure.
  */
 import { RunFiles } from "../base/layout.ts";
 
-/** Of the proxy: addresses, credentials and where they are, how it was started. */
+/** The proxy's variables: addresses, credentials and their paths, how it was started. */
 const OWN = [
   ...["MOSAIC_TARGET", "MOSAIC_TOKEN", "MOSAIC_TOKEN_FILE", "MOSAIC_STATE_DIR", "MOSAIC_TRACE"],
   ...["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY", "MOSAIC_TLS_SERVER_NAME"],
   ...["MOSAIC_PERMISSIONS", "MOSAIC_ALLOW"],
 ];
 
-/** What tells a worker of its run; no config changes it. */
+/** Variables that describe the run to a worker; no config changes them. */
 const OF_RUN = ["RUN_ID", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR", "MOSAIC_ATTEMPT"];
 
-/** @param env as below @param resumeFrom a path on this host @returns what the run's config and its attempt add to it */
+/**
+ * @param env as below
+ * @param resumeFrom a path on this host
+ * @returns what the run's config and its attempt add to it
+ */
 export function addedEnvironment(
   env: Record<string, string>,
   { environment, resumeFrom }: { environment: Record<string, string>; resumeFrom: string },
@@ -24,7 +28,7 @@ export function addedEnvironment(
   return { ...Object.fromEntries(added), MOSAIC_CHECKPOINT_DIR: checkpoints, MOSAIC_RESUME_FROM: resumeFrom };
 }
 
-/** @param surroundings the environment of whoever started the proxy (src/os/environment.ts, hostEnvironment) */
+/** @param surroundings the environment in which the proxy was started (src/os/environment.ts, hostEnvironment) */
 export function standAloneEnvironment(
   surroundings: Record<string, string>,
   run: { runId: string; attempt: number; directory: string },

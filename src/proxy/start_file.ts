@@ -1,6 +1,6 @@
 /**
- * What the daemon hands to a proxy besides its arguments: a file of mode 0600 (`RunFiles.proxyFile(attempt)`), because
- * an environment and a token do not belong on a command line that everybody can read in `ps`.
+ * The daemon's instructions to a proxy besides its arguments: a file of mode 0600 (`RunFiles.proxyFile(attempt)`), because
+ * an environment and a token do not belong on a command line that everybody can read with `ps`.
  */
 import type { RunCgroup } from "../os/cgroups.ts";
 import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
@@ -14,54 +14,54 @@ export interface ProxyStartFile {
   env: Record<string, string>;
   /** The worker's working directory, absolute. */
   cwd: string;
-  /** Sent as `authorization: Bearer …`; "" when the daemon asks for none. */
+  /** Sent as `authorization: Bearer …`; "" if the daemon requires no token. */
   sessionToken: string;
-  /** Path of the daemon's `daemon.json`, read again when the target does not answer; "" when there is none. */
+  /** Path of the daemon's `daemon.json`, read again when the target does not answer; "": none. */
   daemonJson: string;
   stateDir: string;
   /** The run's telemetry schema, checked in the proxy; null checks nothing. */
   schema: TelemetrySchemaChoice | null;
-  /** Dialects of printed text that are not read; earlier versions do not say. */
+  /** Dialects of printed text that are not read; absent in earlier versions. */
   textOff?: readonly TextDialect[];
-  /** Files that are read besides the journal; null for none. Earlier versions do not say. */
+  /** Files that are read besides the journal; null: none. Absent in earlier versions. */
   observe?: Observation | null;
   /**
-   * What becomes of the journal's stored part: it is packed (also where an earlier version does not say), only as long as
-   * the worker lives because the logs are removed then, or stays as it is.
+   * What happens to the journal's stored part: "packed" (also if absent, from an earlier version); "dropped": packed only
+   * while the worker lives, because the logs are removed then; "kept": unchanged.
    */
   journal?: "packed" | "dropped" | "kept";
-  /** The original's GUI shows its frames, from shared memory. Earlier versions do not say. */
+  /** The original's GUI shows its frames, from shared memory. Absent in earlier versions. */
   fastlane?: boolean;
-  /** Whether the worker reads control messages on its standard input; others are stopped and continued by signal. */
+  /** Whether the worker reads control messages on its standard input; others are paused by signal. */
   supportsPause: boolean;
-  /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */
+  /** Undelivered journal bytes at which the worker is held; 0: the default (10 GiB or 5 % of the free disk). */
   maxBacklogBytes: number;
-  /** The control group that the worker is put into; null: none. */
+  /** The worker's cgroup; null: none. */
   cgroup: RunCgroup | null;
-  /** Octal, the worker's; "" leaves it the proxy's. */
+  /** The worker's umask, octal; "": the proxy's. */
   umask: string;
   /** Seconds between heartbeats. */
   heartbeatIntervalS: number;
   /** An engine has placed the proxy on this host: it says hello before it starts the worker. */
   placed?: {
-    /** Without a daemon it leaves this long after the worker's end, or after its own start. */
+    /** Without a daemon it exits this long after the worker's end, or after its own start. */
     lingerSeconds: number;
-    /** Without a word of the daemon for so long it stops the worker; null: never. Earlier versions do not say. */
+    /** After so long without a message of the daemon it stops the worker; null: never. Absent in earlier versions. */
     leaseSeconds?: number | null;
-    /** Checked on this host before the worker starts. Earlier versions do not say. */
+    /** Checked on this host before the worker starts. Absent in earlier versions. */
     preflight?: PreflightChecks;
     /**
-     * The host shares no disk with the daemon: the run's directory is removed when everything is uploaded. `resume` is where
-     * the checkpoint is put that the attempt begins from; null: there is none.
+     * The host shares no disk with the daemon: the run's directory is removed when everything is uploaded. `resume` is the
+     * path for the checkpoint that the attempt resumes from; null: none.
      */
     ownDisk?: { resume: string | null };
   } | undefined;
   tls?: StartTls | null | undefined;
 }
 
-/** How a daemon on another host is known. */
+/** How to verify a daemon on another host. */
 export interface StartTls {
-  /** The authority of its certificate, a file that this host has as well; null: the system's authorities. */
+  /** The authority of its certificate, a file that exists on this host, too; null: the system's authorities. */
   ca: string | null;
 }
 
@@ -89,7 +89,7 @@ export function readStartFile(path: string): ProxyStartFile {
   }
 }
 
-/** The control group of an attempt's worker; undefined where it has none, or was never started. */
+/** The cgroup of an attempt's worker; undefined if it has none, or was never started. */
 export function cgroupOf(path: string): RunCgroup | undefined {
   try {
     const { cgroup } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;

@@ -1,4 +1,4 @@
-/** What a proxy is to do, from its arguments and the daemon's start file; or, stand-alone, from its surroundings. */
+/** The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its environment. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { hostEnvironment } from "../os/environment.ts";
 import { makeDirectory, readRecordInProxy } from "../os/untrusted.ts";
@@ -9,13 +9,13 @@ import { type ProxyStartFile, readStartFile } from "./start_file.ts";
 export interface StartPlan {
   files: RunFiles;
   start: ProxyStartFile;
-  /** Without a daemon that started it. */
+  /** No daemon has started it. */
   standAlone: boolean;
 }
 
 const HEARTBEAT_S = 60;
 
-/** The run's directory where the state directory has one, a temporary one where it cannot be made. */
+/** The run's directory in the state directory; a temporary one if it cannot be created. */
 function standAloneDirectory(runId: string): { directory: string; stateDir: string; daemonJson: string } {
   try {
     const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
@@ -29,8 +29,7 @@ function standAloneDirectory(runId: string): { directory: string; stateDir: stri
 }
 
 /**
- * Makes the run's directories as well.
- * @throws MosaicError `failed_precondition` without the start file that goes with --run-dir.
+ * Also creates the run's directories. @throws MosaicError `failed_precondition` if the start file of --run-dir is missing.
  */
 export function planStart(args: ProxyArguments): StartPlan {
   let plan: StartPlan;
@@ -49,7 +48,7 @@ export function planStart(args: ProxyArguments): StartPlan {
         env: standAloneEnvironment(hostEnvironment(), { ...args, directory: place.directory }),
         cwd: Deno.cwd(),
         sessionToken: "",
-        // Who names a daemon means that one, wherever another may be.
+        // An explicit target is used alone, wherever another daemon may be.
         daemonJson: args.targetGiven ? "" : place.daemonJson,
         stateDir: place.stateDir,
         schema: null,

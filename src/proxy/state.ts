@@ -1,6 +1,6 @@
 /**
- * The proxy of one attempt as a pure state machine: `next` says what an event changes and what is to be done about it. It reads no
- * clock and no file; the loop in run_proxy.ts performs the effects.
+ * The proxy of one attempt as a pure state machine: `next` maps a state and an event to the next state and to effects. It
+ * reads no clock and no file; the loop in run_proxy.ts performs the effects.
  */
 import type { ProcessRef } from "../os/identity.ts";
 import {
@@ -48,35 +48,35 @@ interface StopRequest {
 }
 
 export type WorkerState =
-  /** It is started when the daemon has said that it is wanted: the welcome. */
+  /** It is started after the daemon's welcome. */
   | { readonly tag: "awaiting_welcome" }
-  /** `stop` is what was requested meanwhile. */
+  /** `stop` was requested meanwhile. */
   | { readonly tag: "starting"; readonly stop: StopRequest | undefined }
-  /** `leader` is undefined when nothing lives that could be signalled: the exit is about to be known. */
+  /** `leader` is undefined if no process is left to signal: the exit will be known soon. */
   | { readonly tag: "running"; readonly leader: ProcessRef | undefined }
   | { readonly tag: "ended"; readonly leader: ProcessRef | undefined; readonly end: WorkerEnd };
 
-/** The rest of the worker's process group: left alone until a stop is requested. */
+/** The rest of the worker's process group: not touched until a stop is requested. */
 export type GroupState = "left_alone" | "ending" | "ended";
 
 export type Stay =
   | { readonly tag: "serving" }
-  /** A signal came: leaves at `until`, which is known when the worker and its group have ended. */
+  /** A signal arrived: the proxy exits at `until`, which is set when the worker and its group have ended. */
   | { readonly tag: "signalled"; readonly until: number | undefined }
-  /** The daemon accepts nothing more: leaves when the worker's group has ended. */
+  /** The daemon refuses the attempt: the proxy exits when the worker's group has ended. */
   | { readonly tag: "refused"; readonly reason: string }
   | { readonly tag: "left" };
 
 export interface Settings extends DeliverySettings {
   /** Whether the worker reads control messages on its standard input. */
   readonly takesMessages: boolean;
-  /** The worker is started when a daemon has welcomed the proxy. */
+  /** The worker is started only after the welcome. */
   readonly helloFirst: boolean;
-  /** Or without one after so long; Infinity: never. */
+  /** Or without a welcome after this time; Infinity: never. */
   readonly welcomeWaitMs: number;
-  /** With nothing left to run and no daemon, the proxy leaves after so long; Infinity: never. */
+  /** With nothing left to run and no daemon, the proxy exits after this time; Infinity: never. */
   readonly lingerMs: number;
-  /** Without a word of the daemon for so long, the worker is stopped; Infinity: never. */
+  /** After so long without a message of the daemon, the worker is stopped; Infinity: never. */
   readonly leaseMs: number;
 }
 
@@ -89,11 +89,11 @@ export interface State {
   readonly stay: Stay;
   /** Since when no worker runs and no daemon is connected; undefined while either is. */
   readonly idleSince: number | undefined;
-  /** When the daemon last said something, or the proxy began. */
+  /** When the daemon last sent something, or the proxy began. */
   readonly heardAt: number;
   /** When the proxy began. */
   readonly begunAt: number;
-  /** The engine has warned of its time limit. */
+  /** The engine has announced its time limit. */
   readonly limitIsNear: boolean;
 }
 
@@ -129,12 +129,12 @@ export function dueAt(state: State): number {
   );
 }
 
-/** When the worker is started without a welcome; Infinity: it waits for one, or waits no more. */
+/** When the worker is started without a welcome; Infinity: it waits for one, or is started already. */
 function startsAt({ worker, begunAt, settings }: State): number {
   return worker.tag === "awaiting_welcome" ? begunAt + settings.welcomeWaitMs : Infinity;
 }
 
-/** Infinity while no worker runs on, or none has to end. */
+/** Infinity while no worker is running, and no group has to end. */
 function leaseEndsAt({ settings, worker, group, heardAt }: State): number {
   const runs = worker.tag === "running" && worker.leader !== undefined && group === "left_alone";
   return runs ? heardAt + settings.leaseMs : Infinity;
@@ -146,7 +146,7 @@ export function next(state: State, event: Event, now: number): Step {
   if (state.stay.tag === "left") return { state, effects };
   let after = idling(settle(handle(state, event, now, effects), now, effects), now);
   if (after.stay.tag === "left") return { state: after, effects };
-  // The daemon's messages are answered, also where they change nothing; that a stop lifts a pause is not reported.
+  // Messages of the daemon are answered even if they change nothing; that a stop lifts a pause is not reported.
   const asked = event.tag === "welcomed" || event.tag === "control";
   const applied = appliedOf(after.control);
   const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));
@@ -256,7 +256,7 @@ function workerStarted(
   return warn({ ...after, delivery: connect(after.delivery, effects) }, effects);
 }
 
-/** Asks the worker to save what it has, before the engine's time limit. */
+/** Asks the worker to save a checkpoint before the engine's time limit. */
 function warn(state: State, effects: Effects): State {
   if (state.limitIsNear && state.worker.tag === "running" && state.settings.takesMessages) {
     effects.push({ tag: "ask_worker", control: "checkpoint" });
@@ -306,7 +306,7 @@ function leaderOf({ worker }: State): ProcessRef | undefined {
   return worker.tag === "running" || worker.tag === "ended" ? worker.leader : undefined;
 }
 
-/** The end to report; undefined while the worker lives, or the rest of a group that is being stopped. */
+/** The end to report; undefined while the worker or the rest of a group that is being stopped lives. */
 function reportableEnd({ worker, group }: State): WorkerEnd | undefined {
   return worker.tag === "ended" && group !== "ending" ? worker.end : undefined;
 }
@@ -378,7 +378,7 @@ function storeMeasured(state: State, full: boolean, effects: Effects): State {
 function disconnected(state: State, failure: Failure, now: number, effects: Effects): State {
   const ended = reportableEnd(state) !== undefined;
   const delivery = lost(state.delivery, failure, ended, state.settings, now, effects);
-  // A daemon that is away says nothing of its disk: the backlog's limit holds the worker then.
+  // A daemon that is away reports nothing of its disk: then the backlog's limit holds the worker.
   const after = storeMeasured({ ...state, delivery }, false, effects);
   if (delivery.connection.tag !== "refused") return after;
   const { reason } = delivery.connection;
@@ -397,7 +397,7 @@ function disconnected(state: State, failure: Failure, now: number, effects: Effe
 
 // ---------------------------------------------------------------------------------------------------- time, and the end
 
-/** Whether there is nothing to run and nobody to report to. */
+/** Whether there is nothing to run and no daemon to report to. */
 function idling(state: State, now: number): State {
   const { worker, delivery, idleSince } = state;
   const idle = (worker.tag === "awaiting_welcome" || worker.tag === "ended") && !isOpen(delivery);
@@ -409,7 +409,7 @@ function tick(before: State, now: number, effects: Effects): State {
   const state = leaseEndsAt(before) <= now ? leaseOver(before, effects) : before;
   const { idleSince, settings: { lingerMs } } = state;
   if (idleSince !== undefined && idleSince + lingerMs <= now) {
-    effects.push({ tag: "log", level: "warn", message: "no daemon: what is not delivered is left to another proxy" });
+    effects.push({ tag: "log", level: "warn", message: "no daemon: another proxy must deliver the rest" });
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
   if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
@@ -423,19 +423,19 @@ function tick(before: State, now: number, effects: Effects): State {
 
 function startedAnyway(state: State, now: number, effects: Effects): State {
   if (startsAt(state) > now) return state;
-  const message = "no daemon answers: the worker starts without what the run's config and its attempt bring";
+  const message = "no daemon answers: the worker starts without the config's variables and without a checkpoint";
   effects.push({ tag: "log", level: "warn", message }, { tag: "start_worker" });
   return { ...state, worker: { tag: "starting", stop: undefined } };
 }
 
-/** Another attempt may begin now: this one's worker must not run on. */
+/** Another attempt may begin now, so this attempt's worker must not run on. */
 function leaseOver(state: State, effects: Effects): State {
   effects.push({ tag: "record_lease_end" });
   const seconds = state.settings.leaseMs / 1000;
   return stop(state, { graceS: GRACE_S, by: `its lease: no daemon for ${seconds} s` }, effects);
 }
 
-/** What follows from the worker and its group having ended, whichever was last. */
+/** Continues after both the worker and its group have ended. */
 function settle(state: State, now: number, effects: Effects): State {
   const { stay, worker, group } = state;
   if (worker.tag === "awaiting_welcome" || worker.tag === "starting" || group === "ending") return state;

@@ -1,10 +1,10 @@
-/** The last lines of a text file, for a failure that explains itself. */
+/** The last lines of a text file, to explain a failure. */
 import { openLogInProxy } from "../os/untrusted.ts";
 
 const TAIL_BYTES = 64 << 10;
 const LINE_LENGTH = 2000;
 
-/** @returns At most `count` lines, each cut to 2000 characters; none when there is no such file. */
+/** @returns at most `count` lines, each cut to 2000 characters; none if there is no such file. */
 export function lastLines(path: string, count: number): string[] {
   let file: Deno.FsFile | undefined;
   try {
@@ -23,7 +23,7 @@ export function lastLines(path: string, count: number): string[] {
       held += read;
     }
     const lines = new TextDecoder().decode(bytes.subarray(0, held)).split(/\r?\n/);
-    // The first may be cut in the middle.
+    // The first line may be incomplete.
     if (from > 0 && lines.length > 1) lines.shift();
     return lines.filter((line) => line.trim() !== "").slice(-count).map((line) => line.slice(0, LINE_LENGTH));
   } finally {

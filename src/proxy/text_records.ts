@@ -8,19 +8,19 @@ import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import { type LineFields, TextLines } from "../telemetry/formats/text_lines.ts";
 import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
 
-/** The kind of the event that carries printed numbers; a worker may print one itself. */
+/** The kind of the event with printed numbers; a worker may print one itself. */
 export const METRICS_KIND = "metrics";
-/** The store has series of these names that count steps or episodes. */
+/** The store has its own series of these names, which count steps or episodes. */
 const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
 
 const EQUALS = 0x3d;
-/** The first characters of objects and tables, and what may stand before an object. */
+/** First characters of objects and tables, and characters that may precede an object. */
 const MARKS = new Set([0x7b, 0x2d, 0x7c, 0x20, 0x09]);
 
 export class TextRecords {
   readonly #lines: Lines;
   readonly #text: TextLines;
-  /** The first `=` at or behind the end of what was scanned. */
+  /** The first `=` at or after the end of the scanned bytes. */
   #equals = -1;
 
   constructor(lines: Lines, off: Iterable<TextDialect>) {
@@ -49,18 +49,18 @@ export class TextRecords {
     return this.#equals < end;
   }
 
-  /** A line is something else: a table ends with it. */
+  /** The line is something else, which ends a table. */
   pass(): void {
     if (this.#text.openLines > 0) this.#text.pass();
   }
 
-  /** How many of the lines read last belong to a table that has not ended. */
+  /** How many of the last lines belong to an unfinished table. */
   get openLines(): number {
     return this.#text.openLines;
   }
 }
 
-/** What JSON has no number for is its name: a metric may be NaN, a parameter infinite. */
+/** Values that JSON has no number for are written by name: a metric may be NaN, a parameter infinite. */
 export function jsonText(data: unknown): string {
   return JSON.stringify(
     data,
@@ -68,7 +68,7 @@ export function jsonText(data: unknown): string {
   );
 }
 
-/** What a line's fields are stored as: an episode with its scalars beside it, or events of scalars. */
+/** The records of a line's fields: an episode with its scalars, or events of scalars. */
 export function recordsOf(
   { step, wallTime, scalars, episode }: LineFields,
   context: LineContext,

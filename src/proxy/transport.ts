@@ -1,4 +1,4 @@
-/** The seam between the proxy and what carries its messages. */
+/** The interface between the proxy and the connection that carries its messages. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { DaemonMessage, ProxyMessageSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { IngestStream } from "./ingest_stream.ts";
@@ -7,7 +7,7 @@ export type ProxyMessageInit = NonNullable<
   Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
 >;
 
-/** One connection at a time. A `Receiver` hears what comes of a call; of a closed connection it hears nothing more. */
+/** One connection at a time. A `Receiver` gets the results of a call, and none of a closed connection. */
 export interface Transport {
   connect(target: string): void;
   send(message: ProxyMessageInit): void;
@@ -18,15 +18,15 @@ export interface Receiver {
   /** Messages may be sent. */
   connected(): void;
   received(message: DaemonMessage["message"]): void;
-  /** It cannot be opened, or has ended. */
+  /** The connection cannot be opened, or has ended. */
   disconnected(error: unknown): void;
 }
 
-/** Connections by the ingest stream, a new one each time: one that has stopped delivering never recovers. */
+/** Connections by the ingest stream, a new one each time: a connection that has stopped delivering never recovers. */
 export class StreamTransport implements Transport {
   readonly #open: (target: string) => IngestStream;
   readonly #receiver: Receiver;
-  /** The current connection; it has no stream where none can be opened. */
+  /** The current connection; without a stream if none could be opened. */
   #connection: { stream?: IngestStream } | undefined;
 
   constructor(open: (target: string) => IngestStream, receiver: Receiver) {

@@ -1,7 +1,7 @@
 /**
- * The files of the run's directory, uploaded to a daemon that shares no disk with this host (docs/slurm.md, "Without a
- * shared disk"). Logs go as they grow; other files when they have been left alone for a while, and all of them at the
- * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is remembered here.
+ * Uploads the files of the run's directory to a daemon that shares no disk with this host (docs/slurm.md, "Without a shared
+ * disk"). Logs are uploaded as they grow; other files when they have not changed for a while, and all of them at the
+ * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is stored here.
  */
 import { createHash } from "node:crypto";
 import type { RunFiles } from "../base/layout.ts";
@@ -16,18 +16,18 @@ import type { FileAck } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ProxyMessageInit } from "./transport.ts";
 
 const CHUNK_BYTES = 256 << 10;
-/** A file that nobody has written to for so long is uploaded. */
+/** A file that has not changed for this long is uploaded. */
 const QUIET_MS = 2000;
-/** Between two searches of the run's directory, and at least so many times as long as one takes. */
+/** Pause between two searches of the run's directory, and at least this many times as long as a search takes. */
 const SEARCH_MS = 2000;
 const SEARCH_SHARE = 20;
 const MAX_FILES = 20_000;
 const MAX_DEPTH = 16;
-/** Where the daemon has no room it is asked again. */
+/** If the daemon's disk is full, it is asked again after this time. */
 const HOLD_MS = 5000;
-/** After the worker's end the directory is searched so often: what is still written to would be found for ever. */
+/** Number of searches after the worker's end: a file that is still written to would be found for ever. */
 const FINAL_SEARCHES = 4;
-/** A log that somebody empties again and again is begun anew so often. */
+/** A log that is truncated again and again is uploaded from its beginning at most this often. */
 const MAX_EMPTIED = 3;
 
 type ChunkMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
@@ -35,7 +35,7 @@ type ChunkMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
 interface Readable extends Disposable {
   readonly size: number;
   readonly changedAt: number;
-  /** Nobody has written to it since. */
+  /** It has not changed since. */
   isSame(): boolean;
   read(position: number, into: Uint8Array): Promise<number>;
 }
@@ -46,7 +46,7 @@ interface Found {
   changedAt: number;
 }
 
-/** A file on its way. */
+/** A file that is being uploaded. */
 class Going {
   readonly path: string;
   readonly file: Readable;
@@ -56,10 +56,10 @@ class Going {
   asked = false;
   /** The last chunk is sent. */
   closed = false;
-  /** The daemon's answer does not follow from what was sent: what is under way is let go by. */
+  /** The daemon's answer does not match what was sent: ignore answers to unacknowledged chunks. */
   rewinds = false;
   underWay = 0;
-  /** How often it was emptied, for a log. */
+  /** How often a log was truncated. */
   emptied = 0;
   #hash = createHash("sha256");
   #hashed = 0;
@@ -70,7 +70,7 @@ class Going {
     this.isLog = isLog;
   }
 
-  /** It is another file now. */
+  /** Another file is in its place. */
   restart(): void {
     this.#hash = createHash("sha256");
     this.#hashed = 0;
@@ -82,7 +82,7 @@ class Going {
     this.#hashed += data.length;
   }
 
-  /** Of the first `size` bytes. @returns undefined where the file has become shorter */
+  /** Of the first `size` bytes. @returns undefined if the file is shorter now */
   async digest(size: number): Promise<string | undefined> {
     const buffer = new Uint8Array(CHUNK_BYTES);
     while (this.#hashed < size) {
@@ -97,7 +97,7 @@ class Going {
 
 export interface NextChunk {
   message: ChunkMessage["value"];
-  /** For the window, with one for the chunk itself. */
+  /** Counted in the window; includes one for the chunk itself. */
   bytes: number;
 }
 
@@ -105,7 +105,7 @@ export class FileUploads {
   readonly #files: RunFiles;
   readonly #attempt: number;
   readonly #log: Logger;
-  /** Counts connections: what belongs to an earlier one is let go. */
+  /** Counts connections, so that answers of an earlier one are ignored. */
   #connection = 0;
   #rate = 0;
   #mayGoAt = 0;
@@ -116,9 +116,9 @@ export class FileUploads {
   #answered = Promise.withResolvers<void>();
   #found: Found[] = [];
   #searchAt = 0;
-  /** Versions that the daemon has, or never takes, by path. */
+  /** Versions that the daemon has or has refused for good, by path. */
   readonly #settled = new Map<string, string>();
-  /** What the daemon has not. */
+  /** Paths of files that the daemon does not have. */
   readonly #left = new Set<string>();
   readonly #unseen = new Set<string>();
   #finalSearches = 0;
@@ -131,13 +131,13 @@ export class FileUploads {
     this.#log = log;
   }
 
-  /** Some file is on this host only, by its name or its place one that would be uploaded. */
+  /** A file that should be uploaded, by its name and path, is on this host only. */
   get hasLeft(): boolean {
     const isThere = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
     return this.#unseen.size > 0 || [...this.#left].some(isThere);
   }
 
-  /** A new connection: the daemon is asked anew. @param rate bytes a second; 0: unlimited */
+  /** A new connection: the daemon is asked again. @param rate bytes a second; 0: unlimited */
   begin(rate: number): void {
     this.close();
     this.#rate = rate;
@@ -166,8 +166,8 @@ export class FileUploads {
   }
 
   /**
-   * The next chunk; undefined when nothing is left to be sent, with `final` when all is settled.
-   * "closed" when the connection is not the one any more for which it was asked.
+   * The next chunk; undefined if nothing is left to send, with `final` if everything is settled; "closed" if the connection
+   * has changed since the call.
    */
   async next(final: boolean): Promise<NextChunk | undefined | "closed"> {
     const connection = this.#connection;
@@ -198,7 +198,7 @@ export class FileUploads {
     }
   }
 
-  /** Whether there is something of a log to be sent. */
+  /** Whether the log has something to send. */
   #isDue(log: Going, final: boolean): boolean {
     if (log.closed) return false;
     return final || log.file.size > (log.next ?? 0);
@@ -251,14 +251,14 @@ export class FileUploads {
     if (final && ++this.#finalSearches > FINAL_SEARCHES) {
       for (const { path } of found.splice(0)) this.#leave(path, "it is still being written to");
     }
-    // A next attempt needs checkpoints.
+    // Checkpoints first: the next attempt needs them.
     const rank = ({ path }: { path: string }) => path.startsWith("checkpoints/") ? 0 : 1;
     this.#found = found.sort((a, b) => rank(a) - rank(b) || a.changedAt - b.changedAt);
     const took = performance.now() - begun;
     this.#searchAt = performance.now() + Math.max(SEARCH_MS, SEARCH_SHARE * took);
   }
 
-  /** undefined where nothing of it is to be sent (any more). */
+  /** undefined if nothing of it is to be sent (any more). */
   async #chunkOf(going: Going, final: boolean): Promise<ChunkMessage["value"] | undefined> {
     const { file, isLog, path } = going;
     const size = file.size;
@@ -290,10 +290,10 @@ export class FileUploads {
     return { ...whole, offset: BigInt(from), data, crc: crc32c(data), sha256 };
   }
 
-  /** Somebody has written to it: the next search finds it again. */
+  /** It was changed: the next search finds it again. */
   #changed(going: Going): undefined {
     if (!going.isLog) return this.#drop(going);
-    // Emptied: the daemon is told with its last chunk.
+    // Truncated: the daemon learns it with the last chunk.
     going.next = going.file.size;
     going.restart();
     if (++going.emptied <= MAX_EMPTIED) return;
@@ -346,7 +346,7 @@ export class FileUploads {
     if (this.#current === going) this.#current = undefined;
   }
 
-  /** There are files that are not scanned. */
+  /** Some files are not scanned. */
   #beyond(why: string): void {
     if (!this.#unseen.has(why)) this.#log.warn({ why }, "files are not uploaded");
     this.#unseen.add(why);
@@ -387,7 +387,7 @@ function entries(directory: string): Deno.DirEntry[] {
   }
 }
 
-/** As it was when it was opened. */
+/** The file as it was when it was opened. */
 class WholeFile implements Readable {
   readonly size: number;
   readonly changedAt: number;
@@ -413,7 +413,7 @@ class WholeFile implements Readable {
   }
 }
 
-/** A log, whatever of it is packed by now. */
+/** A log, whatever part of it is packed. */
 class Log implements Readable {
   readonly changedAt = 0;
   readonly #path: string;

@@ -1,8 +1,7 @@
 /**
- * The worker of one attempt: started, or taken over from a proxy that is gone; and how it ended.
- *
- * Three files decide what is the case, in this order: the exit record (it has ended), the worker file (it was started; it
- * lives if its wrapper's identity does), neither (nothing was started).
+ * The worker of one attempt: started, or attached to after another proxy's end; and how it ended. Three files show the
+ * state, in this order: the exit record (it has ended), the worker file (it was started; it is alive if its wrapper is),
+ * neither (nothing was started).
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
@@ -25,7 +24,7 @@ export interface Ending {
 }
 
 export interface Worker {
-  /** The wrapper, which leads the worker's group; undefined when nothing lives that could be signalled. */
+  /** The wrapper, which leads the worker's group; undefined if no process is left to signal. */
   leader: ProcessRef | undefined;
   ended: Promise<Ending>;
 }
@@ -36,29 +35,29 @@ export interface WorkerStart {
   cwd: string;
   /** Give the worker a FIFO for control messages. */
   controlled: boolean;
-  /** The control group to put the worker into. */
+  /** The worker's cgroup. */
   cgroup: string | undefined;
-  /** Octal; "" leaves it as it is. */
+  /** Octal; "": unchanged. */
   umask: string;
 }
 
 const POLL_MS = 100;
-/** What a killed group takes to be gone. */
+/** Time for a killed group to end. */
 const GROUP_END_MS = 5000;
-/** A worker file is written in one go; one that stays unreadable for so long was torn by a crash. */
+/** A worker file is written in one go; if it stays unreadable this long, it was torn by a crash. */
 const TORN_MS = 5000;
 
 function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
   return startOf(files, attempt)?.leader;
 }
 
-/** Where the worker's output went; undefined while none was started. */
+/** The worker's output file; undefined while none was started. */
 export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin | undefined {
   const start = startOf(files, attempt);
   return start && { inode: start.journal, group: start.leader.pid };
 }
 
-/** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be read. */
+/** What the wrapper has recorded; undefined while there is no complete record. @throws if it cannot be read. */
 function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
   const text = readRecordInProxy(files.workerFile(attempt));
   try {
@@ -75,7 +74,7 @@ export function wasStarted(files: RunFiles, attempt: number): boolean {
   return readRecordInProxy(files.workerFile(attempt)) !== undefined || readExit(files, attempt) !== undefined;
 }
 
-/** Takes over what an earlier proxy has started. */
+/** Attaches to what an earlier proxy has started. */
 export async function attachWorker(files: RunFiles, attempt: number): Promise<Worker> {
   const before = readExit(files, attempt);
   if (before !== undefined) {
@@ -97,19 +96,18 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
     if (exit !== undefined) return { exit };
     await sleep(POLL_MS);
   }
-  // Its last act may have come between the two reads.
+  // The record may have been written between the two reads.
   const exit = await retryOnShortage(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
   if (exit !== undefined) return { exit };
-  // The wrapper alone was killed: the worker goes on, and nobody will know how it ends.
+  // Only the wrapper was killed: the worker continues, and its exit will be unknown.
   while (await retryOnShortage(() => groupAlive(leader))) await sleep(POLL_MS);
   return { exit: undefined };
 }
 
 /**
- * Starts the attempt's worker; one that was started before is taken over instead. A program that cannot be executed is
- * an exit with a spawn error, recorded like any other.
- *
- * @throws when no process can be created just now.
+ * Starts the attempt's worker, or attaches to one that was started before. A program that cannot be executed gives an exit
+ * with a spawn error, recorded like any other.
+ * @throws when no process can be created now.
  */
 export async function startWorker(
   files: RunFiles,
@@ -132,7 +130,7 @@ export async function startWorker(
   if (stdin !== undefined) makeFifo(stdin);
   createJournal(files.stdout(attempt), files.journalShift(attempt));
   openForAppending(files.stderr(attempt)).close();
-  // The wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
+  // Otherwise the wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
   const exit = files.exitFile(attempt);
   for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) quarantineFile(path);
   const child = await retryOnShortage(() =>
@@ -161,7 +159,7 @@ export async function startWorker(
   return { leader, ended: status.then((s) => endOf(files, attempt, leader, s, log)) };
 }
 
-/** The wrapper has ended and this process is its parent: what it could not write is written here. */
+/** The wrapper has ended and this process is its parent: it writes what the wrapper could not. */
 async function endOf(
   files: RunFiles,
   attempt: number,
@@ -176,7 +174,7 @@ async function endOf(
     const deadline = performance.now() + GROUP_END_MS;
     while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
     if (await alive()) {
-      log.warn({ status }, "the worker's wrapper is gone while the worker runs; its exit status will be unknown");
+      log.warn({ status }, "the worker's wrapper has ended while the worker runs; its exit status will be unknown");
       while (await alive()) await sleep(POLL_MS);
       return { exit: undefined };
     }

@@ -1,4 +1,6 @@
-/** The worker's process as the proxy's effects reach it: start, signals, control messages, end. What comes of them are events. */
+/**
+ * Performs the proxy's effects on the worker's process: start, signals, control messages, end. Results come back as events.
+ */
 import { messageOf } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { signalGroup } from "../os/signals.ts";
@@ -22,11 +24,11 @@ export interface WorkerPlan {
   attempt: number;
   /** undefined: an earlier proxy has started the worker. */
   start: WorkerStart | undefined;
-  /** What must be there before it is started. @returns what is added to its environment @throws what keeps it from being started at all */
+  /** Preparations before its start. @returns additions to its environment @throws errors that prevent the start for good */
   prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
-  /** Called when it was started or found; what is started from then on is not its. */
+  /** Called when it was started or found; processes started after this are not the worker's. */
   giveWay?: (() => void) | undefined;
-  /** What is cleared away once it has ended, before anybody learns that it has: the next attempt may begin then. */
+  /** Cleanup after its end and before the end is reported, because then the next attempt may begin. */
   clear?: (() => Promise<void>) | undefined;
 }
 
@@ -86,7 +88,7 @@ export class WorkerHandle {
     this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: [] } });
   }
 
-  /** The journal ends here, too: what grandchildren still write is not the worker's. */
+  /** The log ends here, too: later output of grandchildren is not the worker's. */
   async #stderrTail(): Promise<string[]> {
     const { files, attempt } = this.#plan;
     return await retryOnShortage(() => {

@@ -1,4 +1,4 @@
-/** Control messages to a worker that reads them on its standard input, which is a FIFO then. */
+/** Control messages to a worker that reads them on its standard input, which is then a FIFO. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { WorkerRequest } from "./events_and_effects.ts";
@@ -14,7 +14,7 @@ export class WorkerInput {
     this.#log = log;
   }
 
-  /** One message after the other: a worker that does not read lets the pipe fill up, and then they wait here. */
+  /** Sends one message after the other: if a worker does not read, the pipe fills up, and messages wait here. */
   send(control: WorkerRequest): void {
     const bytes = new TextEncoder().encode(JSON.stringify({ control }) + "\n");
     this.#writing = this.#writing.then(async () => {
@@ -29,13 +29,13 @@ export class WorkerInput {
     try {
       this.#fifo?.close();
     } catch {
-      // A write is still waiting; it ends with the process.
+      // A write still waits; it ends with the process.
     }
     this.#fifo = undefined;
   }
 }
 
-/** Open for both, it neither blocks nor ends. @throws where the worker has put something else in its place */
+/** Opened for reading and writing, it neither blocks nor ends. @throws if the worker has put something else in its place */
 async function openFifo(path: string): Promise<Deno.FsFile> {
   const file = await Deno.open(path, { read: true, write: true });
   if ((await file.stat()).isFifo) return file;

@@ -1,44 +1,44 @@
 /**
  * The shell between the proxy and the worker. It is why training survives the proxy's death: it leads a session and a
- * process group of its own, has files for output, and writes down how the worker ended. Nothing of it is on the way of
- * the worker's data.
+ * process group of its own, has files for output, and records how the worker ended. The worker's data does not pass
+ * through it.
  */
 import type { RunFiles } from "../base/layout.ts";
 import { DETACHED, splitEnvironment } from "../os/shell.ts";
 import { EXIT_IN_CONTROL } from "./exit_place.ts";
 import { inodeOf } from "./journal_file.ts";
 
-/** The wrapper found the attempt's worker file there: somebody else has started the worker. */
+/** The wrapper found a worker file of the attempt: the worker was started already. */
 export const ALREADY_STARTED = 199;
-/** The wrapper could not write its files (a full disk): nothing was started, and may be later. */
+/** The wrapper could not write its files (a full disk): nothing was started, and a later try may succeed. */
 export const NO_ROOM = 198;
-/** Without the limits that it is to have, the worker is not run. */
+/** A worker that could not be put under its limits is not run. */
 const NO_CGROUP = 126;
 /** Bytes of an exit record, padded with spaces. */
 const RESERVED = 120;
 
 /**
- * - `trap :` and not `trap ''`: the wrapper must outlive a signal to its group, and a handler, unlike ignoring, is not
+ * - `trap :` and not `trap ''`: the wrapper must survive a signal to its group, and a handler, unlike ignoring, is not
  *   inherited by the worker.
- * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker.
- *   Who created it and cannot fill it takes it away again.
- * - The exit record's space is taken before the worker starts, and written over without truncation: the end of a worker
- *   that has filled the disk is a fact on disk all the same. Both files are held open: where the state directory was moved
- *   meanwhile, the record is in the unfinished file (readUnfinishedExit).
- * - The pid's start time is the 20th field after the command's name, as src/os/identity.ts has it.
- * - The worker's output files lose the permission to write once they are open: a script that opens /dev/stdout or
- *   /dev/stderr would open them anew, and `>` would empty them (docs/architecture.md).
+ * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker. A
+ *   wrapper that cannot write its content removes it.
+ * - The exit record's space is allocated before the worker starts, and overwritten without truncation: the end of a worker
+ *   that has filled the disk is recorded nevertheless. Both files are held open: if the state directory was moved meanwhile,
+ *   the record is in the unfinished file (readUnfinishedExit).
+ * - The pid's start time is the 20th field after the command's name, as in src/os/identity.ts.
+ * - The worker's output files lose the write permission once they are open: a script that opens /dev/stdout or /dev/stderr
+ *   would open them again, and `>` would truncate them (docs/architecture.md).
  * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
- * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way. A worker
- *   without a sandbox may have taken the file away and put anything in the record's place, which goes first.
- * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
- *   a shell says so on standard error, which goes to a file here, its space taken beforehand as well. What it has said
- *   nothing of (it never does of SIGINT and SIGPIPE) is recorded as the status that it is: nobody can tell. Where sh is bash,
- *   it says nothing in its POSIX mode.
- * - It ends with the worker's status, for a parent that finds no record (a full disk).
- * - What comes before `--` are variables that the runtime hands to nobody (src/os/shell.ts).
- * - Variables have a prefix because a name that is in the worker's environment would be changed there.
+ * - A signal to the group may interrupt `mv`, so it is tried more than once; what it moves is complete in any case. A worker
+ *   without a sandbox may have removed the file and put anything in the record's place, which is removed first.
+ * - A status of 128 + n is signal n or the worker's own code; $? cannot tell. But a shell prints on standard error that a
+ *   signal has ended a command; this output goes to a file here, with its space allocated as well. Without such output (a
+ *   shell prints none for SIGINT and SIGPIPE) the status is recorded as a code. If sh is bash, it prints none in its POSIX
+ *   mode, so that is turned off.
+ * - It exits with the worker's status, for a parent that finds no record (a full disk).
+ * - Before `--` are variables that the runtime passes to no process (src/os/shell.ts).
+ * - Variables have a prefix, because assigning a name of the worker's environment would change it there.
  */
 export const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
@@ -100,16 +100,16 @@ exit $_mosaic_raw
 `;
 
 export interface WrappedCommand {
-  /** An absolute path, so that the shell takes none of its builtins for it. */
+  /** An absolute path, so that the shell does not use a builtin for it. */
   program: string;
   args: string[];
   env: Record<string, string>;
   cwd: string;
-  /** A FIFO where the worker is given control messages. */
+  /** A FIFO if the worker gets control messages. */
   stdin: string | undefined;
-  /** The control group that the worker is put into. */
+  /** The worker's cgroup. */
   cgroup: string | undefined;
-  /** Octal; "" leaves it as it is. */
+  /** Octal; "": unchanged. */
   umask: string;
 }
 

@@ -1,8 +1,8 @@
 /**
- * The JSON that programs and the page get: what the verbs print (docs/cli.md) and what the page's API answers
- * (docs/page.md). The program takes its types from here, and nothing else: only tests load this module.
- * tests/cli/contract_test.ts holds the tables of the docs and the real output against it, tests/ui/contract_test.ts the
- * answers of the API, a field too many as well as one too few.
+ * The JSON for programs and the page: what the verbs print (docs/cli.md) and what the page's API answers (docs/page.md). The
+ * program takes only types from here: only tests load this module. tests/cli/contract_test.ts compares it with the tables of
+ * the docs and the real output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as one
+ * too few.
  */
 import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../telemetry/record_fields.ts";
@@ -31,7 +31,7 @@ const placement = <T extends z.ZodType>(expected_start: T) =>
     end: maybe(text()),
   });
 
-/** What a metric tells as the reward of episodes. */
+/** The reward of episodes, if a metric has it. */
 const toldReward = z.strictObject({ name: text(), value: z.number() });
 
 export const Run = z.strictObject({
@@ -93,7 +93,7 @@ export const Run = z.strictObject({
     supports_pause: z.boolean(),
     supports_checkpoint: z.boolean(),
   })),
-  /** Of `list`: the columns `param.…` and `metric.…` that were asked for. */
+  /** In `list`: the requested columns `param.…` and `metric.…`. */
   values: z.record(text(), z.unknown()).optional(),
 });
 
@@ -112,7 +112,7 @@ const Transition = transition(maybe(time()));
 
 const parameters = z.array(z.strictObject({ name: text(), value: z.unknown(), source: text() }));
 
-/** A run as the daemon tells all of it; artifacts are asked for apart. */
+/** Everything that the daemon says of a run; artifacts are requested separately. */
 export const RunDetail = Run.extend({
   transitions: z.array(Transition),
   parameters,
@@ -201,7 +201,7 @@ const host = <T extends z.ZodType>(started_at: T) =>
 
 export const Host = host(maybe(time()));
 
-/** A series with what is known of all its values. */
+/** A series with a summary of its values. */
 export const Series = z.strictObject({
   name: text(),
   points: integer(),
@@ -224,7 +224,7 @@ export const Bucket = z.strictObject({
   count: integer(),
   at: time(),
   step: maybe(integer()),
-  /** Null of a run with one attempt. */
+  /** Null for a run with one attempt. */
   attempt: maybe(integer()),
   /** A later attempt wrote these positions again. */
   overwritten: z.boolean(),
@@ -302,7 +302,7 @@ export const Examination = z.strictObject({
   findings: z.array(Finding),
 });
 
-/** A list, or the word for everything. */
+/** A list, or "all". */
 const entries = z.union([z.literal("all"), z.array(text())]);
 
 const PermissionPlan = z.strictObject({
@@ -324,7 +324,7 @@ const RECORD_TYPES: Record<PublicType, () => z.ZodType> = {
   nanoseconds: text,
 };
 
-/** A number that JSON cannot write is null, and its name stands beside it. */
+/** A number that JSON cannot express is null, and its name is in this field. */
 const named = z.enum(["NaN", "Infinity", "-Infinity"]).optional();
 
 /** A record as src/gen/records/public_lines.ts writes it. */
@@ -346,7 +346,7 @@ export const Point = record("metrics");
 
 // ---- the page's API
 
-/** What the table of runs shows, and what a live run repeats every second. */
+/** What the table of runs shows; sent every second for a live run. */
 export const PageRun = z.strictObject({
   run_id: text(),
   name: text(),
@@ -369,7 +369,7 @@ export const PageRun = z.strictObject({
   reason: maybe(text()),
   steps: integer(),
   episodes: integer(),
-  /** Of those that the run has recorded, how many a later attempt recorded again. */
+  /** How many of the recorded ones a later attempt has recorded again. */
   overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
   steps_per_second: z.number(),
   mean_reward_100: maybe(z.number()),
@@ -392,7 +392,7 @@ export const PageHeads = z.strictObject({
   metrics: integer(),
 });
 
-/** Everything about one run but its config and its telemetry. */
+/** Everything about one run except its config and its telemetry. */
 export const PageRunDetail = PageRun.extend({
   digest: text(),
   base_dir: text(),
@@ -429,7 +429,7 @@ export const PageEvent = event(milliseconds(), z.unknown());
 
 export const PageHost = host(milliseconds());
 
-/** JSON has no NaN and no infinities: they travel as their names. */
+/** JSON has no NaN and no infinities: their names are sent. */
 const real = z.union([z.number(), z.enum(["NaN", "Infinity", "-Infinity"])]);
 
 /** Buckets of a series, as columns. */
@@ -440,12 +440,12 @@ export const PageSeries = z.strictObject({
   min: z.array(real),
   max: z.array(real),
   mean: z.array(real),
-  /** Of the bucket's last point. */
+  /** For the bucket's last point. */
   last: z.array(real),
   count: z.array(integer()),
   at: z.array(milliseconds()),
   step: z.array(maybe(integer())),
-  /** Null of a run with one attempt. */
+  /** Null for a run with one attempt. */
   attempt: z.array(maybe(integer())),
   overwritten: z.array(z.boolean()),
   /** The records of these positions are missing or damaged. */
@@ -453,24 +453,24 @@ export const PageSeries = z.strictObject({
 });
 
 /**
- * Names of series of several runs: those that are curves, and those of which each run has one point at most, with each
- * run's value (none for more than 40 runs).
+ * Names of series of several runs: those that are curves, and those with at most one point per run, with each run's value
+ * (without values for more than 40 runs).
  */
 export const PageSeriesNames = z.strictObject({
   names: z.array(text()),
   once: z.array(z.strictObject({ name: text(), values: z.array(maybe(z.number())) })),
 });
 
-/** A run among those that are compared. */
+/** A run in a comparison. */
 export const PageComparedRun = PageRun.extend({ parameters });
 
 /** Names that columns of the table of runs can have. */
 export const PageColumnNames = z.strictObject({ parameters: z.array(text()), metrics: z.array(text()) });
 
-/** A column of the table of runs, by run id; runs without a value are left out. */
+/** A column of the table of runs, by run id, without runs that have no value. */
 export const PageColumn = z.strictObject({ id: text(), values: z.record(text(), z.unknown()) });
 
-/** A step, or an episode, with a picture. Of an episode, `step` is its length and `reward` its total. */
+/** A step, or an episode, with a picture. For an episode, `step` is its length and `reward` its total. */
 export const PageFrame = z.strictObject({
   seq: integer(),
   episode: integer(),
@@ -483,24 +483,26 @@ export const PageFrame = z.strictObject({
 /** A text or a histogram among a run's events. */
 export const PageTold = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
 
-/** What comes with a frame of a running environment. */
+/** Data of a frame of a running environment. */
 export const PageLiveFrame = z.strictObject({
-  /** Which environment: the run's id, and `part`. */
+  /** The environment: the run's id, and `part`. */
   of: text(),
   run_id: text(),
   part: text(),
   source: z.enum(["ring", "steps", "episodes"]),
   n: integer(),
-  /** Unix milliseconds: when it was read, or its step was recorded. */
+  /** Unix milliseconds: when the frame was read, or its step was recorded. */
   at: integer(),
   width: integer(),
   height: integer(),
   channels: integer(),
-  /** Ranges (first row, number of rows) of which the pixels come, the others being those of the frame before; null: all. */
+  /**
+   * Ranges (first row, number of rows) whose pixels are sent; the other rows are those of the frame before; null: all rows.
+   */
   rows: maybe(z.array(z.tuple([integer(), integer()]))),
   episode: maybe(integer()),
   step: maybe(integer()),
-  /** How far the run is, where the frame itself names no step. */
+  /** The run's step, if the frame itself names none. */
   run_step: maybe(integer()),
   agent: maybe(text()),
   action: z.unknown(),

@@ -3,7 +3,7 @@ import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecy
 import type { EventToAppend } from "./event_kinds.ts";
 import type { RunRow } from "./row_types.ts";
 
-/** A run waits to be started: as submitted, or for another attempt. `position` 1 is next; null where nobody knows. */
+/** A run waits to be started: after its submission, or for another attempt. `position` 1 is next; null: unknown. */
 export function queuedEvent(run: RunRow, position: number | null): EventToAppend {
   return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
 }

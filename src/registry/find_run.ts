@@ -8,14 +8,13 @@ import type { Sql } from "./sqlite.ts";
 const NAMES_SEARCHED = 2000;
 
 /**
- * The run with this name, or with an id that begins so (at least two characters, in any case).
- *
- * @throws `not_found` with near names; `invalid_argument` naming up to five matches when there are several.
+ * The run with this name, or with an id that has this prefix (at least two characters, in any case).
+ * @throws `not_found` with similar names; `invalid_argument` with up to five matches if there are several.
  */
 export function resolveRunId(sql: Sql, ref: string): string {
   const matches = sql.all(`SELECT run_id, name FROM runs WHERE name = ? ${NEWEST_FIRST} LIMIT 6`, ref);
   if (ref.length >= 2) {
-    // Run ids are ULIDs: upper-case ASCII, so "~" sorts after whatever may follow the prefix.
+    // Run ids are ULIDs: upper-case ASCII, so "~" sorts after all ids with the prefix.
     const prefix = ref.toUpperCase();
     const byId = sql.all(
       "SELECT run_id, name FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id DESC LIMIT 6",
@@ -39,7 +38,7 @@ export function resolveRunId(sql: Sql, ref: string): string {
   throw new MosaicError("not_found", `there is no run ${JSON.stringify(ref)}${meant}`);
 }
 
-/** Up to three of `names` that are a slip of the keyboard away from `wanted`, contain it or begin it; nearest first. */
+/** Up to three of `names` that are a typing error away from `wanted`, contain it or are its prefix; most similar first. */
 export function nearNames(wanted: string, names: Iterable<string>): string[] {
   const target = wanted.toLowerCase();
   if (target === "") return [];

@@ -15,7 +15,7 @@ export function where(conditions: string[]): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }
 
-/** A run must fit every part of the filter and carry all of its tags; names are compared without regard to case. */
+/** A run must match every part of the filter and have all of its tags; names are compared ignoring case. */
 export function conditionsOf(filter: RunFilter): { conditions: string[]; values: (string | number)[] } {
   const conditions: string[] = [];
   const values: (string | number)[] = [];
@@ -28,7 +28,7 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
     values.push(filter.nameContains);
   }
   if (filter.tags !== undefined && filter.tags.length > 0) {
-    // A run whose tags are damaged has none; it must not make the whole list fail.
+    // A run with damaged tags counts as having none; it must not make the whole list fail.
     const tags = "json_each(CASE WHEN json_valid(runs.tags) THEN runs.tags ELSE '[]' END)";
     conditions.push(
       `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE wanted.value NOT IN (SELECT value FROM ${tags}))`,
@@ -59,7 +59,7 @@ export function eventConditions({ runId, kinds }: EventFilter): { conditions: st
   return { conditions, values };
 }
 
-/** The place in the order that a page token names. @throws `invalid_argument`. */
+/** The position that a page token names. @throws `invalid_argument`. */
 export function placeOf(token: string): [number, string] {
   const match = /^(\d{1,16})\.(.+)$/.exec(token);
   if (match === null) {

@@ -1,6 +1,6 @@
 /**
- * The schema of registry.db as numbered steps. The list only ever grows: a released step is never edited, because
- * databases in the field have run it. The outcome is checked against tests/registry/fixtures/schema.sql.
+ * The schema of registry.db as numbered steps. The list is append-only: a released step is never edited, because existing
+ * databases have run it. The result is checked against tests/registry/fixtures/schema.sql.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
@@ -193,7 +193,7 @@ CREATE INDEX events_alerts ON events (seq) WHERE kind = 'alert';
   },
 ];
 
-/** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */
+/** The database was written by a newer mosaic; the daemon exits with a code of its own. */
 export class NewerSchemaError extends MosaicError {}
 
 /** The schema version of an open database; 0 for an empty one. */

@@ -1,4 +1,4 @@
-/** A run's rows of registry.db in a database of their own: how a run gets to another host. */
+/** A run's rows of registry.db in a database of their own, to move the run to another host. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { copied } from "../os/copied_rows.ts";
 import { migrate } from "./migrations.ts";
@@ -21,12 +21,12 @@ export function copyRun(
   for (const table of TABLES) {
     const numbered = table === "transitions" || table === "events";
     const left = [...(numbered ? OWN_NUMBERS : []), ...(table === "runs" ? OF_HOST : [])];
-    // "deleted" events stay: they tell of an earlier run of this id on that host.
+    // "deleted" events stay: they belong to an earlier run of this id on that host.
     const also = table === "events" ? "kind <> 'deleted'" : "true";
     const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);
     for (const row of rows()) insert(sql, ...row);
   }
-  // The other host's engine may have other jobs of these ids: nothing may be asked of it.
+  // The other host's engine may have other jobs with these ids, so it must never be asked for them.
   insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);
 }
 

@@ -97,9 +97,8 @@ export class Registry implements RunReader {
   }
 
   /**
-   * INIT with its parameters, its first transition and a "queued" event, in one transaction.
-   *
-   * @param position in the queue, 1 is next; null where nobody knows
+   * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
+   * @param position in the queue, 1 is next; null: unknown
    * @throws `already_exists`
    */
   insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
@@ -132,7 +131,7 @@ export class Registry implements RunReader {
     });
   }
 
-  /** Takes in an ended run of another registry of the same schema. @throws `already_exists` */
+  /** Copies an ended run from another registry of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
       if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `run ${runId} already exists`);
@@ -154,7 +153,10 @@ export class Registry implements RunReader {
     return run;
   }
 
-  /** By id, unique id prefix, unique name, or "@last". @throws `not_found` (with near names), `invalid_argument` (ambiguous, naming the matches). */
+  /**
+   * By id, unique id prefix, unique name, or "@last". @throws `not_found` (with similar names), `invalid_argument`
+   * (ambiguous, with the matches).
+   */
   resolve(ref: string): RunRow {
     if (ref === "@last") {
       // In order of insertion: the clock may have been set back.
@@ -172,10 +174,9 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Newest submitted first, or oldest. `token` is the `nextToken` of the page before: a place in the order, so that paging goes on
-   * when runs are submitted or deleted in between.
-   *
-   * @throws `invalid_argument` for a token that no page gave.
+   * Newest submitted first, or oldest. `token` is the `nextToken` of the previous page: a position in the order, so that
+   * paging continues even if runs are submitted or deleted in between.
+   * @throws `invalid_argument` for a token that no page returned.
    */
   list(
     filter: RunFilter,
@@ -231,7 +232,7 @@ export class Registry implements RunReader {
     ).map((row) => ({ runId: row.run_id as string, token: row.session_token as string }));
   }
 
-  /** Runs whose state cannot be read, so that it is unknown whether they live. */
+  /** Runs with an unreadable state, so that it is unknown whether they are live. */
   ofUnknownState(): RunRow[] {
     // The inner query scans all runs, in an index only.
     return this.#sql.all(
@@ -295,7 +296,7 @@ export class Registry implements RunReader {
     }
   }
 
-  /** Changes fields that have nothing to do with the lifecycle. @throws `not_found`. */
+  /** Changes fields outside of the lifecycle. @throws `not_found`. */
   update(runId: string, patch: RunPatch): RunRow {
     return this.#write(() => {
       this.require(runId);
@@ -331,7 +332,7 @@ export class Registry implements RunReader {
     }
   }
 
-  /** Makes the host's slots these; slots held by a run stay until released. */
+  /** Sets the host's slots; slots held by a run stay until released. */
   setGpuSlots(slots: readonly number[]): void {
     this.#write(() => {
       this.#sql.run("UPDATE gpu_slots SET offered = 0");
@@ -350,7 +351,7 @@ export class Registry implements RunReader {
       .map((row) => ({ slot: row.slot as number, runId: row.run_id as string | null }));
   }
 
-  /** Gives the slots to the run, all or none. @throws `failed_precondition` when one is taken. */
+  /** Assigns the slots to the run, all or none. @throws `failed_precondition` if one is taken. */
   claimGpus(runId: string, slots: readonly number[]): RunRow {
     return this.#write(() => {
       if (isEnded(this.require(runId).state)) {
@@ -375,7 +376,7 @@ export class Registry implements RunReader {
     });
   }
 
-  /** Writes an attempt's placement, in place of what was known of it. @throws `not_found` for a run that is deleted */
+  /** Stores an attempt's placement, replacing the earlier one. @throws `not_found` for a run that is deleted */
   putPlacement(placement: Placement): void {
     const { runId, attempt, launcher, tries, name, job, submittedAt, phase, waitingFor, expectedStart } = placement;
     this.#write(() => {
@@ -421,7 +422,7 @@ export class Registry implements RunReader {
     return this.#write(() => this.#addEvent(this.require(runId), kind, data, this.#now()));
   }
 
-  /** An event that makes the run's earlier ones of this kind worthless: they go. @throws `not_found`. */
+  /** Appends an event that replaces the run's earlier ones of this kind. @throws `not_found`. */
   replaceEvent(runId: string, kind: EventKind, data: Record<string, unknown>): EventRow {
     return this.#write(() => {
       this.#sql.run("DELETE FROM events WHERE run_id = ? AND kind = ?", runId, kind);
@@ -461,12 +462,12 @@ export class Registry implements RunReader {
     return this.#eventWaiters.wait(seq, this.#eventHead, signal);
   }
 
-  /** Records an artifact, or what has become of it. `sha256` is "" until it is known. */
+  /** Records an artifact or its new state. `sha256` is "" until it is known. */
   putArtifact(artifact: ArtifactRow): void {
     this.putArtifacts([artifact]);
   }
 
-  /** Several in one transaction; each that was not known gets an "artifact" event. @throws `not_found`. */
+  /** Several in one transaction; each new one gets an "artifact" event. @throws `not_found`. */
   putArtifacts(artifacts: readonly ArtifactRow[]): void {
     this.#write(() => {
       for (const { runId, path, kind, bytes, sha256, step, at } of artifacts) {
@@ -521,7 +522,7 @@ export class Registry implements RunReader {
     });
   }
 
-  /** Gives runs of earlier versions that Slurm places what was not entered at their submission. @returns how many */
+  /** Enters the defaults of Slurm into runs of earlier versions, which lack them. @returns how many */
   enterDueSlurmDefaults(entered: (configJson: string) => string): number {
     const due = this.#sql.all("SELECT run_id, config_json FROM slurm_defaults_due JOIN runs USING (run_id)");
     // As above.
@@ -567,7 +568,7 @@ export class Registry implements RunReader {
   }
 
   /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
-  /** Notes, durably, that a run is being deleted; `delete` and `keep` end that. */
+  /** Records, durably, that a run is being deleted; `delete` and `keep` end that. */
   beginDelete(runId: string): void {
     this.#write(() => this.#sql.run("INSERT OR IGNORE INTO deletions (run_id) VALUES (?)", runId), ALWAYS);
   }
@@ -633,7 +634,7 @@ export class Registry implements RunReader {
     this.#sql.close();
   }
 
-  /** Runs `work` in a transaction; whoever waits for what it appended is woken once that is committed. */
+  /** Runs `work` in a transaction; waiters are woken after the commit. */
   #write<T>(work: () => T, always = false): T {
     const transitionHead = this.#transitionHead;
     const eventHead = this.#eventHead;

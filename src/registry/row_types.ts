@@ -60,11 +60,11 @@ export interface RunRow {
   resumeFrom: string | null;
   /** Where an engine has placed the attempt; null where it is not placed (yet), or runs on the daemon's own host. */
   placement: Placement | null;
-  /** Columns that cannot be read (bit rot, somebody's hand); their fields are as if nothing were known. */
+  /** Columns that cannot be read (bit rot, manual changes); their fields have neutral values. */
   damaged: string[];
 }
 
-/** What lists are filtered and sorted by: a run without its config. */
+/** A run without its config, for filtering and sorting. */
 export type RunOutline = Pick<
   RunRow,
   | ("runId" | "name" | "state" | "outcome" | "reason" | "attempt" | "priority" | "tags")
@@ -81,8 +81,8 @@ export type RunPatch = Partial<
 >;
 
 /**
- * - `intended`: committed before the engine is asked, so that the daemon after one that dies in between searches for the job by its name
- * - `queued`: the engine has the job and holds it back
+ * - `intended`: committed before the engine is asked, so that a later daemon can search for the job by its name
+ * - `queued`: the engine has the job in its queue
  * - `running`: the job has nodes
  * - `ended`: the engine has no process of the job left
  */
@@ -97,23 +97,23 @@ export interface Placement {
   tries: number;
   /** The job's name at the engine, by which it is found again. */
   name: string;
-  /** The engine's id of the job; null until it is known. Engines give ids out again: it means nothing without the name. */
+  /** The engine's id of the job; null until it is known. Engines use ids again: it means nothing without the name. */
   job: string | null;
-  /** When the engine took it, by the engine's clock, Unix milliseconds. */
+  /** When the engine accepted it, by the engine's clock, Unix milliseconds. */
   submittedAt: number | null;
   phase: PlacementPhase;
-  /** Why the engine holds it back, or what is doubtful about its end; "": nothing to say. */
+  /** Why the engine keeps it in its queue, or why its end is doubtful; "": neither. */
   waitingFor: string;
   expectedStart: number | null;
   nodes: string[];
   /** As the worker sees them, such as "0,1" of CUDA_VISIBLE_DEVICES. */
   gpus: string[];
-  /** How it ended, by the engine's word; null where nothing is known. */
+  /** How it ended, as stated by the engine; null: unknown. */
   end: string | null;
   requestedAt: number;
 }
 
-/** What is known of a run when it is submitted. */
+/** The fields of a run at its submission. */
 export type NewRun = Pick<
   RunRow,
   | ("runId" | "name" | "digest" | "maxAttempts" | "priority" | "tags" | "baseDir" | "configJson")
@@ -132,7 +132,7 @@ export interface TransitionRow {
   at: number;
 }
 
-/** An entry of the one event log (state changes, metrics of note, checkpoints, artifacts, failures). */
+/** An entry of the one event log (state changes, metrics, checkpoints, artifacts, failures). */
 export interface EventRow {
   seq: number;
   at: number;
@@ -160,7 +160,7 @@ export interface ArtifactRow {
   runId: string;
   /** Relative to the run's directory. */
   path: string;
-  /** `checkpoint`, `video`, `tensorboard`, or what the worker's `artifact` event said. */
+  /** `checkpoint`, `video`, `tensorboard`, or the kind in the worker's `artifact` event. */
   kind: string;
   bytes: number;
   /** Hex; "" until it has been computed. */

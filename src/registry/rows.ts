@@ -169,7 +169,7 @@ export function outlineFrom(row: SqlRow): RunOutline {
   } as RunOutline;
 }
 
-/** Column names and values of the fields that `values` has; a field that is undefined is not there. */
+/** Column names and values of the fields that `values` has; a field that is undefined counts as absent. */
 export function runColumns(values: Partial<RunRow>): { columns: string[]; values: SQLInputValue[] } {
   const columns: string[] = [];
   const encoded: SQLInputValue[] = [];
@@ -195,7 +195,7 @@ const NEVER_PATCHED: readonly string[] = [
   "damaged",
 ];
 
-/** The patch without what only a transition may change, should an untyped caller have put it there. */
+/** The patch without fields that only a transition may change, in case an untyped caller has set them. */
 export function patchOnly(patch: RunPatch): RunPatch {
   return Object.fromEntries(Object.entries(patch).filter(([field]) => !NEVER_PATCHED.includes(field)));
 }

@@ -8,13 +8,13 @@ export interface RunReader {
   require(runId: string): RunRow;
   /** By id, unique id prefix, unique name, or "@last". @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
   resolve(ref: string): RunRow;
-  /** Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no page gave */
+  /** Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no page returned */
   list(
     filter: RunFilter,
     page: { limit: number; token?: string; oldestFirst?: boolean },
   ): { runs: RunRow[]; nextToken: string | undefined };
   count(filter: RunFilter): number;
-  /** All runs that fit, newest submitted first, without their configs. */
+  /** All matching runs, newest submitted first, without their configs. */
   outlines(filter: RunFilter): RunOutline[];
   countByState(): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
@@ -24,9 +24,9 @@ export interface RunReader {
   artifacts(runId: string): ArtifactRow[];
   /** Parameters from the run's config and command line, by source. */
   parameters(runId: string): Parameter[];
-  /** Those of this name, of all runs. */
+  /** Parameters of this name, of all runs. */
   parametersNamed(name: string): (Parameter & { runId: string })[];
-  /** Names that any run has. */
+  /** Names of parameters in all runs. */
   parameterNames(): string[];
   gpuSlots(): { slot: number; runId: string | null }[];
 

@@ -1,4 +1,4 @@
-/** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
+/** The registry's access to SQLite: pragmas, prepared statements, transactions, and errors with a hint for people. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { fileBytes, removeIfThere } from "../os/files.ts";
@@ -6,16 +6,19 @@ import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 
-/** `normal` survives the crash of a process, `full` also the loss of power. */
+/** `normal` survives the crash of a process, `full` also a power failure. */
 export type Durability = "normal" | "full";
 
-/** How long a statement waits for another process (a backup, `mosaic doctor`) before it gives up, in milliseconds. */
+/** How long a statement waits for another process (a backup, `mosaic doctor`) before it fails, in milliseconds. */
 const BUSY_TIMEOUT_MS = 2000;
 const PROBE_TIMEOUT_MS = 100;
-/** Past this size the write-ahead log is moved into the database, and the file cut back to it. */
+/** Beyond this size the write-ahead log is moved into the database, and the file truncated to it. */
 const WAL_LIMIT_BYTES = 4 * 1024 * 1024;
 
-/** Opens (creating it for its owner only) a database in WAL mode. @throws MosaicError when it cannot be opened or is none. */
+/**
+ * Opens (or creates, for its owner only) a database in WAL mode. @throws MosaicError if it cannot be opened or is no
+ * database.
+ */
 export function openDatabase(path: string, durability: Durability, reserve?: Reserve): DatabaseSync {
   try {
     if (path !== ":memory:") {
@@ -41,8 +44,8 @@ export function openDatabase(path: string, durability: Durability, reserve?: Res
 }
 
 /**
- * What an error of SQLite (or of opening its file) means to a person. Machine trouble is `unavailable`: nothing was
- * written, and the same call works once the trouble is over.
+ * Explains an error of SQLite (or of opening its file) to a person. Machine trouble is `unavailable`: nothing was written,
+ * and the same call works once the trouble is over.
  */
 export function explainSqlite(error: unknown, path: string): Error {
   if (error instanceof MosaicError) return error;
@@ -87,7 +90,7 @@ export class Sql {
   readonly path: string;
   readonly #db: DatabaseSync;
   readonly #file: OpenedFile;
-  /** Where the registry was copied to when its file had gone. */
+  /** Path of the copy that was saved when the registry's file was removed. */
   #saved: string | undefined;
   readonly #reserved: WithReserve;
   readonly #statements = new Map<string, StatementSync>();
@@ -110,7 +113,7 @@ export class Sql {
     try {
       this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
-      // Such as a damaged file: the next write reports it.
+      // For example a damaged file: the next write reports it.
     }
     return fileBytes(`${this.path}-wal`) === 0;
   }
@@ -151,7 +154,7 @@ export class Sql {
       this.#db.exec("COMMIT");
       return result;
     } catch (error) {
-      // A full disk has made SQLite roll back by itself already.
+      // On a full disk SQLite has already rolled back.
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
       throw error;
     }
@@ -168,7 +171,7 @@ export class Sql {
     if (what === "same") return;
     this.#saved ??= this.#save(what === "removed" ? this.path : `${this.path}.saved-${Date.now()}`);
     const restart = this.#saved === this.path
-      ? "Restart the daemon: it goes on with the copy, and runs live on."
+      ? "Restart the daemon: it continues with the copy, and runs continue."
       : `Stop the daemon, put the copy in the place of ${this.path}, and start it again; runs live on.`;
     throw new MosaicError(
       "unavailable",
@@ -185,7 +188,7 @@ export class Sql {
     return to;
   }
 
-  /** Whether a commit succeeds now: one that changes nothing, but is written all the same. */
+  /** Whether a commit succeeds now: it changes nothing, but is written to disk. */
   probe(): boolean {
     try {
       // The caller must not wait for another program's lock.

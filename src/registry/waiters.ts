@@ -2,7 +2,7 @@
 export class Waiters {
   readonly #parked = new Set<{ beyond: number; wake: () => void }>();
 
-  /** How many wait. */
+  /** Number of waiting readers. */
   get size(): number {
     return this.#parked.size;
   }
@@ -22,12 +22,12 @@ export class Waiters {
     });
   }
 
-  /** To be called after the commit that moved the head. */
+  /** Call it after the commit that moved the head. */
   wake(head: number): void {
     for (const waiter of [...this.#parked]) if (head > waiter.beyond) waiter.wake();
   }
 
-  /** The log is closing: everybody stops waiting. */
+  /** The log is closing: all waits end. */
   wakeAll(): void {
     for (const waiter of [...this.#parked]) waiter.wake();
   }

@@ -1,4 +1,7 @@
-/** What every call passes, whichever protocol carries it: who calls, whether it may, how many streams there are, how it ended. */
+/**
+ * The checks of every call, whichever protocol carries it: who calls, whether it is allowed, how many streams there are; and
+ * how it ended.
+ */
 import { create, type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { boundReached } from "../base/load_limits.ts";
@@ -20,24 +23,24 @@ export interface CallContext {
   streams: StreamBounds;
   /** Most bytes of one request. */
   maxMessageBytes: number;
-  /** Decides who may call; without one, whoever can connect. */
+  /** Decides who may call; without one, anybody who can connect. */
   gatekeeper?: Gatekeeper;
   audit?: Audit | undefined;
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
 }
 
-/** What is known of who is at the other end of a connection, before any credential. */
+/** What is known of the peer before it sends a credential. */
 export interface User {
-  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is asked for. */
+  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is required. */
   owner: boolean;
-  /** Its user on this machine, where that is known. */
+  /** Its user on this machine, if known. */
   uid?: number | undefined;
 }
 
 /** Who is at the other end of a connection. */
 export interface Peer extends User {
-  /** One for each connection; the same for all that a Unix socket brings. */
+  /** One for each connection; the same for all connections of a Unix socket. */
   name: string;
 }
 
@@ -52,7 +55,7 @@ const ANYBODY: Principal = { type: "anybody" };
 const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
 const AGAIN = "Try again when it runs.";
 
-/** Viewers in any number keep no proxy out, of which there is one a run. */
+/** Proxies are counted apart, because there is one per run and any number of viewers must not keep it out. */
 export function isProxys(method: DescMethod): boolean {
   return method.parent.typeName === Ingest.typeName;
 }
@@ -84,7 +87,7 @@ function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" 
   return { action: path.replace(/^.*\./, ""), address: name === "unknown" ? "unix" : name, uid };
 }
 
-/** Enters a call that could change something; workers' own, which are many, only when they are refused. */
+/** Enters a call that could change something; calls of workers, which are many, only if they are refused. */
 function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);

@@ -1,7 +1,7 @@
 /**
- * Credit-based delivery, for subscribers that ask for it: a Stream call with the metadata `mosaic-credits: N` gets N
- * records, then nothing until a ControlStream of the same subscriber grants more for that run. A subscriber is known by
- * its `mosaic-subscriber` metadata, else by its connection. Steps and episodes draw on one account, as in the original.
+ * Credit-based delivery, for subscribers that request it: a Stream call with the metadata `mosaic-credits: N` gets N
+ * records, then nothing until a ControlStream of the same subscriber grants more for that run. A subscriber is identified by
+ * its `mosaic-subscriber` metadata, else by its connection. Steps and episodes use one account, as in the original.
  */
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -13,7 +13,7 @@ const SUBSCRIBER = "mosaic-subscriber";
 
 interface Account {
   left: number;
-  /** Streams that draw on it. */
+  /** Number of streams that use it. */
   streams: number;
   waiters: Set<() => void>;
 }
@@ -27,8 +27,8 @@ function subscriberOf(asker: Asker): string {
 /** One stream's hold on its account. */
 export interface CreditedStream {
   /**
-   * Takes one credit; waits for a grant when there is none. Both moments are events of the run.
-   * @throws MosaicError what the signal's reason is; `aborted` where that is none
+   * Takes one credit; waits for a grant if there is none. Both moments are events of the run. @throws MosaicError the
+   * signal's reason; `aborted` if that is no MosaicError
    */
   take(signal: AbortSignal): Promise<void>;
   close(): void;
@@ -38,7 +38,7 @@ export interface CreditedStream {
 export class Credits {
   readonly #accounts = new Map<string, Account>();
 
-  /** The stream's account; undefined when it did not ask for credits. */
+  /** The stream's account; undefined if it did not request credits. */
   open(core: Core, asker: Asker, runId: string, kind: TelemetryKind): CreditedStream | undefined {
     const asked = asker.header(CREDITS);
     if (asked === undefined) return undefined;
@@ -74,7 +74,7 @@ export class Credits {
     };
   }
 
-  /** @throws MosaicError `failed_precondition` when the subscriber has no credit-based stream of the run. */
+  /** @throws MosaicError `failed_precondition` if the subscriber has no credit-based stream of the run. */
   grant(asker: Asker, runId: string, credits: number): void {
     const account = this.#accounts.get(`${subscriberOf(asker)} ${runId}`);
     if (account === undefined) {

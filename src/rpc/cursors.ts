@@ -1,4 +1,4 @@
-/** Cursors: how every stream reads a log from `since_seq` on, in chunks that leave other calls their turn. */
+/** Cursors: how every stream reads a log after `since_seq`, in chunks that let other calls run in between. */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { FollowedRun, TelemetryKind } from "../telemetry/telemetry_log.ts";
@@ -17,17 +17,17 @@ export interface CursorOptions {
   signal: AbortSignal;
   /**
    * - `forever`: waits at the head until the run is deleted (the original's clients subscribe again at every end)
-   * - `until_ended`: waits at the head until the run has ended and all was read
-   * - `to_head`: what is there now
+   * - `until_ended`: waits at the head until the run has ended and everything was read
+   * - `to_head`: what is stored now
    */
   follow: "forever" | "until_ended" | "to_head";
-  /** Most rows to give. */
+  /** Maximum number of rows. */
   limit?: number;
 }
 
 /**
- * A run's records after `since` in chunks, ascending and contiguous.
- * @throws MosaicError `out_of_range` below retention, `not_found` when the run is deleted meanwhile
+ * A run's records after `since` in chunks, ascending and contiguous. @throws MosaicError `out_of_range` below retention,
+ * `not_found` if the run is deleted meanwhile
  */
 export async function* recordChunks<K extends TelemetryKind>(
   core: Core,
@@ -56,7 +56,7 @@ export async function* recordChunks<K extends TelemetryKind>(
         continue;
       }
       if (follow === "to_head") return;
-      // All up to there is damaged.
+      // Everything up to there is damaged.
       cursor = Math.max(cursor, head);
       if (follow === "forever") {
         await core.records.waitBeyond(runId, kind, cursor, signal);
@@ -64,7 +64,7 @@ export async function* recordChunks<K extends TelemetryKind>(
       }
       const seen = core.runs.transitionHead();
       const row = core.runs.require(runId);
-      // The last rows are stored before the run's end is, so a read after the end sees all of them.
+      // The last rows are stored before the run's end, so a read after the end sees all of them.
       if (isEnded(row.state) && core.records.head(runId, kind) <= cursor) return;
       await firstOf(
         signal,

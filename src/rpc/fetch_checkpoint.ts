@@ -1,6 +1,6 @@
 /**
- * `Ingest.Fetch`: the files of the checkpoint that an attempt begins from, for a proxy whose host shares no disk with the
- * daemon. A proxy whose connection broke names what it has and gets the rest.
+ * `Ingest.Fetch`: the files of the checkpoint that an attempt resumes from, for a proxy whose host shares no disk with the
+ * daemon. After a broken connection the proxy names what it has and gets the rest.
  */
 import type { FetchRequest, FilePieceSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";

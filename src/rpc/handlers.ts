@@ -1,4 +1,4 @@
-/** Services as plain functions of typed messages. They know nothing of the protocol that carries them. */
+/** Services as plain functions of typed messages, independent of the protocol. */
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
 import type { Peer } from "./calls.ts";
@@ -8,25 +8,25 @@ import type { Principal } from "./auth/gatekeeper.ts";
 export interface Caller {
   /** `/package.Service/Method`. */
   path: string;
-  /** A header of the call; undefined where there is none of that name. */
+  /** A header of the call; undefined if it has none of that name. */
   header(name: string): string | undefined;
   peer: Peer;
   principal: Principal;
-  /** It was let in. */
+  /** It was admitted. */
   entered: boolean;
-  /** The run that its messages name, or that it made. */
+  /** The run that its messages name, or that it created. */
   run?: string;
-  /** Aborted when the client went away, its deadline passed, or the server stops. */
+  /** Aborted when the client has left, its deadline has passed, or the server stops. */
   signal: AbortSignal;
-  /** The stream is about this run. @throws MosaicError `resource_exhausted` when as many are as may be */
+  /** The stream is about this run. @throws MosaicError `resource_exhausted` if too many streams are */
   follows(runId: string): void;
 }
 
-/** Messages from the client, in order, held back while nobody takes them. */
+/** Messages from the client, in order; received only on demand. */
 export interface Incoming<T> {
   /**
-   * All that wait (at least one), oldest first; empty when the client is done. Their fields of bytes are valid until the next
-   * `take`. @throws MosaicError when the call broke.
+   * All waiting messages (at least one), oldest first; empty when the client has ended. Their fields of bytes are valid
+   * until the next `take`. @throws MosaicError if the call broke.
    */
   take(): Promise<T[]>;
   /** Makes `take` throw this from now on. */
@@ -36,17 +36,20 @@ export interface Incoming<T> {
 /** Messages to the client. */
 export interface Outgoing<I extends DescMessage> {
   /**
-   * Writes one message. Await what it gives before the next one: that is what bounds memory.
-   * @throws MosaicError `aborted` when the client has gone; StalledError
+   * Writes one message. Await the result before the next one: that bounds memory. @throws MosaicError `aborted` if the
+   * client has left; StalledError
    */
   send(message: MessageInitShape<I>): Promise<void> | undefined;
-  /** The same for a message that is encoded already. */
+  /** The same for an already encoded message. */
   sendBytes(bytes: Uint8Array): Promise<void> | undefined;
-  /** The same for any number of encoded messages with their frames (src/wire/message_frames.ts). On a stream that sends nothing else. */
+  /**
+   * The same for any number of encoded messages with their frames (src/wire/message_frames.ts). Only on a stream that sends
+   * nothing else.
+   */
   sendFrames(framed: Uint8Array): Promise<void>;
 }
 
-/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
+/** The reader read nothing for too long; its stream is reset so that waiting data is dropped. */
 export class StalledError extends MosaicError {
   constructor(stallMs: number) {
     super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {

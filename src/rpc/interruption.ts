@@ -1,6 +1,6 @@
 /**
- * Waits that one event ends, whenever it comes: a client that goes, a deadline. `Promise.race` with a promise that lives
- * as long as the stream would keep every result until the stream is over.
+ * Waits that one event ends, such as a client that leaves, or a deadline. `Promise.race` with a promise that lives as long
+ * as the stream would keep every result until the stream is over.
  */
 export class Interruption {
   #error: Error | undefined;

@@ -1,4 +1,4 @@
-/** The daemon's own methods, called within it by what else calls them from a client. */
+/** Calls the daemon's own methods from inside the daemon. */
 import {
   create,
   type DescMessage,
@@ -20,7 +20,7 @@ export function readingCalls(handlers: Handlers<typeof Mosaic>) {
       method: DescMethodUnary<I, O>,
       request: MessageInitShape<I>,
     ): Promise<MessageShape<O>> {
-      // Reads are synchronous: others have their turn between two of them.
+      // Reads are synchronous: other work runs between two of them.
       await yieldToOthers();
       const caller: Caller = {
         path: methodPath(method),

@@ -1,6 +1,6 @@
 /**
- * StreamLogs: a run's log file from an offset, or its last lines, and what is appended to it. The file belongs to one
- * attempt: when the run is attempted again a follower keeps to the file it began with until its attempt is over.
+ * StreamLogs: a run's log file from an offset, or its last lines, and what is appended. The file belongs to one attempt: if
+ * the run is attempted again, a follower stays with its file until that attempt is over.
  */
 import type { LogChunkSchema, LogsRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
@@ -20,7 +20,7 @@ const NEWLINE = 10;
 export function tailOffset(file: Pick<LogFile, "readSync">, size: number, lines: number): number {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let end = size;
-  // A newline at the very end closes the last line and begins none.
+  // A newline at the end closes the last line and does not begin another.
   let wanted = lines + 1;
   let first = true;
   while (end > 0) {
@@ -41,7 +41,7 @@ export function tailOffset(file: Pick<LogFile, "readSync">, size: number, lines:
   return 0;
 }
 
-/** @param linesPerSecond of what is appended while somebody follows; the rest is counted and left to the file */
+/** @param linesPerSecond limit on appended lines while somebody follows; further lines are counted and only in the file */
 export async function streamLogs(
   core: Core,
   linesPerSecond: number,
@@ -62,7 +62,7 @@ export async function streamLogs(
   }
   caller.follows(row.runId);
   const open = () => core.openLog(row, request.stream === "stderr" ? "stderr" : "stdout", request.rank);
-  /** The attempt is over when the run has ended or has gone on to the next attempt. */
+  /** The attempt is over when the run has ended or has begun another attempt. */
   const over = () => {
     const now = core.runs.get(row.runId);
     if (now === undefined || isEnded(now.state)) return true;
@@ -72,7 +72,7 @@ export async function streamLogs(
 
   let file = open();
   while (file === undefined) {
-    // What the file may still become: nothing is written before the worker starts.
+    // The file may still appear: nothing is written before the worker starts.
     if (!request.follow || over() || caller.signal.aborted) return;
     await pause(POLL_MS, caller.signal);
     file = open();
@@ -103,7 +103,7 @@ async function follow(
 ): Promise<void> {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let offset = start;
-  /** What is there already is history and goes out whole; the rate limits what is appended while somebody follows. */
+  /** Existing content is sent completely; the rate limits what is appended afterwards. */
   const history = live ? file.size : Infinity;
   let ending = false;
   while (!caller.signal.aborted) {
@@ -124,9 +124,9 @@ async function follow(
       continue;
     }
     if (!live || ending) return;
-    // Emptied by somebody: what is there now is new.
+    // The file was truncated: its content is new.
     if (file.size < offset) offset = 0;
-    // Once more after the end: what the worker wrote last is read, too.
+    // Once more after the end, to read what the worker wrote last.
     ending = over();
     if (!ending) await pause(POLL_MS, caller.signal);
   }

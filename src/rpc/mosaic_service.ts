@@ -1,4 +1,4 @@
-/** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
+/** `mosaic.v1.Mosaic`: calls that the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { parameterNames } from "../dispatch/core/run_parameters.ts";

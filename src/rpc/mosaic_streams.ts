@@ -60,7 +60,7 @@ export async function streamEvents(
     while (!caller.signal.aborted) {
       const head = runs.eventHead();
       const seen = runs.transitionHead();
-      // Read before the events: an end seen here has its event among them.
+      // Read before the events: if the run has ended here, the event of its end is among them.
       const over = runId !== undefined && isOver(core, runId);
       const events = runs.eventsSince(cursor, { ...filter, limit: EVENTS_A_READ });
       if (events.length > 0) {
@@ -71,7 +71,7 @@ export async function streamEvents(
         await turn();
         continue;
       }
-      // Nothing that is asked for is left up to here.
+      // There are no more requested events up to here.
       cursor = Math.max(cursor, head);
       if (!request.follow || over) return;
       await firstOf(

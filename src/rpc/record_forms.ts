@@ -1,4 +1,4 @@
-/** The forms in which stored records go to subscribers: framed messages, rendered from rows. */
+/** The encodings of stored records for subscribers: framed messages, made from rows. */
 import { writeEpisode, writeStep } from "../gen/records/run_frames.ts";
 import { jsonLines } from "../telemetry/public_json.ts";
 import type { StoredOf, TelemetryKind } from "../telemetry/telemetry_log.ts";
@@ -28,7 +28,7 @@ export function telemetryBatch<K extends TelemetryKind>(kind: K): Form<K> {
   };
 }
 
-/** The original's RunStep: a message for each row. */
+/** The original's RunStep: one message per row. */
 export const RUN_STEPS: Form<"steps"> = {
   name: "RunStep",
   kind: "steps",

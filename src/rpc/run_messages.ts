@@ -103,7 +103,7 @@ function transitionMessage(t: TransitionRow): MessageInitShape<typeof Transition
   };
 }
 
-/** With what only GetRun gives. */
+/** With the fields that only GetRun returns. */
 export function fullRunMessage(detail: RunDetail, transitions: TransitionRow[]) {
   return {
     ...runMessage(detail),

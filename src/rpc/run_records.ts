@@ -1,4 +1,4 @@
-/** Runs as the original's clients see them. */
+/** Runs in the messages of the original's clients. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type RunRecordSchema, RunStatus } from "../gen/gymgui/trainer_pb.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
@@ -21,7 +21,7 @@ const STATES = Object.keys(STATUS) as RunState[];
 
 type RunRecordInit = MessageInitShape<typeof RunRecordSchema>;
 
-/** Numbers that are no status are ignored; nothing left means all (undefined), as with the original. */
+/** Invalid status numbers are ignored; if none is left, all runs match (undefined), as in the original. */
 export function statesOf(filter: readonly RunStatus[]): RunState[] | undefined {
   const wanted = new Set(filter);
   const states = STATES.filter((state) => wanted.has(STATUS[state]));
@@ -48,7 +48,7 @@ export function runRecord(row: RunRow): RunRecordInit {
   };
 }
 
-/** The run as of a transition; what no transition keeps is as it is now. */
+/** The run at a transition; fields that transitions do not store have their current values. */
 export function runRecordAt(row: RunRow, transition: TransitionRow): RunRecordInit {
   return {
     ...runRecord(row),

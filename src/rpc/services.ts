@@ -20,10 +20,10 @@ import { trainerHandlers } from "./trainer_service.ts";
 export interface ServicesOptions {
   log: Logger;
   bounds?: Partial<Bounds>;
-  /** Who may call what; without one, whoever can connect may do everything. */
+  /** Who may call what; without one, anybody who can connect may do everything. */
   gatekeeper?: Gatekeeper;
   audit?: Audit;
-  /** Whether the daemon can do its work now; whether telemetry can be written, by default. */
+  /** Whether the daemon can do its work now; default: whether telemetry can be written. */
   ready?: () => boolean;
 }
 

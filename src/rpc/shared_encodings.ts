@@ -1,22 +1,22 @@
 /**
- * What subscribers of one run are sent, rendered once. Rows never change, so a chunk that begins after a seq is good for
- * every reader that has come as far; readers at the head of a log wake together and go on in step. Kept is only what more
- * than one reader may want, and the newest of it.
+ * Records encoded once for all subscribers of a run. Rows never change, so a chunk that begins after a seq serves every
+ * reader at that position; readers at the head of a log wake together and continue in step. Only the newest chunks that
+ * several readers may want are kept.
  */
 import type { Core } from "../dispatch/core/core.ts";
 import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
 import type { Form } from "./record_forms.ts";
 
-/** Framed messages with the rows from `first` to `last`. */
+/** Framed messages of the rows from `first` to `last`. */
 export interface Chunk {
   framed: Uint8Array;
   first: number;
   last: number;
 }
 
-/** Rows read at one time; a row may be large, the store's own bound on bytes holds besides. */
+/** Rows read at one time; a row may be large, but the store also bounds the bytes. */
 const ROWS_A_CHUNK = 512;
-/** Of all chunks kept. */
+/** Bound on all kept chunks. */
 const MAX_BYTES = 8 << 20;
 
 export class SharedEncodings {
@@ -30,27 +30,27 @@ export class SharedEncodings {
     this.#core = core;
   }
 
-  /** Bytes of what is kept. */
+  /** Bytes of the kept chunks. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** A reader of a run's records in one form. To be closed. */
+  /** A reader of a run's records in one encoding. Close it when done. */
   open<K extends TelemetryKind>(form: Form<K>, runId: string): RenderedRecords {
     const opened = `${form.name} ${form.kind} ${runId}`;
     this.#readers.set(opened, (this.#readers.get(opened) ?? 0) + 1);
     return {
       read: (since, most) => {
-        // An id may be used again after its run was deleted; the time of its submission is another one then.
+        // An id may be reused after its run was deleted; the submission time then differs.
         const key = `${opened} ${this.#core.runs.get(runId)?.createdAt} ${since}`;
-        // Ends where others' chunks end, so that readers who began apart, or were apart for a while, meet again.
+        // Ends where others' chunks end, so that readers at different positions can share again.
         const length = ROWS_A_CHUNK - since % ROWS_A_CHUNK;
         const whole = most >= length;
         const known = whole ? this.#chunks.get(key) : undefined;
         if (known !== undefined) return known;
         const rows = this.#core.records.read(runId, form.kind, since, Math.min(length, most));
         if (rows.length === 0) return undefined;
-        // A chunk is contiguous: what is missing shows between two.
+        // A chunk is contiguous: missing rows appear between two chunks.
         const gap = rows.findIndex(({ seq }, i) => seq !== rows[0]!.seq + i);
         if (gap > 0) rows.length = gap;
         const framed = form.render(runId, rows);
@@ -79,7 +79,9 @@ export class SharedEncodings {
 }
 
 export interface RenderedRecords {
-  /** The next chunk after `since`, of at most so many rows; undefined at the head. @throws `out_of_range` below retention. */
+  /**
+   * The next chunk after `since`, of at most this many rows; undefined at the head. @throws `out_of_range` below retention.
+   */
   read(since: number, most: number): Chunk | undefined;
   close(): void;
 }

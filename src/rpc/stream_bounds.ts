@@ -1,28 +1,28 @@
 /**
- * How many streams may be open: over all, on one connection, on one run. Proxies have a count of their own, and so have
- * streams that nobody needs a credential for: strangers take no place from those who have one.
+ * Bounds on open streams: in total, per connection, per run. Proxies are counted apart, and so are streams that need no
+ * credential: strangers must not take the places of authorized clients.
  */
 import { boundReached, type Bounds } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
 
 export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
 
-/** Streams without a credential: more than a load balancer's probes need, from one address and over all. */
+/** Streams without a credential, per address and in total: more than a load balancer's probes need. */
 export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 
 /**
- * Streams of ended runs: so many times more than of others. The original's GUI keeps two of each run that it has ever
- * listed; they cost little while nothing comes, and must not use up the places of live runs.
+ * Factor for streams of ended runs. The original's GUI keeps two streams of each run that it has ever listed; idle ones cost
+ * little, and must not use up the places of live runs.
  */
 const MORE_OF_ENDED = 10;
 /** A client that is refused again and again must not make the daemon check all streams each time. */
 const CHECK_INTERVAL_MS = 1000;
-/** Bytes of answers that wait to be taken. One alone is never refused. */
+/** Bytes of answers that wait to be read. A single one is never refused. */
 const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
 
 /** A stream's place in the counts. */
 export interface StreamPlace {
-  /** @throws MosaicError `resource_exhausted` when as many streams follow the run as may. */
+  /** @throws MosaicError `resource_exhausted` if too many streams follow the run. */
   follows(runId: string): void;
   /** The stream is over. */
   leave(): void;
@@ -53,7 +53,7 @@ class Counted {
 export class StreamBounds {
   readonly #limits: StreamLimits;
   readonly #isOver: (runId: string) => boolean;
-  /** Those that count against the limits; streams of ended runs are moved from here when a limit is reached. */
+  /** Streams that count against the limits; streams of ended runs are moved away when a limit is reached. */
   readonly #open = new Set<OpenStream>();
   readonly #openOf = new Counted();
   readonly #endedOf = new Counted();
@@ -69,10 +69,7 @@ export class StreamBounds {
     this.#isOver = isOver;
   }
 
-  /**
-   * @param peer the connection's other end
-   * @throws MosaicError `resource_exhausted`
-   */
+  /** @param peer the connection's other end @throws MosaicError `resource_exhausted` */
   open(peer: string): StreamPlace {
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
     // Unix sockets tell nobody apart.
@@ -107,11 +104,7 @@ export class StreamBounds {
     }
   }
 
-  /**
-   * A place for a stream that anybody may open who can connect.
-   *
-   * @throws MosaicError `resource_exhausted`
-   */
+  /** A place for a stream that anybody may open. @throws MosaicError `resource_exhausted` */
   openToAnybody(peer: string): StreamPlace {
     const address = addressOf(peer);
     const here = this.#strangers.of(address);
@@ -127,9 +120,8 @@ export class StreamBounds {
   }
 
   /**
-   * An answer waits to be taken.
-   *
-   * @returns to be called when it waits no longer @throws MosaicError `resource_exhausted`
+   * An answer waits to be read. @returns the function to call when it no longer waits @throws MosaicError
+   * `resource_exhausted`
    */
   holdAnswer(peer: string, bytes: number): () => void {
     const { ofConnection, all } = WAITING_ANSWER_BYTES;
@@ -166,10 +158,10 @@ export class StreamBounds {
   }
 }
 
-/** What grpc-js calls the other end of a Unix socket. */
+/** grpc-js's name for the peer of a Unix socket. */
 const UNKNOWN_PEER = "unknown";
 
-/** Whoever opens many connections is still one. */
+/** Many connections from one address count as one peer. */
 function addressOf(peer: string): string {
   return peer.replace(/:\d+$/, "");
 }

@@ -1,4 +1,4 @@
-/** ControlStream: pause, resume and throttle a run, grant credits, and hear of it when somebody else does. */
+/** ControlStream: pauses, resumes and throttles a run, grants credits, and reports such changes by others. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
 import type { Core, DesiredControl } from "../dispatch/core/core.ts";
@@ -19,7 +19,7 @@ function desiredOf(core: Core, runId: string): Desired | undefined {
   return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
 }
 
-/** The events by which one becomes the other. */
+/** The events that turn one into the other. */
 function controlChanges(runId: string, before: Desired, now: Desired): ControlInit[] {
   const changes: ControlInit[] = [];
   if (now.paused !== before.paused) {
@@ -54,14 +54,14 @@ function apply(core: Core, credits: Credits, message: ControlEvent, caller: Call
       credits.grant(caller, runId, event.value);
       return;
     case undefined:
-      // Only says that the client wants to hear of this run.
+      // Only subscribes to this run.
       return;
   }
 }
 
 /**
- * The client names runs by sending events (one without an `event` only subscribes); from then on each change of what is
- * wanted of those runs is sent to it, beginning with what is in force.
+ * The client names runs by sending events (one without an `event` only subscribes). From then on it receives each change of
+ * those runs' desired control, beginning with the current one.
  */
 export async function controlStream(
   core: Core,

@@ -1,4 +1,4 @@
-/** PublishRunSteps and PublishRunEpisodes: the original's proxy delivers one record a message. */
+/** PublishRunSteps and PublishRunEpisodes: the original's proxy delivers one record per message. */
 import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
 import { episodeOfMessage, stepOfMessage } from "../gen/records/run_frames.ts";
 import type { Core } from "../dispatch/core/core.ts";
@@ -29,14 +29,14 @@ async function publish<T extends { runId: string }>(
   store: Store<T>,
 ): Promise<{ accepted: bigint; dropped: bigint }> {
   let runId: string | undefined;
-  /** The stream publishes for the attempt that it has begun in. */
+  /** The attempt in which the stream began. */
   let attempt: number | undefined;
   let accepted = 0;
   for (;;) {
     const messages = await incoming.take();
     if (messages.length === 0) return { accepted: BigInt(accepted), dropped: 0n };
     const wrong = messages.findIndex((message) => message.runId === "" || message.runId !== (runId ??= message.runId));
-    // What came before a wrong message counts.
+    // Messages before an invalid one are stored.
     const good = wrong === -1 ? messages : messages.slice(0, wrong);
     if (good.length > 0) {
       const run = core.runs.get(runId!);
@@ -48,7 +48,7 @@ async function publish<T extends { runId: string }>(
           `attempt ${attempt} of run ${runId} has ended; the run is in attempt ${run.attempt}`,
         );
       }
-      // The stream is held, not refused: the original's proxy would drop what it could not send.
+      // The stream waits and is not refused: the original's proxy would drop what it could not send.
       await untilStored(() => store(runId!, good), {
         signal: caller.signal,
         failed: ({ message }) =>

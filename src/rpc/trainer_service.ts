@@ -12,7 +12,7 @@ import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
 import { RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
 import { everyRun, streamRecords, watchRuns } from "./trainer_streams.ts";
 
-/** The run, by its exact id as the original's clients give it. */
+/** The run, by its exact id, as the original's clients give it. */
 function known(core: Core, runId: string) {
   const row = core.runs.get(runId);
   if (row === undefined) {
@@ -21,9 +21,9 @@ function known(core: Core, runId: string) {
   return row;
 }
 
-/** What GetHealth says besides what the core knows. */
+/** Fields of GetHealth that the core does not know. */
 export interface Health {
-  /** The daemon listens on. */
+  /** The daemon's listen address. */
   address: () => string;
   healthy: () => boolean;
 }

@@ -1,4 +1,4 @@
-/** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: cursors that never end by themselves. */
+/** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: streams that never end by themselves. */
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { RunRecordSchema, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
@@ -18,7 +18,7 @@ import { anyOf } from "../wire/waiting.ts";
 const TRANSITIONS_A_READ = 256;
 const RUNS_A_PAGE = 100;
 
-/** Every run that passes the filter, oldest submitted first, a page at a time: others have their turn in between. */
+/** Every run that matches the filter, oldest submitted first, a page at a time, so that other work can run in between. */
 export async function* everyRun(core: Core, states: RunState[] | undefined): AsyncGenerator<RunRow[], void> {
   let token: string | undefined;
   do {
@@ -30,7 +30,7 @@ export async function* everyRun(core: Core, states: RunState[] | undefined): Asy
   } while (token !== undefined);
 }
 
-/** The runs as they are (when `since_seq` is 0 or from another registry), then every transition after that. */
+/** The current runs (if `since_seq` is 0 or from another registry), then every later transition. */
 export async function watchRuns(
   core: Core,
   request: WatchRunsRequest,
@@ -42,7 +42,7 @@ export async function watchRuns(
   let cursor = sinceOf(request.sinceSeq);
   const head = core.runs.transitionHead();
   if (cursor === 0 || cursor > head) {
-    // The head was read first: a transition in between is seen twice, never not at all.
+    // The head was read first: a transition in between may be sent twice, but is never missed.
     cursor = head;
     for await (const runs of everyRun(core, states)) {
       for (const row of runs) await out.send(runRecord(row));
@@ -74,7 +74,7 @@ function required(runId: string): string {
   return runId;
 }
 
-/** Records of one kind, each for a credit where the subscriber asked for that. */
+/** Records of one kind; each needs a credit if the subscriber requested credits. */
 export async function streamRecords<K extends "steps" | "episodes">(
   core: Core,
   credits: Credits,

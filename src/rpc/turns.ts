@@ -1,14 +1,14 @@
 /**
- * Fair turns on the one thread. Whoever has much to do does it in chunks of some milliseconds and asks for a turn before
- * each. Turns are given in the order of asking, so runs and readers alternate however much any of them has to do; after
- * a slice of time everything else (unary calls, timers, heartbeats) goes first.
+ * Fair turns on the one thread. Long work is done in chunks of some milliseconds, with a request for a turn before each.
+ * Turns are given in the order of requests, so runs and readers alternate, however much work each has. After a slice of time
+ * all other work (unary calls, timers, heartbeats) goes first.
  */
 const SLICE_MS = 4;
 
 /**
- * While there are immediates to run, the runtime polls its sockets only once in 61 rounds of its loop. And a call that
- * has come in needs some rounds more until it is answered. An empty round costs two microseconds. Still a rest after
- * every 2 ms cost a daemon with 19 readers half of its processor time again, so a slice is no shorter than it is.
+ * While there are immediates to run, the runtime polls its sockets only once in 61 iterations of its loop, and a call needs
+ * some further iterations until it is answered. An empty iteration costs two microseconds. Nevertheless, a rest after every
+ * 2 ms increased the processor time of a daemon with 19 readers by half, so slices are not shorter.
  */
 const REST_ROUNDS = 66;
 
@@ -17,7 +17,7 @@ let running = false;
 /** Milliseconds of turns since the last rest. */
 let worked = 0;
 
-/** Resolves when it is the caller's turn: until it waits for something, nobody else has one. */
+/** Resolves when it is the caller's turn, which lasts until it waits for something. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(resolve);
@@ -38,7 +38,7 @@ function next(): void {
 function give(): void {
   const start = performance.now();
   waiting.shift()!();
-  // What was waiting for its turn works before the loop's next round.
+  // Waiting work runs before the loop's next iteration.
   setImmediate(() => {
     worked += performance.now() - start;
     next();

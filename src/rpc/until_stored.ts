@@ -1,4 +1,4 @@
-/** What is done about records that cannot be stored just now: their sender waits, and nothing is lost. */
+/** Retries while records cannot be stored: their sender waits, and nothing is lost. */
 import { MosaicError } from "../base/errors.ts";
 import { pause } from "../wire/waiting.ts";
 
@@ -6,7 +6,7 @@ const RETRY_MS = 1000;
 
 export interface StoreWait {
   signal: AbortSignal;
-  /** Called once, with why the first try failed. */
+  /** Called once, with the reason of the first failure. */
   failed(error: MosaicError): void;
   /** Called before each further try. */
   again?(): void;

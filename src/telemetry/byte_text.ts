@@ -1,4 +1,4 @@
-/** A JSON text as it lies among other bytes. Good until those change, or until it is made another one. */
+/** A JSON text as a part of other bytes. Valid until those change, or until this object is set to another part. */
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 

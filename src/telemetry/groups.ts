@@ -1,7 +1,10 @@
-/** Runs as groups, and several curves as one with its spread. Pure. */
+/** Groups runs, and combines several curves into one with its spread. Pure. */
 import { natural } from "../base/natural_order.ts";
 
-/** "" is none; "name": the name without its seed; "parameters": all but the seed; "tags"; else a parameter's name after "parameter:". */
+/**
+ * "": no groups; "name": the name without its seed; "parameters": all but the seed; "tags"; else a parameter's name after
+ * "parameter:".
+ */
 export type GroupBy = string;
 export interface Groupable {
   name: string;
@@ -11,7 +14,7 @@ export interface Groupable {
 
 const SEED = /(?:^|[._/-])(?:seed|run_name|exp_name|run_id)$/i;
 
-/** At the end of a name, unless it is a part of a number: of `0.003`, `.99` or `1e-3`. */
+/** At the end of a name, unless it is part of a number such as `0.003`, `.99` or `1e-3`. */
 const SEED_AT_END = /(?:[_ ]|(?<!\de)-|(?<=[a-z])\.)+s?\d+$/i;
 
 /** `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; `CartPole-v1`, `lr0.003` and `lr1e-3` stay. */
@@ -22,7 +25,7 @@ export function withoutSeed(name: string): string {
 
 const text = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-/** The group of each run, by its label; with "parameters" the label names those that are not the same in all runs. */
+/** The group of each run, by its label; with "parameters" the label contains those that differ between runs. */
 export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
   if (by === "name") return runs.map(({ name }) => withoutSeed(name));
   if (by === "tags") return runs.map(({ tags }) => [...tags].sort().join(", ") || "no tag");
@@ -35,13 +38,16 @@ export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
   return values.map((v) => told.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");
 }
 
-/** Order of groups by their labels: values of parameters by their size, `lr=0.001` before `lr=0.01` and `lr=3e-2`; all else as names. */
+/**
+ * Order of groups by their labels: parameter values by size, `lr=0.001` before `lr=0.01` and `lr=3e-2`; everything else as
+ * names.
+ */
 export function groupOrder(a: string, b: string): number {
   const [x, y] = [a, b].map((label) => label.split(", ").map((part) => part.slice(part.indexOf("=") + 1)));
   for (let i = 0; i < Math.min(x!.length, y!.length); i++) {
     const [u, v] = [x![i]!, y![i]!];
     const [m, n] = [u, v].map((text) => text.trim() === "" ? NaN : Number(text)) as [number, number];
-    // Numbers are before what is none.
+    // Numbers come before other values.
     const order = Number.isNaN(m) !== Number.isNaN(n)
       ? Number(Number.isNaN(m)) - Number(Number.isNaN(n))
       : m === n || Number.isNaN(m)
@@ -72,22 +78,21 @@ const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.2
   2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
 const RESAMPLES = 200;
 
-/** By what they differ from the first: of equal ones it is exactly theirs, and so their deviation nothing. */
+/** Computed from differences to the first value: the mean of equal values is then exact, and their deviation 0. */
 const mean = (values: readonly number[]) => {
   const first = values[0]!;
   return first + values.reduce((sum, v) => sum + (v - first), 0) / values.length;
 };
 
-/** What values count for in a mean, by their ranks; those before `from` and after the last count for nothing. */
+/** Weights of values in a mean, by rank; values before `from` and after the last have weight 0. */
 interface Weights {
   from: number;
   of: Float64Array;
 }
 
 /**
- * For the mean of the middle half; what lies partly in it counts in part.
- *
- * @param times how often the value of each rank is there; `n` in all
+ * Weights for the mean of the middle half; values partly in it count in part. @param times how often the value of each rank
+ * occurs; `n` in total
  */
 function interquartileWeights(times: ArrayLike<number>, n: number): Weights {
   let below = 0;
@@ -101,7 +106,7 @@ function interquartileWeights(times: ArrayLike<number>, n: number): Weights {
   return { from, of: all.slice(from, all.findLastIndex(counts) + 1) };
 }
 
-/** @param values one of each run, at least one */
+/** @param values one per run, at least one */
 export function spreadOf(values: readonly number[], band: Band): Spread {
   const n = values.length;
   const middle = mean(values);
@@ -137,9 +142,9 @@ interface Resamples {
 const resamplesByCount = new Map<number, Resamples>();
 
 /**
- * The resamples of n values, as what the value of each rank counts for. They do not depend on the values: a chart of 1000
- * runs draws them once instead of at each of its places, and sorts nothing but the values. Always the same draws, so that
- * a chart that is drawn again does not tremble.
+ * The resamples of n values, as weights by rank. They do not depend on the values: a chart of 1000 runs computes them once,
+ * not for each place, and sorts only the values. They are always the same, so that a chart that is drawn again does not
+ * flicker.
  */
 function resamplesOf(n: number): Resamples {
   let found = resamplesByCount.get(n);
@@ -149,7 +154,7 @@ function resamplesOf(n: number): Resamples {
     const times = new Uint32Array(n);
     for (let i = 0; i < n; i++) {
       seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-      // The high bits: the low ones of such a row repeat after few draws.
+      // The high bits: the low bits of such a sequence repeat after few draws.
       times[Math.floor(seed / 2 ** 32 * n)]!++;
     }
     return times;
@@ -158,13 +163,13 @@ function resamplesOf(n: number): Resamples {
     whole: interquartileWeights(new Uint8Array(n).fill(1), n),
     resamples: Array.from({ length: RESAMPLES }, () => interquartileWeights(drawn(), n)),
   };
-  // Some counts at a time: for a thousand runs they are 0.8 MB.
+  // Bounded: for a thousand runs they take 0.8 MB.
   if (resamplesByCount.size >= 8) resamplesByCount.delete(resamplesByCount.keys().next().value!);
   resamplesByCount.set(n, found);
   return found;
 }
 
-/** y values, null where there is none. */
+/** y values; null: none. */
 type Column = (number | null)[];
 
 export interface Curve {
@@ -176,16 +181,16 @@ export interface GroupCurve {
   middle: Column;
   low: Column;
   high: Column;
-  /** Runs that have a value there. */
+  /** Number of runs that have a value there. */
   count: number[];
 }
 
-/** Places of the common x axis. */
+/** Number of places on the common x axis. */
 const PLACES = 240;
 
 /**
- * Several curves as one, at places spread evenly over all of them. A curve counts between its first and its last point,
- * where it is a straight line from point to point; beside a point without a value it has none.
+ * Combines several curves into one, at places spread evenly over all of them. A curve counts between its first and its last
+ * point, interpolated linearly; next to a point without a value it has none.
  */
 export function together(curves: readonly Curve[], band: Band): GroupCurve {
   const lines = curves.map(({ x, y }) => {

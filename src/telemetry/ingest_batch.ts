@@ -1,6 +1,6 @@
 /**
- * The records between a proxy and the store. Steps travel as columns: one JSON.parse of arrays costs a third of one
- * parse per record, and a column that has only defaults is left out.
+ * The records that a proxy delivers to the store. Steps travel as columns: one JSON.parse of arrays costs a third of one
+ * parse per record, and a column that has only defaults is omitted.
  */
 import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 
@@ -10,19 +10,19 @@ export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
 
 /** A file besides the journal that a proxy reads records from (docs/proxy.md). */
 export interface SourceCursor {
-  /** Names the file within its attempt. */
+  /** Identifies the file within its attempt. */
   name: string;
-  /** Series of a name that another source has already are stored as `name@label`. */
+  /** If another source already has a series of a name, this file's is stored as `name@label`. */
   label: string;
-  /** How many batches of it are stored. */
+  /** Number of its stored batches. */
   serial: number;
-  /** Where and how reading goes on, as the proxy wrote it. */
+  /** The reader's state, in a form that only the proxy reads. */
   state: string;
 }
 
-/** What a proxy read between two journal positions, in order within each kind. */
+/** What a proxy has read between two journal positions, in order within each kind. */
 export interface IngestBatch {
-  /** Of another source than the journal: `from` and `to` then count its batches, and this is stored with the records. */
+  /** For another source than the journal: `from` and `to` then count its batches, and this is stored with the records. */
   source?: Omit<SourceCursor, "serial">;
   from: number;
   to: number;
@@ -31,6 +31,6 @@ export interface IngestBatch {
   events: WorkerEventRecord[];
   otherLines: number;
   malformedLines: number;
-  /** Records that do not fit the run's telemetry schema, by "kind: rule". */
+  /** Records that violate the run's telemetry schema, by "kind: rule". */
   violations: Record<string, number>;
 }

@@ -1,21 +1,21 @@
-/** Parameters: nested values as flat names, within bounds. Pure. */
+/** Parameters: nested values as flat names, with bounds. Pure. */
 
-/** A parameter as it is stored: `value` is JSON text, so that its type is kept. */
+/** A stored parameter: `value` is JSON text, which keeps its type. */
 export interface Parameter {
   name: string;
-  /** `config`, `command`, or the source that its event names (`hparams`, `wandb`, `mlflow`, `init` …). */
+  /** `config`, `command`, or the source named by its event (`hparams`, `wandb`, `mlflow`, `init` …). */
   source: string;
   value: string;
 }
 
-/** A value of a parameter; lists are not taken apart. */
+/** A value of a parameter; lists are not split. */
 export type ParameterValue = string | number | boolean | null | readonly unknown[];
 
-/** Names that a run may have from each source; further ones are counted, not stored. */
+/** Names per run and source; further names are counted, not stored. */
 export const MAX_PARAMETERS = 1000;
 /** Characters of a value's JSON text; a longer text is cut and ends in "…", a longer list becomes such a text. */
 const MAX_VALUE_LENGTH = 1024;
-/** Characters of a name and of a source; those that are longer are cut. */
+/** Characters of a name and of a source; longer ones are cut. */
 export const MAX_NAME_LENGTH = 250;
 const MAX_DEPTH = 16;
 
@@ -54,7 +54,7 @@ function jsonOf(value: unknown): string {
   return JSON.stringify(`${text.slice(0, MAX_VALUE_LENGTH / 2).toWellFormed()}…`);
 }
 
-/** What an event of kind `parameters` says; undefined for one that says nothing. */
+/** The content of an event of kind `parameters`; undefined if it has none. */
 export function parametersOfEvent(
   data: Record<string, unknown> | undefined,
 ): { source: string; values: Map<string, string>; removed: string[] } | undefined {
@@ -66,13 +66,10 @@ export function parametersOfEvent(
   return flat.size + gone.length === 0 ? undefined : { source: named, values: flat, removed: gone };
 }
 
-/** Sources that mosaic reads before the run starts, weakest first; the program's own word counts more than these. */
+/** Sources that mosaic reads before the run starts, lowest precedence first; the program's own events override them. */
 const WEAKEST = ["config", "command"];
 
-/**
- * The one value of each name: of the command line before that of the config, of the program's events before both, and of
- * these that of the latest (`seq`).
- */
+/** One value for each name. Precedence: the program's events (the latest by `seq`), the command line, the config. */
 export function effective<P extends Parameter & { seq: number }>(parameters: Iterable<P>): Map<string, P> {
   const chosen = new Map<string, P>();
   for (const parameter of parameters) {

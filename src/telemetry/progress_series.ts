@@ -1,8 +1,8 @@
-/** Which of a run's series shows how training goes, where nobody named one. Pure. */
+/** Selects the run's series that shows its progress, if nobody named one. Pure. */
 
 export const EPISODE_REWARD = "episode_reward";
 
-/** From what says most: a return, an evaluation's score, any reward, then what is minimised. The first that fits wins. */
+/** By decreasing significance: a return, an evaluation's score, any reward, then losses. The first match wins. */
 const TELLING: readonly RegExp[] = [
   /^(?:rollout\/ep_rew_mean|charts\/episodic_return)$/,
   /(?:^|[/_.])ep(?:isod(?:e|ic))?_(?:rew(?:ard)?|return)s?(?:_mean)?(?:@|$)/,
@@ -13,18 +13,18 @@ const TELLING: readonly RegExp[] = [
   /(?:^|[/_.])loss(?:@|$)/,
   /loss/,
 ];
-/** How many of those, from the first on, are rewards whatever the program. */
+/** The first this many of those are rewards in any program. */
 const REWARDS = 3;
-/** They tell how the program runs, not what it learns. */
+/** Metrics of how the program runs, not of what it learns. */
 const OF_THE_MACHINE = /(?:^|[/_.])(?:sps|fps|time|time_elapsed|lr|learning_rate|epoch|iterations?|n_updates)(?:@|$)/i;
 
-/** How surely a metric is the reward of episodes: 0 most; Infinity: it is something else. */
+/** How certainly a metric is the reward of episodes: 0 is the most certain; Infinity: it is not. */
 export function rewardRank(name: string): number {
   const rank = TELLING.slice(0, REWARDS).findIndex((pattern) => pattern.test(name.toLowerCase()));
   return rank === -1 ? Infinity : rank;
 }
 
-/** @returns undefined where no series has a point */
+/** @returns undefined if no series has a point */
 export function progressSeries(series: readonly { name: string; points: bigint }[]): string | undefined {
   const names = series.filter(({ points }) => points > 0n).map(({ name }) => name);
   if (names.includes(EPISODE_REWARD)) return EPISODE_REWARD;

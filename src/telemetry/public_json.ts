@@ -1,11 +1,11 @@
 /**
- * The public JSON of stored records, one object a line (docs/telemetry.md): what `mosaic steps -o jsonl` prints and
- * StreamTelemetry sends. Built as text, because the worker's own JSON is passed through as it is, not decoded and encoded.
+ * The public JSON of stored records, one object per line (docs/telemetry.md), as printed by `mosaic steps -o jsonl` and sent
+ * by StreamTelemetry. Built as text, because the worker's own JSON is passed on unchanged.
  */
 import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/public_lines.ts";
 import type { StoredOf, TelemetryKind } from "./telemetry_log.ts";
 
-/** By kind, a row as a line without its end. The run's id is given as JSON, encoded once for many rows. */
+/** By kind: a row as a line without newline. The run's id is passed as JSON, encoded once for many rows. */
 const LINE: { [K in TelemetryKind]: (runIdJson: string, row: StoredOf[K]) => string } = {
   steps: stepLine,
   episodes: episodeLine,

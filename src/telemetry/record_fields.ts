@@ -1,57 +1,60 @@
 /**
- * The fields of telemetry records, each once. `deno task gen` writes from this table what the tree needs of it in
- * straight-line code (src/gen/records): types, columns of a batch, checks, public JSON, rows, gRPC frames, readers of
- * workers' lines. A field added here is stored, sent, printed and exported; docs/telemetry.md says what else it needs.
+ * The fields of telemetry records. From this table `deno task gen` writes straight-line code (src/gen/records): types,
+ * columns of a batch, checks, public JSON, rows, gRPC frames, readers of workers' lines. A field added here is stored, sent,
+ * printed and exported; docs/telemetry.md lists what else it needs.
  */
 
 export type TelemetryKind = "steps" | "episodes" | "events" | "metrics";
 
 export type FieldKind =
-  /** Whole, from 0 to 2^53 - 1; 0 unless said. */
+  /** An integer from 0 to 2^53 - 1; default 0. */
   | "index"
   | "flag"
-  /** Any number, NaN and infinities too; 0 unless said. */
+  /** Any number, including NaN and infinities; default 0. */
   | "real"
-  /** One of the texts that `sources` keeps once for many rows. */
+  /** A text that `sources` stores once for many rows. */
   | "label"
   | "text"
-  /** JSON as the worker wrote it; "" when there is none. */
+  /** JSON as the worker wrote it; "": none. */
   | "json"
   /** Unix nanoseconds as decimal text. */
   | "time"
   /** Unix milliseconds. */
   | "milliseconds"
-  /** The name of a series, which its number stands for in the row. */
+  /** The name of a series; the row has its number. */
   | "series";
 
 export interface RecordField {
   /** Property of the records in the program. */
   key: string;
   kind: FieldKind;
-  /** In public JSON; also the name that workers write, and the column in telemetry.sqlite, unless those are given. */
+  /** Name in public JSON; also the name that workers write, and the column in telemetry.sqlite, unless those are given. */
   json: string;
   column?: string;
-  /** Names under which workers write it, the first that is there counts. */
+  /** Names under which workers write it; the first existing one counts. */
   names?: readonly string[];
   /** Number in the original's RunStep or RunEpisode; a field without one is not sent there. */
   proto?: number;
-  /** Written in public JSON even when it says nothing. */
+  /** Written in public JSON even if it has the default value. */
   always?: boolean;
-  /** What a line without it means: NaN, which public JSON writes as null, instead of 0. */
+  /** The value if a line lacks it: NaN, which public JSON writes as null, instead of 0. */
   absent?: "nan";
-  /** A line that gives no number for it is malformed. */
+  /** A line without a number for it is malformed. */
   strict?: boolean;
-  /** How a worker's line is read for it, where its kind does not say: src/telemetry/dialects. `rest`: all other fields. */
+  /**
+   * How it is read from a worker's line, if its type does not determine that: src/telemetry/dialects. `rest`: all other
+   * fields.
+   */
   read?: "episode" | "agent" | "worker" | "payload" | "name" | "rest";
-  /** Version of telemetry.sqlite that added its column, for fields newer than the table. */
+  /** Version of telemetry.sqlite that added its column, for fields that are newer than the table. */
   since?: number;
 }
 
 export interface RecordTable {
-  /** Of one record, in names of types. */
+  /** Name of a single record, in type names. */
   name: string;
   table: string;
-  /** The original's message, and the number of `seq` in it. */
+  /** The original's message, and the field number of `seq` in it. */
   message?: { name: string; seq: number };
   /** Whether rows have an attempt. */
   attempt: boolean;
@@ -60,11 +63,11 @@ export interface RecordTable {
 
 const EPISODE = ["episode_index", "episode"];
 const STEP = ["step_index", "step", "time_step"];
-/** Last in both: Gymnasium's names, which a worker passes on as its wrapper gives them. */
+/** Last in both: Gymnasium's names, which a worker passes on from its wrapper. */
 const TOTAL_REWARD = ["total_reward", "reward", "episode_return", "episode_reward", "r"];
 const STEPS = ["steps", "num_steps", "episode_length", "episode_steps", "l"];
 
-/** Names in workers' lines that say what a record is, whose, which episode and when, and those of further fields. */
+/** Names in workers' lines for a record's kind, source, episode and time, and for further fields. */
 export const DIALECT_NAMES = [
   ...["type", "event_type", "event", "run_id", "episode_id", "episode_number"],
   ...["ts_unix_ns", "ts", "timestamp", "metadata", "metadata_json", "payload"],
@@ -140,7 +143,7 @@ export const RECORDS: Record<TelemetryKind, RecordTable> = {
         always: true,
         strict: true,
         names: TOTAL_REWARD,
-        // Unlike in a step, a missing reward of an episode cannot be told from one of 0.
+        // Unlike for a step, a missing reward of an episode must be distinct from 0.
         absent: "nan",
       },
       { key: "steps", kind: "index", json: "steps", proto: 4, always: true, strict: true, names: STEPS },
@@ -181,7 +184,7 @@ export function columnOf({ column, json }: RecordField): string {
   return column ?? json;
 }
 
-/** Columns whose lengths are not bounded. */
+/** Columns of unbounded length. */
 export function textColumns(kind: TelemetryKind): string[] {
   return RECORDS[kind].fields.filter((field) => field.kind === "json" || field.kind === "text").map(columnOf);
 }
@@ -191,7 +194,7 @@ export type PublicType = "integer" | "number" | "flag" | "text" | "json" | "time
 export interface PublicField {
   name: string;
   type: PublicType;
-  /** Left out of a record that has nothing to say there. */
+  /** Omitted from a record that has the default value. */
   optional: boolean;
 }
 

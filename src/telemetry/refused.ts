@@ -1,10 +1,10 @@
 /**
- * What is stored in place of a batch that cannot be stored for what is in it: to try it again would be refused again, and
- * hold up all that comes after it. The records stay in the worker's log, and an event among the run's says where. Pure.
+ * Replacements for a batch whose content cannot be stored: it would be refused each time, and block everything after it. The
+ * records stay in the worker's log, and an event of the run says where. Pure.
  */
 import type { IngestBatch, WorkerEventRecord } from "./ingest_batch.ts";
 
-/** The event that tells of it: data `{from, to, records, reason}`, positions in the worker's log. */
+/** The event's data: `{from, to, records, reason}`, positions in the worker's log. */
 export const REFUSED_KIND = "records_refused";
 const RULE = "store: records were refused";
 
@@ -17,7 +17,7 @@ function notice(batch: Pick<IngestBatch, "from" | "to">, records: number | null,
   return { kind: REFUSED_KIND, dataJson: JSON.stringify(data), tsNs: "" };
 }
 
-/** A batch whose positions are all that could be read. */
+/** A batch of which only the positions could be read. */
 export function unreadableBatch(from: number, to: number, reason: string): IngestBatch {
   return {
     from,
@@ -31,7 +31,10 @@ export function unreadableBatch(from: number, to: number, reason: string): Inges
   };
 }
 
-/** The same stretch of the log with fewer and fewer records, to be tried in this order; the last has nothing to refuse. */
+/**
+ * The same range of the log with fewer and fewer records, to be tried in this order; the last contains nothing that could be
+ * refused.
+ */
 export function* lesserBatches(batch: IngestBatch, reason: string): Generator<IngestBatch> {
   const none = { steps: { n: 0 }, episodes: [], events: [] };
   const parts: (Partial<typeof none>)[] = [

@@ -1,4 +1,4 @@
-/** A record's frame: a step has its render payload in a field, an episode among its metadata. */
+/** A record's frame: a field of a step, part of an episode's metadata. */
 import { parsedObject, repairedJson } from "../base/json_text.ts";
 
 export const FRAME_KINDS = ["steps", "episodes"] as const;
@@ -6,13 +6,13 @@ export type FrameKind = typeof FRAME_KINDS[number];
 
 type Framed = { renderPayloadJson: string } | { metadataJson: string };
 
-/** JSON text of the render payload; "" when the record has none, or an empty one. */
+/** JSON text of the render payload; "" if the record has none, or an empty one. */
 export function renderPayloadOf(record: Framed): string {
   const json = "renderPayloadJson" in record ? record.renderPayloadJson : inMetadata(record.metadataJson);
   return json.length > 2 ? json : "";
 }
 
-/** Whether an episode may have a frame: without reading its metadata. */
+/** Whether an episode may have a frame, without parsing its metadata. */
 export function hasRenderPayload({ metadataJson }: { metadataJson: string }): boolean {
   return metadataJson.includes('"render_payload');
 }

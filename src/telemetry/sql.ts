@@ -1,4 +1,4 @@
-/** telemetry.sqlite for people's queries: read-only, with the texts of steps in blocks as columns of `run_steps`. */
+/** Queries of telemetry.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { RECORDS } from "./record_fields.ts";
@@ -10,7 +10,7 @@ import type { StoredStep } from "./telemetry_log.ts";
 
 /**
  * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
- * @param damaged called for blocks whose steps are left out because they cannot be read
+ * @param damaged called for blocks whose steps are omitted because they cannot be read
  * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
  */
 export function query(
@@ -39,7 +39,7 @@ export function query(
   });
   let step: StoredStep | undefined;
   let at = "";
-  // It must not throw: the runtime does not come back from that.
+  // It must not throw: the runtime does not recover from that.
   db.function("step_text", { deterministic: true }, (runKey, seq, key) => {
     if (at !== `${runKey}:${seq}`) {
       [step] = blocks.read(Number(runKey), Number(seq) - 1, 1, Infinity).rows;
@@ -69,7 +69,7 @@ export function query(
   }
 }
 
-/** What can be asked: "run_steps (seq, run_id, …), run_episodes (…)". */
+/** The available views: "run_steps (seq, run_id, …), run_episodes (…)". */
 function viewsText(db: DatabaseSync): string {
   const views = ["run_steps", "run_episodes", "run_events", "run_metrics"].map((view) => {
     const columns = db.prepare("SELECT name FROM pragma_table_info(?)").all(view).map(({ name }) => name);

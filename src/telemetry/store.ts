@@ -1,10 +1,10 @@
 /**
- * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, with the journal position it was read
- * from, in one transaction. Synchronous and in the daemon's own thread: a batch takes milliseconds, and what is
- * acknowledged is committed. Only checkpoints, which sync the disk, are elsewhere.
- *
- * Memory holds a state per run that was asked for (counters) and more for runs being written (rings, where series end).
- * Any failed transaction drops the run's state, so that memory never knows what the disk does not.
+ * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, committed in one transaction with the
+ * journal position it was read from.
+ * Synchronous and in the daemon's own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only
+ * checkpoints, which sync the disk, run elsewhere.
+ * Memory holds counters for runs that were read, and more for runs being written (rings, the ends of series). A failed
+ * transaction drops the run's state, so that memory never contains more than the disk.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
@@ -50,26 +50,26 @@ import type {
 } from "./telemetry_log.ts";
 
 export interface StoreOptions extends RingLimits {
-  /** "full" survives power loss: every commit is synced to the disk. */
+  /** "full" survives a power failure: every commit is synced to the disk. */
   durability?: "normal" | "full";
   now?: () => number;
-  /** The database may not grow beyond; reached, it behaves like a full disk. */
+  /** Bound on the database's size; beyond it, writes fail as on a full disk. */
   maxBytes?: number;
   checkpoints?: CheckpointOptions;
   blocks?: BlockLimits;
-  /** Space kept for a full disk; the log is never larger, so that it can always be moved into the database. */
+  /** Space reserved for a full disk; the log is never larger, so that it can always be moved into the database. */
   reserve?: Reserve;
 }
 
-/** Of a new database: every commit writes whole pages. Those of earlier versions have 8192. */
+/** For a new database: every commit writes whole pages. Databases of earlier versions have 8192. */
 const PAGE_BYTES = 4096;
 /** Pages at the ends of tables, which every commit of a run writes. */
 const PAGES_BYTES = 8 * PAGE_BYTES;
 const CACHE_KIB = 16 * 1024;
 const READ_ROWS = 4096;
-/** After a failed write, how long nobody may have tried again before `writable` tries itself. */
+/** After a failed write: if nobody has tried again for this long, `writable` tries itself. */
 const PROBE_MS = 5_000;
-/** The database's file is another one, or none. */
+/** The database's file was replaced or removed. */
 class FileGone extends MosaicError {}
 
 export class TelemetryStore implements TelemetryLog {
@@ -100,7 +100,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #group: GroupCommit;
   readonly #waiters = new Waiters();
   #writable = true;
-  /** When a write was last known to fail. */
+  /** When a write last failed. */
   #triedAt = 0;
   readonly #stored = { steps: 0, episodes: 0, events: 0 };
   #closed = false;
@@ -121,7 +121,7 @@ export class TelemetryStore implements TelemetryLog {
       isFull: (error) => error instanceof MosaicError && isFull(error.cause),
       full: () =>
         new MosaicError("unavailable", `telemetry database ${path} cannot grow: the disk is full`, {
-          hint: "Free space on its disk, or delete runs; work continues by itself.",
+          hint: "Free space on its disk, or delete runs; then work continues.",
         }),
       logBytes: () => this.#checkpoints.walBytes(),
       emptyLog: () => this.#checkpoints.empty(),
@@ -173,13 +173,13 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * Opens the database, creating it when there is none, and goes on with deletions that were cut short.
+   * Opens the database, creates it if there is none, and continues interrupted deletions.
    * @throws MosaicError `failed_precondition` (newer schema), `unavailable` (corrupt, not writable, locked).
    */
   static open(path: string, options: StoreOptions = {}): TelemetryStore {
     let db: DatabaseSync | undefined;
     try {
-      // Only the owner may read what workers say; SQLite gives its other files the same mode.
+      // Only the owner may read workers' records; SQLite gives its other files the same mode.
       Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
       if (Deno.statSync(path).size === 0) prepareNew(path);
       const opened = openWal(path, BUSY_TIMEOUT_MS, options.reserve);
@@ -190,7 +190,7 @@ export class TelemetryStore implements TelemetryLog {
         db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / pageBytesOf(db)))}`);
       }
       withSpaceOf(options.reserve, isFull, () => migrate(opened.db, path));
-      // The checkpoint thread's connection finds no place beside one that is alone.
+      // If this connection locks the file exclusively, the checkpoint thread cannot open another.
       const checkpoints = opened.alone ? { ...options.checkpoints, mode: "inline" as const } : options.checkpoints;
       const store = new TelemetryStore(db, path, { ...options, checkpoints });
       store.#reserved.begin();
@@ -210,11 +210,11 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
-  /** In the background; what is left when it fails or the store is closed is done after the next start. */
+  /** In the background; if it fails or the store is closed, the rest is done after the next start. */
   #summariseOld(): void {
     const write = (work: () => void) => this.#transaction(work);
     this.#summaries.summariseOld(write, () => this.#closed).catch(() => {
-      // The disk is full or the file is damaged: whoever writes next says so.
+      // The disk is full or the file is damaged: the next write reports it.
     });
   }
 
@@ -224,7 +224,7 @@ export class TelemetryStore implements TelemetryLog {
       try {
         return this.#transaction(() => this.#ingestOne(runId, attempt, batch));
       } catch (error) {
-        // The state was dropped, so the next try sees the position that is really stored.
+        // The state was dropped, so the next try reads the position that is really stored.
         if (!(error instanceof StalePosition) || tries === 3) throw error;
       }
     }
@@ -232,7 +232,7 @@ export class TelemetryStore implements TelemetryLog {
 
   async deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult> {
     requireWhole(attempt, batch);
-    // Somebody waits to see that the attempt has begun.
+    // Urgent: readers wait to see that the attempt has begun.
     return await this.#group.add({ runId, attempt, batch }, batch.from === 0);
   }
 
@@ -259,7 +259,7 @@ export class TelemetryStore implements TelemetryLog {
         );
         return results.map((result) => ({ result }));
       } catch (error) {
-        // Another program's lock was waited for once; so it would be for each.
+        // The wait for another program's lock has timed out once; each further one would, too.
         if (error instanceof MosaicError && error.code === "unavailable" && !isFull(error.cause)) {
           return group.map(() => ({ error }));
         }
@@ -274,7 +274,7 @@ export class TelemetryStore implements TelemetryLog {
     });
   }
 
-  /** Inside a transaction. */
+  /** Called inside a transaction. */
   #ingestOne(runId: string, attempt: number, batch: IngestBatch): IngestResult {
     const { source, ...records } = batch;
     const { from, to } = records;
@@ -429,11 +429,14 @@ export class TelemetryStore implements TelemetryLog {
         if (head > 0) this.#rewinds.put(state.runKey, series, { attempt, first: head + 1, position });
       }
     });
-    // What is written next begins at the new position.
+    // The next batch begins at the new position.
     this.#states.drop(runId);
   }
 
-  /** For a run that is made anew from another's logs: an attempt begins where it began there. Before anything of it. */
+  /**
+   * For a run that is rebuilt from another's logs: an attempt begins at the same positions. Call it before anything of the
+   * attempt is stored.
+   */
   carryStart(from: string, to: string, attempt: number): void {
     const [old, made] = [this.#states.get(from), this.#states.get(to)];
     if (old === undefined || made === undefined) return;
@@ -444,7 +447,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#states.drop(to);
   }
 
-  /** For a run that is made anew from another's logs: points that are of no record. */
+  /** For a run that is rebuilt from another's logs: copies the points that belong to no record. */
   carryPoints(from: string, to: string): void {
     const old = this.#states.get(from);
     if (old === undefined) return;
@@ -471,7 +474,7 @@ export class TelemetryStore implements TelemetryLog {
     });
     this.#blocks.forget(state.runKey);
     await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
-    // Closed meanwhile: the rest goes at the next start.
+    // Closed meanwhile: the rest is deleted at the next start.
     if (this.#closed) return 0;
     const freed = Math.max(0, before - this.usedBytes());
     // The file shrinks when the log is moved into it.
@@ -481,8 +484,8 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * Gives a run the telemetry of another, which then is none; what it had itself is removed, now or after the next start.
-   * For who has read a journal anew: nobody may be writing to either.
+   * Gives a run the telemetry of another, which then has none; the run's old telemetry is removed, now or after the next
+   * start. For telemetry that was rebuilt from a journal: no other connection may write to either run.
    */
   replace(runId: string, by: string): void {
     this.#transaction(() => {
@@ -493,7 +496,10 @@ export class TelemetryStore implements TelemetryLog {
     this.#deletions.resume();
   }
 
-  /** Until all is there, the rows are those of a run that is being deleted: what is cut short goes at the next start. */
+  /**
+   * Until everything is copied, the rows belong to a run that is being deleted: after an interruption, the next start
+   * removes them.
+   */
   async adopt(from: DatabaseSync, runId: string): Promise<void> {
     if (this.#states.get(runId) !== undefined) {
       throw new MosaicError("already_exists", `run ${runId} has telemetry already`);
@@ -536,7 +542,7 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
-  /** As `delete` does, without waiting for the rows to go. */
+  /** Like `delete`, without waiting until the rows are removed. */
   discard(runId: string): void {
     this.#transaction(() => this.#giveUp(runId));
     this.#states.drop(runId);
@@ -550,7 +556,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#deletions.begin(runId, state.runKey);
   }
 
-  /** Bytes of the database's pages that hold something. */
+  /** Bytes of the database's used pages. */
   usedBytes(): number {
     const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
     return (pragma("page_count") - pragma("freelist_count")) * pageBytesOf(this.#db);
@@ -561,7 +567,7 @@ export class TelemetryStore implements TelemetryLog {
     try {
       bytes += Deno.statSync(this.#path).size;
     } catch {
-      // Somebody removed the file under us: the next write says so.
+      // The file was removed: the next write reports it.
     }
     return bytes;
   }
@@ -580,7 +586,7 @@ export class TelemetryStore implements TelemetryLog {
 
   writable(): boolean {
     if (this.#reserved.short) return false;
-    // Perhaps nobody tries any more: then a commit of nothing tells whether the trouble is over.
+    // Perhaps nobody writes any more: then an empty commit shows whether the trouble is over.
     if (!this.#writable && Math.abs(this.#now() - this.#triedAt) >= PROBE_MS) {
       this.#triedAt = this.#now();
       this.#writable = this.#probe();
@@ -618,14 +624,14 @@ export class TelemetryStore implements TelemetryLog {
     this.#db.close();
   }
 
-  /** Makes blocks of what waits, which also goes on by itself. */
+  /** Makes blocks of waiting rows now, which also happens in the background. */
   sealWaiting(): Promise<void> {
     return this.#sealing.sealWaiting();
   }
 
   // ------------------------------------------------------------------------------------------------ writing
 
-  /** Commits what `work` writes. On any failure nothing is stored, in memory neither. */
+  /** Commits what `work` writes. On any failure nothing is stored, nor kept in memory. */
   #transaction<T>(work: () => T): T {
     return this.#reserved.write(() => this.#tryTransaction(work));
   }
@@ -652,18 +658,18 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
-  /** What would be written now nobody would find again; the journals keep it. @throws MosaicError `unavailable` */
+  /** Writes to a removed file would be lost; the journals still have the records. @throws MosaicError `unavailable` */
   #requireFile(): void {
     const what = this.#file.check();
     if (what === "same") return;
     throw new FileGone("unavailable", `telemetry database ${this.#path} was ${what} while the daemon uses it`, {
       hint:
-        "Nothing is stored any more; workers go on, and their logs keep everything. Stop the daemon (runs live on), run " +
-        "mosaic doctor --repair (it stores again what the logs have), and start it.",
+        "Nothing is stored any more; workers continue, and their logs keep everything. Stop the daemon (runs continue), run " +
+        "mosaic doctor --repair (it stores the records of the logs again), and start it.",
     });
   }
 
-  /** Memory follows the disk. */
+  /** Updates memory after the commit. */
   #committed(written: readonly Written[]): void {
     // Nothing was written, so nothing is known.
     if (written.length === 0) return;
@@ -676,7 +682,7 @@ export class TelemetryStore implements TelemetryLog {
       this.#stored.events += events.length;
       const live = state.live!;
       this.#states.changeRings(live, () => {
-        // Readers of a block that came sealed open it, once for all of them.
+        // Readers of a sealed block open it, once for all of them.
         if (steps.columns !== undefined) live.steps.push(firstStep, attempt, steps.columns);
         else if (steps.n > 0) live.steps.clear();
         live.episodes.push(episodes);
@@ -692,12 +698,12 @@ export class TelemetryStore implements TelemetryLog {
     try {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
     } catch {
-      // SQLite has ended the transaction by itself.
+      // SQLite has already ended the transaction.
     }
     this.#writer.abandon(written);
   }
 
-  /** Deleting makes room, so it may take what is kept for a full disk; it goes on where it was cut short. */
+  /** Deleting frees space, so it may use the reserve; it continues where it was interrupted. */
   async #onFullDisk(work: () => void | Promise<void>): Promise<void> {
     for (let tries = 1;; tries++) {
       try {
@@ -748,7 +754,7 @@ function requireWhole(attempt: number, { from, to, steps, episodes, events }: In
   }
 }
 
-/** What one transaction takes of a run that is adopted. */
+/** Bytes of an adopted run per transaction. */
 const ADOPTED_BYTES = 2 << 20;
 
 function lengthOf(cell: unknown): number {
@@ -759,7 +765,7 @@ function pageBytesOf(db: DatabaseSync): number {
   return Number(db.prepare("PRAGMA page_size").get()!.page_size);
 }
 
-/** What can be chosen only while there is nothing in the file: later the same words would write to it. */
+/** Settings that are possible only while the file is empty: later the same statements would write to it. */
 function prepareNew(path: string): void {
   const db = new DatabaseSync(path);
   try {

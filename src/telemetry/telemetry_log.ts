@@ -1,4 +1,4 @@
-/** The telemetry log as its readers and writers see it. Implemented by src/telemetry/store.ts. */
+/** The telemetry log's interfaces for readers and writers. src/telemetry/store.ts implements them. */
 import type { DatabaseSync } from "node:sqlite";
 import type {
   EpisodeRecord,
@@ -40,12 +40,12 @@ export interface RunTelemetry {
   lastRecordAt: number | null;
   /** The highest step of a metric; 0: none. */
   toldStep: number;
-  /** The last value of the metric that is most surely the reward of episodes; null where none is. */
+  /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
   toldReward: ToldReward | null;
 }
 
 export interface ToldReward {
-  /** The metric's. */
+  /** Name of the metric. */
   name: string;
   value: number;
 }
@@ -62,7 +62,7 @@ export type IngestResult =
   }
   /** Everything up to `to` was stored before (a repeated delivery). */
   | { type: "duplicate"; position: number }
-  /** The batch does not begin where the store ends: the proxy must go back to `position`. */
+  /** The batch does not begin where the stored journal ends: the proxy must go back to `position`. */
   | { type: "gap"; position: number };
 
 export interface SeriesBucketRow {
@@ -74,60 +74,67 @@ export interface SeriesBucketRow {
   last: number;
   count: number;
   atMs: number;
-  /** The worker's step at the bucket's last point; of other series than metrics null, and their position where there were several attempts. */
+  /**
+   * The worker's step at the bucket's last point. For other series than metrics: null, or their position if there were
+   * several attempts.
+   */
   step: number | null;
-  /** Null where there was one attempt. */
+  /** Null if there was one attempt. */
   attempt: number | null;
-  /** A later attempt wrote these positions again. A bucket has points of one attempt, all of them overwritten or none. */
+  /**
+   * A later attempt wrote these positions again. All points of a bucket are overwritten, or none; they belong to one
+   * attempt.
+   */
   overwritten: boolean;
   /** The records of these positions are missing or damaged: there is no value. */
   damaged: boolean;
 }
 
-/** A run that somebody follows. To be disposed of. */
+/** A run with a follower. Dispose of it when done. */
 export interface FollowedRun extends Disposable {
   readonly runId: string;
   /** Aborts when the run is deleted; its reason is a MosaicError `not_found`. */
   readonly deleted: AbortSignal;
 }
 
-/** Stored telemetry as those see it who read and follow it. Reads are synchronous: SQLite is in the process. */
+/** Reads and follows stored telemetry. Reads are synchronous: SQLite is in the process. */
 export interface TelemetryReader {
   /**
-   * Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). Only where the file is damaged are
-   * seqs left out. @throws `out_of_range` below retention.
+   * Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). Seqs are missing only where the file
+   * is damaged.
+   * @throws `out_of_range` below retention.
    */
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
-  /** The newest seq; 0 when there is none. */
+  /** The newest seq; 0: none. */
   head(runId: string, kind: TelemetryKind): number;
-  /** Seqs of events of these kinds, after `since` up to `to`, ascending: the few among millions that tell metrics. */
+  /** Seqs of events of these kinds, after `since` up to `to`, ascending: a few among possibly millions of metrics events. */
   eventSeqs(runId: string, kinds: readonly string[], since: number, to: number): number[];
-  /** Follows the run that has this id now, or that gets it next: another one of the same id is not taken for it. */
+  /** Follows the run that has this id now, or gets it next; a later run with the same id is another run. */
   follow(runId: string): FollowedRun;
   /**
    * Resolves when head(runId, kind) > since, when the run is deleted, or when the signal aborts. Costs one entry in a set
    * while it waits.
    */
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
-  /** Counters of a run; zeros for one that said nothing yet. */
+  /** Counters of a run; zeros if it has no records. */
   summary(runId: string): RunTelemetry;
   /** The series that every run has, then its metrics by name. */
   listSeries(runId: string): SeriesSummary[];
   /** The series of this name, of all runs. */
   seriesNamed(name: string): (SeriesSummary & { runId: string })[];
-  /** Names of series that any run has; the first ten thousand. */
+  /** Names of series of all runs; the first ten thousand. */
   seriesNames(): string[];
-  /** What the run's program said of its parameters, each source's. */
+  /** The parameters that the run's program reported, by source. */
   parameters(runId: string): ToldParameter[];
   /** Those of this name, of all runs. */
   parametersNamed(name: string): (ToldParameter & { runId: string })[];
-  /** Names that any run has. */
+  /** Names in all runs. */
   parameterNames(): string[];
   /**
-   * Points `fromX` to `toX` (0: the last), attempt after attempt, in about so many buckets.
-   * @param rough reads no more rows than it gives, for one of a multitude of lines: a bucket may begin before `fromX`, and
-   *   of the newest points that no bucket has, only the last is given
-   * @throws `not_found` for a name the run has no points of
+   * Points `fromX` to `toX` (0: the last), attempt after attempt, in about this many buckets.
+   * @param rough reads no more rows than it returns, for one of many lines: a bucket may begin before `fromX`, and of the
+   *   newest points outside of buckets only the last is returned
+   * @throws `not_found` for a name without points in the run
    */
   series(
     runId: string,
@@ -137,11 +144,14 @@ export interface TelemetryReader {
     buckets: number,
     rough?: boolean,
   ): SeriesBucketRow[];
-  /** Roughly the same of many runs, which are read together. @returns of each run its points; none where it has no such series */
+  /**
+   * Approximately the same for many runs, which are read together. @returns the points of each run; none for a run without
+   * the series
+   */
   outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][];
   /**
-   * The names of series of these runs: those that have more than one point in one of them (or that every run has), and
-   * those of one point at most. A name at a time, because there may be thousands; undefined for each that only others have.
+   * The names of series of these runs: those with more than one point in one of them (or that every run has), and those with
+   * at most one point. One name at a time, because there may be thousands; undefined for each that only other runs have.
    */
   namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean } | undefined>;
   /** The numbers of the points that later attempts overwrote, as ranges. @throws as `series` */
@@ -149,33 +159,39 @@ export interface TelemetryReader {
   fileBytes(): number;
   /** Records committed since the process started, for metrics. */
   storedSinceStart(): { steps: number; episodes: number; events: number };
-  /** Runs whose newest records are in memory, and about how much of it they take. */
+  /** Number of runs with records in memory, and its approximate size. */
   rings(): { runs: number; bytes: number };
   /** Whether the last write succeeded (false while the disk is full). */
   writable(): boolean;
 }
 
-/** The one way to telemetry. */
+/** The only way to write telemetry. */
 export interface TelemetryLog extends TelemetryReader {
-  /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
+  /**
+   * Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full,
+   * locked) with nothing stored.
+   */
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
   /**
-   * The same in one transaction with what other proxies deliver within some milliseconds: a commit costs much more than a
-   * record. Resolves after the commit. A batch that cannot be stored fails no other.
+   * The same, in one transaction with other proxies' batches that arrive within some milliseconds: a commit costs much more
+   * than a record. Resolves after the commit. A batch that cannot be stored does not fail the others.
    */
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
-  /** Up to where the attempt's journal is stored. @throws MosaicError `unavailable` where the database's answer is damaged */
+  /**
+   * Position up to which the attempt's journal is stored. @throws MosaicError `unavailable` if the database's value is
+   * damaged
+   */
   journalPosition(runId: string, attempt: number): number;
-  /** How far each file that the attempt's proxy observes is stored; undefined where one of the answers is damaged. */
+  /** How far each file that the attempt's proxy observes is stored; undefined if one of the values is damaged. */
   sourceCursors(runId: string, attempt: number): SourceCursor[] | undefined;
   /**
-   * A further attempt begins, of which nothing is stored yet.
-   * @param resumedAt Unix milliseconds: what was recorded later, the attempt overwrites; null: it overwrites everything
+   * A further attempt begins; nothing of it is stored yet.
+   * @param resumedAt Unix milliseconds: the attempt overwrites what was recorded later; null: it overwrites everything
    */
   beginAttempt(runId: string, attempt: number, resumedAt: number | null): void;
-  /** Stores points that the daemon itself measured; not for a run of which nothing is stored yet. */
+  /** Stores points that the daemon itself measured; not for a run without stored records. */
   sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void;
-  /** Commits at once what `deliver` has gathered. */
+  /** Commits the batches that `deliver` has gathered. */
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */
   append(
@@ -186,18 +202,24 @@ export interface TelemetryLog extends TelemetryReader {
     events?: WorkerEventRecord[],
     label?: string,
   ): void;
-  /** Takes in the telemetry of a run that has none here, from a database of the same schema. @throws `already_exists` */
+  /** Copies the telemetry of a run that has none here, from a database of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): Promise<void>;
-  /** As `delete` does, without waiting for the rows to go. */
+  /** Like `delete`, without waiting until the rows are removed. */
   discard(runId: string): void;
   /**
-   * Removes all of a run's telemetry, in bounded chunks, and gives the space back.
-   * Gives the bytes that the run took in the database, to within what others wrote meanwhile.
+   * Removes all of a run's telemetry, in bounded chunks, and returns the space. Returns the bytes that the run took in the
+   * database, approximately, because others may write meanwhile.
    */
   delete(runId: string): Promise<number>;
-  /** Each run's share of the database's pages in use, about, by run id. A few milliseconds for a hundred runs, in turns. */
+  /**
+   * Each run's approximate share of the database's used pages, by run id. Takes a few milliseconds for a hundred runs, and
+   * yields to other work.
+   */
   bytesOfRuns(): Promise<Map<string, number>>;
-  /** Moves what is committed into the database file. @returns whether all is there, synced, and nobody reads a state from before */
+  /**
+   * Moves everything committed into the database file. @returns whether all of it is there, synced, and no reader uses an
+   * earlier state
+   */
   allInFile(): Promise<boolean>;
   close(): void;
 }

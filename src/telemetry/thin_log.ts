@@ -1,7 +1,7 @@
 /**
- * A chunk of a log whose lines of steps are not kept as text, because the steps that are stored give them back to the byte
- * (docs/architecture.md, "What becomes of a journal"). A line is a template's fixed parts with, between them, values that a
- * column of its step has, or values of its own; every other line is kept as it is. Pure.
+ * A chunk of a log in which lines of steps are not kept as text, because the stored steps restore them to the byte
+ * (docs/architecture.md, "What becomes of a journal"). A line consists of a template's fixed parts and, between them, values
+ * from a column of its step or values of its own; every other line is kept unchanged. Pure.
  */
 import { zlib } from "../base/node_modules.ts";
 import { MOST_ROWS, TEXT_COLUMNS } from "./store/step_block.ts";
@@ -18,7 +18,7 @@ import {
 } from "./dialects/json_scan.ts";
 import type { StoredStep, TelemetryReader } from "./telemetry_log.ts";
 
-/** Steps in the order of their seq, after one; none at the end. */
+/** Steps in the order of their seq, after a seq; empty at the end. */
 export type ReadSteps = (since: number) => readonly StoredStep[];
 
 /** The steps of a run, for the chunks of its log. */
@@ -26,7 +26,7 @@ export function stepsOf(records: Pick<TelemetryReader, "read">, runId: string): 
   return (since) => records.read(runId, "steps", since, MOST_ROWS);
 }
 
-/** How a column's value is written in a line. `null`: the line has a value of its own. */
+/** How a column's value is written in a line. `null`: the line has its own value. */
 type Reference = keyof typeof REFERENCES | null;
 
 interface Template {
@@ -35,15 +35,15 @@ interface Template {
   references: Reference[];
 }
 
-/** What a chunk is, beside the texts of lines and values: one a line of the body, in order. */
+/** A chunk's structure; the texts of lines and values are in the body, one per line, in order. */
 interface Head {
   crc: number;
   templates: Template[];
-  /** Lines that follow each other: of a template and of steps from a seq on, or (-1) kept as they are. */
+  /** Consecutive lines: of a template and of steps from a seq on, or (-1) kept unchanged. */
   lines: [template: number, count: number, firstSeq: number][];
 }
 
-/** Columns by what their names say in a key, then by their values. */
+/** Columns by the words in their keys, then by their values. */
 const REFERENCES = {
   observation: (step: StoredStep) => step.observationJson,
   action: (step: StoredStep) => step.actionJson,
@@ -56,13 +56,13 @@ const REFERENCES = {
 } satisfies Record<string, (step: StoredStep) => string>;
 const NAMES = Object.keys(REFERENCES) as (keyof typeof REFERENCES)[];
 const TEXTS = NAMES.filter((name) => TEXT_COLUMNS.some(({ column }) => column === name));
-/** A line is of a step if it has this much text of it. */
+/** A line belongs to a step only if it contains this much of the step's text. */
 const LEAST_TEXT = 8;
-/** Of steps whose lines are kept as they are, so many may follow each other. */
+/** How many of the next steps are searched for a line's step: lines of the skipped steps were kept unchanged. */
 const AHEAD = 64;
 const MOST_TEMPLATES = 64;
 const MOST_BYTES = 16 << 20;
-/** Between two of them others have their turn. */
+/** Lines between two yields to other work. */
 const LINES_AT_ONCE = 256;
 const LEVEL = 3;
 const encoder = new TextEncoder();
@@ -81,7 +81,7 @@ export class StepsOfLog {
     this.#attempt = attempt;
   }
 
-  /** The `k`th of those that are left. */
+  /** The `k`th of the remaining steps. */
   ahead(k: number): StoredStep | undefined {
     while (this.#steps.length <= k && !this.#ended) {
       const more = this.#read(this.#since);
@@ -98,9 +98,9 @@ export class StepsOfLog {
 }
 
 /**
- * What stands for a chunk of a log, which is read from its beginning on, chunk after chunk.
- * @param turn resolves when the caller may go on for some milliseconds
- * @returns undefined where no line is of a step, or where that would not give back the same bytes
+ * The thinned form of a log's chunk; chunks must be passed in order from the log's beginning.
+ * @param turn resolves when the caller may continue for some milliseconds
+ * @returns undefined if no line belongs to a step, or if the same bytes would not be restored
  */
 export async function thinned(
   bytes: Uint8Array,
@@ -136,7 +136,7 @@ export async function thinned(
   return zstdCompressSync(body, { params }) as Uint8Array;
 }
 
-/** The chunk's bytes. @throws Error where a step that it needs is not there as it was */
+/** Restores the chunk's bytes. @throws Error if a step that it needs is missing or changed */
 export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
   const body = decoder.decode(zlib().zstdDecompressSync(thin, { maxOutputLength: MOST_BYTES }) as Uint8Array);
   const [first, ...texts] = body.split("\n");
@@ -153,7 +153,7 @@ export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
       })
     ),
   ];
-  // Columns of values of a template's lines begin behind those of the templates before.
+  // A template's columns of values follow those of the templates before.
   const columnsOf = templates.map((_, template) =>
     1 + templates.slice(0, template).reduce((n, one) => n + one.references.filter((r) => r === null).length, 0)
   );
@@ -182,7 +182,7 @@ export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
   return bytes;
 }
 
-/** Reads on where a step is that is asked for after another. */
+/** A reader for steps in ascending order. */
 function stepReader(read: ReadSteps): (seq: number) => StoredStep {
   let steps: readonly StoredStep[] = [];
   let i = 0;
@@ -195,7 +195,7 @@ function stepReader(read: ReadSteps): (seq: number) => StoredStep {
   };
 }
 
-/** The step whose line it is, one of the next ones: its template, and the values that no column has. */
+/** Finds the step of a line among the next ones; returns its template, and the line's own values. */
 function stepOf(line: string, steps: StepsOfLog, templates: Template[]) {
   for (let k = 0; k < AHEAD; k++) {
     const step = steps.ahead(k);
@@ -218,7 +218,7 @@ function stepOf(line: string, steps: StepsOfLog, templates: Template[]) {
   return undefined;
 }
 
-/** The line's own values, where the template and the step give back all else. */
+/** The line's own values, if the template and the step restore everything else. */
 function matched({ parts, references }: Template, line: string, step: StoredStep): string[] | undefined {
   if (!line.startsWith(parts[0]!) || !line.endsWith(parts.at(-1)!)) return undefined;
   const values: string[] = [];
@@ -240,7 +240,7 @@ function matched({ parts, references }: Template, line: string, step: StoredStep
   return at === line.length ? values : undefined;
 }
 
-/** Each value of the line's object is a place; undefined where no long text of the step is among them. */
+/** Each value of the line's object becomes a reference; undefined if none of them is a long text of the step. */
 function templateOf(line: string, step: StoredStep): Template | undefined {
   const bytes = encoder.encode(line);
   const textOf = (from: number, to: number) => decoder.decode(bytes.subarray(from, to));

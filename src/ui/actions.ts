@@ -24,7 +24,7 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown
   delete: (core, runId) => core.delete(runId),
 };
 
-/** @throws MosaicError `invalid_argument` for a field that is none, or of another type */
+/** @throws MosaicError `invalid_argument` for an unknown field, or one of another type */
 function editOf(body: Body): Edit {
   const text = (v: unknown) => typeof v === "string";
   const texts = (v: unknown) => Array.isArray(v) && v.every(text);
@@ -57,16 +57,16 @@ function parseBody(text: string): Body {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
   } catch {
-    // The same error is reported below.
+    // The error below covers this.
   }
   throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
 }
 
-/** Who acts. */
+/** The person who acts. */
 export interface Actor {
   identity: Identity;
   log: Logger;
-  /** Enters into the audit log. */
+  /** Writes to the audit log. */
   entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
 }
 
@@ -90,14 +90,14 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
   actor.log.info({ run_id: runId, action }, "action from the page");
 }
 
-/** The run's line after the action; null when it is deleted. */
+/** The run's line after the action; null if it was deleted. */
 export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
   await apply(core, runId, action, parseBody(bodyText), actor);
   const row = core.runs.get(runId);
   return { run: row === undefined ? null : runLine(core.detail(row)) };
 }
 
-/** `{"action", "run_ids"}`: each run by itself, so that one that cannot does not hold up the others. */
+/** `{"action", "run_ids"}`: each run by itself, so that a refused run does not affect the others. */
 export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
   const { action, run_ids: ids, ...rest } = parseBody(bodyText);
   if (typeof action !== "string" || !Array.isArray(ids) || ids.some((id) => typeof id !== "string")) {

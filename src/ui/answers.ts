@@ -1,4 +1,4 @@
-/** From errors of the core to HTTP, and from query texts to values. */
+/** Converts errors of the core to HTTP, and query texts to values. */
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
@@ -20,7 +20,7 @@ const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
 
 const REFUSED_CODES = { 400: "bad_request", 408: "request_timeout", 413: "content_too_large" } as const;
 
-/** A request that HTTP itself refuses, before anything is asked of the core. */
+/** A request that is refused as HTTP, before the core is called. */
 export class RequestRefused extends Error {
   override readonly name = "RequestRefused";
   readonly status: keyof typeof REFUSED_CODES;
@@ -31,7 +31,7 @@ export class RequestRefused extends Error {
   }
 }
 
-/** The body of every failed request. A defect shows no internals: its text is in the log. */
+/** The body of every failed request. It reveals no internals of a defect: the log has them. */
 export function errorBody(error: unknown): { status: ContentfulStatusCode; body: Record<string, unknown> } {
   if (error instanceof RequestRefused) {
     return { status: error.status, body: { error: { code: REFUSED_CODES[error.status], message: error.message } } };
@@ -46,7 +46,7 @@ export function errorBody(error: unknown): { status: ContentfulStatusCode; body:
   return { status: HTTP_STATUS[code], body: { error: { code, message, ...(hint === undefined ? {} : { hint }) } } };
 }
 
-/** A whole number of the query between `min` and `max`; `fallback` when it is absent. @throws `invalid_argument`. */
+/** An integer of the query between `min` and `max`; `fallback` if it is absent. @throws `invalid_argument`. */
 export function wholeNumber(
   name: string,
   text: string | undefined,

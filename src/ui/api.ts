@@ -1,6 +1,6 @@
 /**
- * The page's API as Hono sub-apps: routes only; what they answer is made in the files beside this one. `PageApi` is the
- * type of all of it, from which the page's own client (client/api.ts) knows paths, queries and answers.
+ * The page's API as Hono sub-apps: routes only; the files beside this one build the answers. `PageApi` is the type of
+ * everything, from which the page's own client (client/api.ts) knows paths, queries and answers.
  */
 import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "hono";
 import { MosaicError } from "../base/errors.ts";
@@ -44,7 +44,7 @@ import { parseEventKinds } from "../registry/event_kinds.ts";
 export interface ApiOptions {
   log: Logger;
   audit: Audit | undefined;
-  /** What `GET session` tells the page. */
+  /** The answer of `GET session`. */
   token: string;
   body: BodyLimits;
   streams: EventStreams;
@@ -62,17 +62,17 @@ type Ctx = Context<PageEnv>;
 type Row = Record<string, any>;
 type Records = Partial<Record<TelemetryKind, Row[]>> & { heads: ReturnType<typeof heads> };
 
-/** Tells the typed client what a route reads of a request; the values are checked where they are read. */
+/** Declares, for the typed client, what a route reads of a request; the values are checked where they are read. */
 function takes<I extends { query?: unknown; json?: unknown }>(): MiddlewareHandler<PageEnv, string, { in: I; out: I }> {
   return (_, next) => next();
 }
 
-/** An answer whose JSON text is made already. */
+/** An answer whose JSON text exists already. */
 function jsonText<T>(c: Ctx, text: string): TypedResponse<T, 200, "json"> {
   return c.body(text, 200, { "content-type": "application/json" }) as unknown as TypedResponse<T, 200, "json">;
 }
 
-/** Where a live stream goes on: after the last event the browser saw, else after `since`, else at `fallback`. */
+/** Where a live stream continues: after the last event that the browser received, else after `since`, else at `fallback`. */
 const sinceOf = (c: Ctx, fallback: number): number =>
   wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
 
@@ -112,7 +112,7 @@ function daemonApi(core: Core, { token, body, streams, tickMs, report }: ApiOpti
       const ids = c.req.queries("id");
       return ids === undefined ? c.json(columnNames(core)) : c.json({ columns: runColumns(core, ids) });
     })
-    // They change nothing; a thousand ids are too long for an address.
+    // These change nothing; they are POST because a thousand ids are too long for a URL.
     .post("/series", takes<{ json: { runs: string[]; names: string[] } }>(), async (c) => {
       const wanted = seriesWanted(await textOf(c.req.raw, body));
       return streams.respondBytes((signal) => seriesOfMany(core, wanted, signal));
@@ -182,7 +182,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     const identity = c.get("identity");
     return { identity, log, entered: (what) => audit?.did({ who: identity.name, ...requestedBy(c.env), ...what }) };
   };
-  /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
+  /** A run may be read by its name, a prefix of its id or "@last"; to change it, its id is required. */
   const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;

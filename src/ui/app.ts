@@ -1,4 +1,4 @@
-/** The page as a Hono application: who may ask, what fails how, probes, files. The API is in api.ts. */
+/** The page as a Hono application: authentication, errors, probes, files. The API is in api.ts. */
 import { Hono } from "hono";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
@@ -18,31 +18,31 @@ import type { Authenticate } from "./viewer.ts";
 
 export interface AppOptions {
   log: Logger;
-  /** The host we listen on: requests must name it, a loopback name, or one of `hosts`. */
+  /** The host that the page listens on: requests must name it, a loopback name, or one of `hosts`. */
   bound: string;
   hosts?: readonly string[];
   authenticate?: Authenticate;
-  /** Answers what belongs to logging in and out; undefined for everything else. */
+  /** Answers requests of logging in and out; undefined for all others. */
   logIn?: (request: Request, peer: string) => Promise<Response | undefined>;
-  /** What a request's body may be. */
+  /** Bounds of a request's body. */
   body?: Partial<BodyLimits>;
   /** Milliseconds between two ticks of a live stream; 1000. */
   tickMs?: number;
-  /** Live connections at the same time. */
+  /** Bound on live connections. */
   maxStreams?: number;
-  /** Lines a second that one follower of a log gets. */
+  /** Lines a second for one follower of a log. */
   logLines?: number;
   audit?: Audit;
-  /** The HTML of a report of runs; without it the page makes none. */
+  /** The HTML of a report of runs; without it the page offers none. */
   report?: (wanted: ReportWanted) => Promise<string>;
-  /** What `/readyz` says; without it, what can be known without the daemon around the core. */
+  /** The answer of `/readyz`; default: what is known without the rest of the daemon. */
   readiness?: () => Readiness;
 }
 
 export interface PageApp {
-  /** @param from whose request it is */
+  /** @param from sender of the request */
   fetch(request: Request, from?: RequestPeer): Response | Promise<Response>;
-  /** What a browser's calls of the API must carry, as changes by the page do. */
+  /** Token that a browser's calls of the API must carry, like the page's own changes. */
   readonly token: string;
   stop(): void;
 }
@@ -100,7 +100,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     }),
   );
 
-  // The page's scripts and styles are half of a daemon's program, and many daemons show nobody a page.
+  // The page's scripts and styles are half of a daemon's program, and many daemons never serve the page.
   const files = () => import("./assets.ts");
   app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));
   for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
@@ -109,7 +109,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       return c.html(html, 200, { "cache-control": "no-store" });
     });
   }
-  // Where MLflow's client tells people to look: MLFLOW_TRACKING_URI, and the rest behind "#".
+  // The address that MLflow's client prints: MLFLOW_TRACKING_URI, with the rest after "#".
   app.get("/mlflow/:id/", (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`));
 
   return {

@@ -13,14 +13,12 @@ import { mediaType } from "../telemetry/formats/media_type.ts";
 import { byteRange, isSameContent } from "./byte_range.ts";
 
 const FILE_POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; sandbox";
-/** Enough to know each type by. */
+/** Enough to recognize each type. */
 const SIGNATURE_BYTES = 16;
 
 /**
- * The plain file at `path` below a directory; undefined when there is none.
- *
- * @param path relative, without ".."
- * @throws `permission_denied` for what is no plain file, and behind any link
+ * The plain file at `path` below a directory; undefined if there is none. @param path relative, without ".." @throws
+ * `permission_denied` for anything but a plain file, and behind any link
  */
 export function openWithin(directory: string, path: string): RegularFile | undefined {
   const file = openRegular(`${directory}/${path}`, directory);
@@ -35,9 +33,9 @@ export function openWithin(directory: string, path: string): RegularFile | undef
 }
 
 /**
- * An artifact by reference lies outside of the run's directory, and a worker chose its path. So it is opened only below the
- * run's working directory, sent only if it is a video, audio or an image, and only if it is the worker's where that has a
- * user of its own.
+ * An artifact by reference is outside of the run's directory, and a worker chose its path. So it is opened only below the
+ * run's working directory, sent only if it is a video, audio or an image, and, if the worker has a user of its own, only if
+ * that user owns it.
  */
 function openReferred(detail: RunDetail, path: string): RegularFile | undefined {
   const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();
@@ -70,7 +68,7 @@ function opened(core: Core, detail: RunDetail, path: string): RegularFile {
   return file;
 }
 
-/** A recorded artifact, or the part of it that is asked for. @throws `not_found` */
+/** A recorded artifact, or the requested part of it. @throws `not_found` */
 export function artifactResponse(core: Core, detail: RunDetail, path: string, request: Request): Response {
   const file = opened(core, detail, path);
   try {

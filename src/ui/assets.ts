@@ -1,4 +1,4 @@
-/** The page's files, carried inside the program as texts; `deno task gen` makes scripts and styles from client/. */
+/** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
 import { sha256 } from "../base/node_modules.ts";
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -19,7 +19,7 @@ const ICON =
 class Asset {
   readonly type: string;
   readonly text: string;
-  /** Computed when first asked for. */
+  /** Computed at the first request. */
   #etag: string | undefined;
 
   constructor(type: string, text: string) {
@@ -40,7 +40,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "icon.svg": new Asset(SVG, ICON),
 }));
 
-/** Compressed once, when first asked for. */
+/** Compressed once, at the first request. */
 const packed = new Map<string, Uint8Array<ArrayBuffer>>();
 
 function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
@@ -68,7 +68,7 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
-/** The one HTML document; every view is drawn by the script inside it. */
+/** The one HTML document; the script inside it draws every view. */
 export function shell(token: string, identity: Identity, version: string): string {
   const values: Record<string, string> = {
     TOKEN: token,

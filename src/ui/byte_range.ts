@@ -1,4 +1,4 @@
-/** What part of a file a request asks for (RFC 9110, section 14). Pure. */
+/** Parses which part of a file a request asks for (RFC 9110, section 14). Pure. */
 
 export interface ByteRange {
   /** First byte. */
@@ -24,7 +24,7 @@ export function byteRange(header: string | null, size: number): ByteRange | "uns
   return begin >= size ? "unsatisfiable" : { begin, end };
 }
 
-/** Whether `If-Range` still means this content: its ETag, or its time of change to the second. */
+/** Whether `If-Range` matches this content: by its ETag, or its time of change to the second. */
 export function isSameContent(ifRange: string | null, etag: string, changedAt: Date): boolean {
   return ifRange === null || ifRange === etag || ifRange === changedAt.toUTCString();
 }

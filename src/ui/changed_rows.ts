@@ -1,11 +1,11 @@
 /**
- * Pictures sent as the rows that differ from the picture before: of an environment most of a frame stays as it is. The
+ * Sends pictures as the rows that differ from the picture before, because most of an environment's frame stays the same. The
  * server finds the rows, the page completes the picture.
  */
 
 import type { Picture } from "../wire/fastlane.ts";
 
-/** Index of the first row, and how many rows follow one another from there. */
+/** Index of the first row, and the number of consecutive rows. */
 export type RowRange = [first: number, count: number];
 
 type PictureSize = Omit<Picture, "pixels">;
@@ -15,7 +15,7 @@ const JOINED_ROWS = 2;
 /** Beyond, the whole picture is sent: rows may be a pixel long, and a picture may have millions of them. */
 const MOST_RANGES = 1000;
 
-/** Bounds what is kept of pictures. A worker says how large its pictures are, and how many environments it has. */
+/** Bounds the memory of kept pictures: a worker chooses their size and the number of environments. */
 export class KeptPictures {
   readonly #most: number;
   #free: number;
@@ -31,7 +31,7 @@ export class KeptPictures {
     return this.#free;
   }
 
-  /** @returns whether so many bytes may be kept */
+  /** @returns whether this many bytes may be kept */
   take(bytes: number): boolean {
     if (bytes > this.#free) return false;
     this.#free -= bytes;
@@ -132,10 +132,9 @@ function ofRows(pixels: Uint8Array, rows: readonly RowRange[], rowBytes: number)
 
 /**
  * The whole picture after a message.
- *
- * @param before the whole picture before; undefined when there was none
- * @param pixels of the rows; of all for `rows` null
- * @returns undefined when the message does not fit what was there before
+ * @param before the previous whole picture; undefined if there was none
+ * @param pixels of the rows; of all rows if `rows` is null
+ * @returns undefined if the message does not match the previous picture
  */
 export function completed(
   before: Uint8Array | undefined,

@@ -1,4 +1,6 @@
-/** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
+/**
+ * A series for a chart, as columns rather than rows, because a chart has hundreds of buckets and is updated every second.
+ */
 import { MosaicError } from "../base/errors.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { finiteOrText, type SeriesColumns } from "./page_json.ts";
@@ -29,7 +31,7 @@ export function columns(
   };
 }
 
-/** Runs that are compared do not have all the same series: one that is missing is empty. */
+/** Compared runs may lack a series: then it is empty. */
 export function pointsOrNone(records: TelemetryReader, ...wanted: Parameters<TelemetryReader["series"]>) {
   try {
     return records.series(...wanted);

@@ -1,14 +1,14 @@
-/** Further columns of the table of runs: parameters, and figures of metrics, of all runs at once. */
+/** Further columns of the table of runs: parameters, and values of metrics, for all runs at once. */
 import { MosaicError } from "../base/errors.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { parameterNames, parametersNamed } from "../dispatch/core/run_parameters.ts";
 import type { ColumnNames, RunColumn } from "./page_json.ts";
 
 const MOST = 24;
-/** What a column can show of a metric. */
+/** The values of a metric that a column can show. */
 const FIGURES = ["last", "min", "max"] as const;
 
-/** What there is to choose from. */
+/** The columns to choose from. */
 export function columnNames(core: Core): ColumnNames {
   return { parameters: parameterNames(core), metrics: core.records.seriesNames() };
 }

@@ -1,14 +1,14 @@
-/** What an evaluation came to: the `eval_summary.json` of its run, by its worker or made when the run ended. */
+/** The result of an evaluation: the `eval_summary.json` of its run, written by its worker or at the run's end. */
 import type { RunDetail } from "../dispatch/core/core.ts";
 import { openWithin } from "./artifact_file.ts";
 import { MosaicError } from "../base/errors.ts";
 import { parsed } from "./page_json.ts";
 
 const EVAL_SUMMARY = "eval_summary.json";
-/** The original's has ten figures; a worker's own may say more, but not without end. */
+/** The original's has ten numbers; a worker's own may have more, within this bound. */
 const MAX_BYTES = 64 * 1024;
 
-/** The summary's JSON; null while there is none, and of runs that are no evaluation. @throws `out_of_range` */
+/** The summary's JSON; null while there is none, and for runs that are no evaluation. @throws `out_of_range` */
 export async function evalSummary(detail: RunDetail): Promise<unknown> {
   if (detail.row.baseDir !== "evals") return null;
   using file = openWithin(detail.directory, EVAL_SUMMARY);

@@ -9,9 +9,9 @@ import { firstOf, pause } from "../wire/waiting.ts";
 export interface ServerEvent {
   event: string;
   data?: unknown;
-  /** Instead of `data`: JSON that is text already, on one line. */
+  /** Instead of `data`: JSON text on one line. */
   json?: string;
-  /** What the browser gives back as Last-Event-ID; events without one do not move it. */
+  /** The browser returns it as Last-Event-ID; events without one do not change it. */
   id?: string | number;
 }
 
@@ -34,12 +34,12 @@ export class EventStreams {
     this.#max = max;
   }
 
-  /** @throws `resource_exhausted` when as many streams are open as there may be. */
+  /** @throws `resource_exhausted` if too many streams are open. */
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
     return this.#respond(produce, (event) => encoder.encode(encodeEvent(event)), "text/event-stream");
   }
 
-  /** The same of bytes. */
+  /** The same for bytes. */
   respondBytes(produce: (signal: AbortSignal) => AsyncGenerator<Uint8Array>): Response {
     return this.#respond(produce, (bytes) => bytes, "application/octet-stream");
   }

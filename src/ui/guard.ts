@@ -10,13 +10,13 @@ import { type Authenticate, type Identity, LOCAL_OWNER } from "./viewer.ts";
 
 /** Who sent a request. */
 export interface RequestPeer {
-  /** The address that it came from. */
+  /** The sender's address. */
   peer: string;
   /** It came from the daemon's user, who needs no credential. */
   owner: boolean;
-  /** Its user on this machine, where that is known. */
+  /** The sender's user on this machine, if known. */
   uid?: number | undefined;
-  /** It came by the daemon's Unix socket, which no browser opens. */
+  /** It came by the daemon's Unix socket, which browsers cannot open. */
   bySocket: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface PageEnv {
   Variables: { identity: Identity };
 }
 
-/** No inline script or style, nothing from elsewhere, no frames around it. */
+/** No inline script or style, nothing from other hosts, no frames around the page. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -64,7 +64,7 @@ function isOwnHost(hostname: string, bound: string, extra: readonly string[] = [
   return isAddress(name) || name === Deno.hostname().toLowerCase();
 }
 
-/** @throws MosaicError `permission_denied` where a browser may have been led here by a name of somebody else's (DNS rebinding) */
+/** @throws MosaicError `permission_denied` if a browser may have been directed here by a foreign name (DNS rebinding) */
 export function refuseForeignHost(request: Request, { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">): void {
   const foreign = hostsOf(request).find(({ name }) => !isOwnHost(name, bound, hosts))?.name;
   if (foreign === undefined) return;
@@ -73,12 +73,12 @@ export function refuseForeignHost(request: Request, { bound, hosts }: Pick<Guard
   });
 }
 
-/** Browsers say of every request that can change something from where it comes; programs have no reason to. */
+/** Browsers state the origin of every request that can change something; programs do not. */
 export function isBrowsers(request: Request): boolean {
   return request.headers.has("origin") || request.headers.has("sec-fetch-site");
 }
 
-/** @throws MosaicError `permission_denied` for what our own page did not send (CSRF) */
+/** @throws MosaicError `permission_denied` for a request that the page itself did not send (CSRF) */
 export function refuseForeignChange(request: Request, token: string): void {
   const { headers } = request;
   const origin = originOf(request);
@@ -102,21 +102,21 @@ function sameText(a: string, b: string): boolean {
 }
 
 export interface GuardOptions {
-  /** The host we listen on. */
+  /** The host that the page listens on. */
   bound: string;
-  /** Further names the page may be opened under. */
+  /** Further names of the page's host. */
   hosts: readonly string[];
   token: string;
   authenticate: Authenticate | undefined;
-  /** Answers what belongs to logging in and out, which nobody needs to be known for. */
+  /** Answers requests of logging in and out, which need no authentication. */
   logIn: ((request: Request, peer: string) => Promise<Response | undefined>) | undefined;
   body: BodyLimits;
   audit: Audit | undefined;
 }
 
-/** What is sent by POST and changes nothing: whoever may read may send it. */
+/** POST requests that change nothing: the role read is enough. */
 const READS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
-/** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
+/** Paths without authentication: probes carry no credential and learn nothing. */
 const OPEN_PATHS = ["/healthz", "/readyz"];
 
 const SAFE_HEADERS = {
@@ -129,7 +129,7 @@ const SAFE_HEADERS = {
   "permissions-policy": "camera=(), microphone=(), geolocation=()",
 };
 
-/** On every answer, whoever made it: downloads, streams and refusals too. */
+/** For every answer, including downloads, streams and refusals. */
 export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
   await next();
   for (const [name, value] of Object.entries(SAFE_HEADERS)) {
@@ -138,7 +138,7 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
   }
 };
 
-/** The part of an entry in the audit log that says from where. */
+/** The sender's part of an entry in the audit log. */
 export function requestedBy({ peer, uid }: RequestPeer): { address: string; uid: number | undefined } {
   return { address: peer || "unix", uid };
 }

@@ -1,4 +1,4 @@
-/** The live streams: what changed, found by durable cursors, and the figures that move all the time, once per tick. */
+/** The live streams: changes, found by durable cursors, and constantly changing numbers, once per tick. */
 import type { Core } from "../dispatch/core/core.ts";
 import { RUNNING_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
@@ -9,7 +9,7 @@ import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;
-/** At most this many runs move on the page at the same time. */
+/** At most this many runs are updated on the page at the same time. */
 const MOVING_RUNS = 500;
 
 /** Numbers of all live runs and the host, computed once per tick for all pages. */
@@ -43,7 +43,9 @@ export class Ticker {
 /** Events after which the line of a run may change although none of its numbers did. */
 const LINE_EVENTS = ["queued", "state", "deleted"];
 
-/** All runs: `runs` (id = event seq) whenever some changed state, came or went; `alerts`; `tick` once per tick. */
+/**
+ * All runs: `runs` (id = event seq) whenever a run changed its state, was added or removed; `alerts`; `tick` once per tick.
+ */
 export async function* allRunsLive(
   core: Core,
   ticker: Ticker,
@@ -76,7 +78,7 @@ export async function* allRunsLive(
   }
 }
 
-/** One run: `run` with its whole detail after each event, `event` (id = event seq), `tick` with what moves. */
+/** One run: `run` with all its detail after each event, `event` (id = event seq), `tick` with changing numbers. */
 export async function* runLive(
   core: Core,
   runId: string,
@@ -168,7 +170,7 @@ export async function* eventsLive(core: Core, since: number, signal: AbortSignal
   }
 }
 
-/** Counts a stream among the subscribers. Its cursor is the id of the last event that the connection has taken. */
+/** Counts a stream among the subscribers. Its cursor is the id of the last event that the connection has accepted. */
 export async function* counted<T extends Partial<ServerEvent> | Uint8Array>(
   core: Core,
   what: { stream: string; since?: number; head?: () => number },

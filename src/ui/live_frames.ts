@@ -1,9 +1,9 @@
 /**
- * Frames of running environments, while a client reads them: the newest frame of each run, from its shared-memory rings or,
- * if it has none, from the payloads of its stored steps and episodes. Frames that arrive faster than the client reads are skipped.
- *
- * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (of a ring,
- * only of the rows that have changed since the frame before).
+ * Frames of live environments, while a client reads them: the newest frame of each run, from its shared-memory rings or, if
+ * it has none, from the payloads of its stored steps and episodes. Frames that arrive faster than the client reads are
+ * skipped.
+ * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (for a
+ * ring, only of the rows that have changed since the frame before).
  */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
@@ -28,20 +28,23 @@ import { placeOf } from "./pictures.ts";
 
 export const MAX_WATCHED = 64;
 const FRAMES_PER_SECOND = 30;
-/** Of all environments of one connection together: beyond, each has fewer. */
+/** Frames a second of all environments of one connection; with more environments each has fewer. */
 const FRAMES_IN_ALL = 480;
 /** Payloads of records are parsed for each frame. */
 const RECORDS_FRAMES_PER_SECOND = 10;
 /** Interval of polling for new rings and for runs that have ended. */
 const LOOK_MS = 2000;
 const IDLE_MS = 250;
-/** How often the run's step is read, for a frame that names none. */
+/** Interval of reading the run's step, for frames that name none. */
 const RUN_STEP_MS = 250;
-/** Of these newest records one may have a picture: several agents take turns. */
+/** A picture is searched among this many newest records: the records of several agents may alternate. */
 const NEWEST_RECORDS = 8;
-/** What is kept of pictures for all readers of this daemon; beyond, every picture is sent whole. Sixteen of 600 × 400 take 12 MB. */
+/**
+ * Bound on pictures kept for all readers of this daemon; beyond it, every picture is sent whole. Sixteen of 600 × 400 take
+ * 12 MB.
+ */
 const MAX_KEPT_BYTES = 64 << 20;
-/** A payload that is no picture is sent as it is. */
+/** Bound on a payload without a picture, which is sent unchanged. */
 const MAX_PAYLOAD = 64 << 10;
 
 const encoder = new TextEncoder();
@@ -100,7 +103,7 @@ class Ring implements Disposable {
     }, pixels);
   }
 
-  /** Instead of its frames. */
+  /** Sent instead of its frames. */
   unreadable(why: string): Uint8Array<ArrayBuffer> {
     const nothing = {
       width: 0,
@@ -130,7 +133,7 @@ class Ring implements Disposable {
   }
 }
 
-/** Names of the rings that there are, and why they cannot be read. */
+/** Names of the existing rings, and why they cannot be read. */
 interface Listing {
   names: readonly string[];
   trouble: string;
@@ -190,7 +193,7 @@ class Watched implements Disposable {
     }
   }
 
-  /** Takes up rings that are new, and those again that could not be read; forgets those that are gone. */
+  /** Opens new rings, and again those that could not be read; drops removed ones. */
   *#look({ names, trouble }: Listing): Generator<Uint8Array<ArrayBuffer>> {
     const rests = ringsOf(this.#runId, names).slice(0, MAX_WATCHED);
     for (const rest of this.#rings.keys()) if (!rests.includes(rest)) this.#forget(rest);

@@ -1,4 +1,4 @@
-/** What the page reads of many runs in one request; a thousand of them take a while, so others have their turn in between. */
+/** Reads many runs for one request of the page; a thousand runs take a while, so other work runs in between. */
 import { MosaicError } from "../base/errors.ts";
 import { natural } from "../base/natural_order.ts";
 import { yieldToOthers } from "../base/sleep.ts";
@@ -12,9 +12,9 @@ import { sized } from "./sized_messages.ts";
 
 const MOST_RUNS = 1000;
 const MOST_NAMES = 24;
-/** Buckets that one name may have, of all runs together: what an answer holds in memory. */
+/** Bound on the buckets of one name, for all runs together: an answer holds them in memory. */
 const MOST_BUCKETS = 400_000;
-/** With more runs than this, values that were said once are named only. */
+/** With more runs than this, series with a single point are sent by name only. */
 const MOST_VALUED = 40;
 const AT_ONCE_MS = 8;
 /** Runs whose outlines are read in one go: a few milliseconds. */
@@ -25,7 +25,7 @@ interface SeriesWanted {
   names: string[];
   from: number;
   to: number;
-  /** Of each run. */
+  /** Per run. */
   buckets: number;
   rough: boolean;
 }
@@ -36,7 +36,7 @@ function fieldsOf(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
-    // The same error is reported below.
+    // The error below covers this.
   }
   throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
 }
@@ -64,7 +64,7 @@ function wholeOf(body: Record<string, unknown>, field: string, fallback: number,
   );
 }
 
-/** Of how many runs, and how closely. */
+/** The runs, and the number of buckets. */
 function sampleWanted(body: Record<string, unknown>): Pick<SeriesWanted, "runs" | "buckets" | "rough"> {
   const runs = textsOf(body, "runs", MOST_RUNS);
   const most = Math.min(4000, Math.floor(MOST_BUCKETS / runs.length));
@@ -94,7 +94,7 @@ export function beginWanted(text: string): BeginWanted {
   return { ...sampleWanted(body), charts: wholeOf(body, "charts", 6, 1, MOST_NAMES) };
 }
 
-/** More take minutes; `mosaic report` makes one of any number. */
+/** More would take minutes; `mosaic report` accepts any number. */
 const MOST_REPORTED = 100;
 
 export interface ReportWanted {
@@ -122,7 +122,7 @@ export function runsWanted(text: string): string[] {
   return textsOf(fieldsOf(text), "runs", MOST_RUNS);
 }
 
-/** Waits a moment when others have waited long. */
+/** Yields to other work if that has waited long. */
 class Turns {
   #since = performance.now();
 
@@ -133,7 +133,7 @@ class Turns {
   }
 }
 
-/** Name after name, as `decodeSeries` reads it. A run that has none of a name, or is gone, has no buckets. */
+/** Name after name, as `decodeSeries` reads it. A run that lacks the name, or was deleted, has no buckets. */
 export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const { runs, names, from, to, buckets, rough } = wanted;
   const turns = new Turns();
@@ -154,8 +154,8 @@ export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: Ab
 }
 
 /**
- * What a comparison begins with, in the order in which the page needs it: the runs and the names of their series as JSON,
- * then the series of the first charts, as `seriesOfMany` gives them. Each is a message of its own.
+ * The first data of a comparison, in the order in which the page needs them: the runs and the names of their series as JSON,
+ * then the series of the first charts, as `seriesOfMany` returns them. Each is a message of its own.
  */
 export async function* comparisonBegins(
   core: Core,
@@ -172,14 +172,17 @@ export async function* comparisonBegins(
 
 const FIRST_NAMES = ["episode_reward", "episode_length", "reward"];
 
-/** The usual ones first, then those without a section, then by name, numbers by their size. */
+/** The usual ones first, then those without a section, then by name, numbers by size. */
 function byImportance(a: string, b: string): number {
   const rank = (name: string) =>
     FIRST_NAMES.includes(name) ? FIRST_NAMES.indexOf(name) : FIRST_NAMES.length + Number(name.includes("/"));
   return rank(a) - rank(b) || natural(a, b);
 }
 
-/** Names of series that any of the runs has, in the order of their charts; what each said once at most is apart. */
+/**
+ * Names of series that any of the runs has, in the order of their charts; series with at most one point per run are
+ * separate.
+ */
 export async function namesOfMany(core: Core, runs: readonly string[]): Promise<SeriesNames> {
   const answer: SeriesNames = { names: [], once: [] };
   const turns = new Turns();

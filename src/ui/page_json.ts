@@ -143,12 +143,12 @@ export function eventLine(row: EventRow): EventLine {
   };
 }
 
-/** JSON has no NaN and no infinities: they travel as their names. */
+/** JSON has no NaN and no infinities: their names are sent. */
 export function finiteOrText(value: number): Frame["reward"] {
   return Number.isFinite(value) ? value : String(value) as "NaN" | "Infinity" | "-Infinity";
 }
 
-/** The value of a JSON text of a worker; what is not JSON stays a text, bare NaN and infinities become null. */
+/** The value of a worker's JSON text; text that is not JSON stays a text, bare NaN and infinities become null. */
 export function parsed(json: string): unknown {
   return json === "" ? null : JSON.parse(rawJson(json));
 }

@@ -11,13 +11,13 @@ import { type Holder, mayDo, type TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";
 const SESSION_MS = 12 * 3600_000;
-/** More than a person has browsers; beyond, the oldest is logged out. */
+/** Beyond this, the oldest session is logged out. */
 const MAX_SESSIONS = 1000;
-/** The form's, or what a person has pasted into it. */
+/** Bounds of the form's body, whatever was pasted into it. */
 const FORM_LIMITS: BodyLimits = { maxBytes: 4096, withinMs: 15_000 };
-/** Wrong tokens a minute of one peer: 256 bits are not guessed, but one who tries is not answered without end. */
+/** Wrong tokens per minute and peer: 256 bits cannot be guessed, but repeated tries are not answered without limit. */
 const WRONG_A_MINUTE = 30;
-/** Peers whose wrong tokens are counted in a minute; those beyond share one count. */
+/** Peers whose wrong tokens are counted per minute; further peers share one count. */
 const MAX_PEERS = 10_000;
 
 function identityOf({ name, role }: Holder): Identity {
@@ -26,17 +26,17 @@ function identityOf({ name, role }: Holder): Identity {
 
 export interface PageLogin {
   authenticate: Authenticate;
-  /** Answers what belongs to logging in and out; undefined for everything else. */
+  /** Answers requests of logging in and out; undefined for all others. */
   handle(request: Request, peer: string): Promise<Response | undefined>;
 }
 
 interface Session {
-  /** Looked up again at each request: a rotated token ends the sessions that it opened. */
+  /** Checked again at each request: rotating a token ends the sessions that it opened. */
   token: string;
   until: number;
 }
 
-/** @param secure the page speaks HTTPS, so the cookie may demand it. */
+/** @param secure the page uses HTTPS, so the cookie can require it. */
 export function pageLogin(
   tokens: Pick<TokenFile, "holderOf">,
   options: { secure: boolean; now?: () => number; form?: Partial<BodyLimits> },
@@ -67,7 +67,7 @@ export function pageLogin(
   const cookie = (value: string, seconds: number) =>
     `${COOKIE}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${options.secure ? "; Secure" : ""}`;
 
-  /** Counts a wrong token of the peer; whether it has sent too many. A right one is never asked for this. */
+  /** Counts a wrong token of the peer, and returns whether it has sent too many. Not called for a right token. */
   const tooManyWrong = (peer: string): boolean => {
     const minute = Math.floor(now() / 60_000);
     if (wrong.minute !== minute) wrong = { minute, counts: new Map() };

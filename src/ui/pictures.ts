@@ -1,4 +1,4 @@
-/** Pictures of an environment: the records of a range that carry one, their payload as the worker gave it. */
+/** Pictures of an environment: the records of a range with a picture, with their payload as the worker wrote it. */
 import type { Core } from "../dispatch/core/core.ts";
 import { type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
 import type { StoredEpisode, StoredStep } from "../telemetry/telemetry_log.ts";
@@ -29,7 +29,7 @@ export function framesOf(core: Core, runId: string, kind: FrameKind, since: numb
   return { frames, next, head: core.records.head(runId, kind) };
 }
 
-/** Step, reward and action that a frame is shown with; of an episode, its length and total reward. */
+/** Step, reward and action shown with a frame; for an episode, its length and total reward. */
 export function placeOf(record: StoredStep | StoredEpisode): Pick<Frame, "step" | "reward" | "action"> {
   return "step" in record
     ? { step: record.step, reward: finiteOrText(record.reward), action: parsed(record.actionJson) }

@@ -1,4 +1,4 @@
-/** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is not touched. */
+/** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is unchanged. */
 import { jsonLines } from "../telemetry/public_json.ts";
 import { withoutRenderPayload } from "../telemetry/render_payload.ts";
 import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/telemetry_log.ts";
@@ -6,7 +6,7 @@ import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/tele
 export interface Records {
   /** A JSON array. */
   json: string;
-  /** The last record's seq; undefined when there is none. */
+  /** The last record's seq; undefined if there is none. */
   last: number | undefined;
 }
 
@@ -22,7 +22,7 @@ export function recordsAfter(
   since: number,
   limit: number,
 ): Records {
-  // Lists go without pictures; views of frames and single records have them.
+  // Lists omit pictures; views of frames and single records have them.
   if (kind === "steps") {
     return page(kind, records.read(runId, kind, since, limit).map(withoutRenderPayload));
   }
@@ -36,7 +36,7 @@ export function recordsAfter(
   }
 }
 
-/** One record with all it has; undefined when the run has none of that seq. */
+/** One complete record; undefined if the run has none with that seq. */
 export function recordAt(
   records: TelemetryReader,
   runId: string,

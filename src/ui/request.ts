@@ -10,14 +10,14 @@ export interface BodyLimits {
   withinMs: number;
 }
 
-/** Of what a person does on the page. */
+/** For requests of a person on the page. */
 export const BODY_LIMITS: BodyLimits = { maxBytes: 64 * 1024, withinMs: 15_000 };
 
 /** HOST or HOST:PORT of a header or URL. */
 export interface RequestHost {
   /** Without the port. */
   name: string;
-  /** As URLs write it: without a scheme's own port. */
+  /** In the form of URLs: without the scheme's default port. */
   host: string;
 }
 
@@ -28,7 +28,7 @@ function hostIn(text: string): RequestHost | undefined {
   return { name: hostname, host };
 }
 
-/** The hosts that a request names: its header's, and its URL's. @throws RequestRefused 400 for what is none. */
+/** The hosts that a request names: its header's, and its URL's. @throws RequestRefused 400 for an invalid one. */
 export function hostsOf(request: Request): RequestHost[] {
   const header = request.headers.get("host");
   // The runtime builds the URL from the Host header (http+unix: on a Unix socket), unless the client sends an absolute URL.
@@ -40,7 +40,7 @@ export function hostsOf(request: Request): RequestHost[] {
   });
 }
 
-/** The host of the site that sent the request: undefined when it does not say, "null" where the browser hides it. */
+/** The host of the site that sent the request: undefined if the request does not say, "null" if the browser hides it. */
 export function originOf(request: Request): string | undefined {
   const origin = request.headers.get("origin");
   if (origin === null || origin === "null") return origin ?? undefined;
@@ -48,15 +48,14 @@ export function originOf(request: Request): string | undefined {
   throw new RequestRefused(400, `the request's Origin is ${JSON.stringify(origin.slice(0, 100))}, which is no origin`);
 }
 
-/** @throws RequestRefused 413 for a body that is announced longer than the limit: nothing of it is read. */
+/** @throws RequestRefused 413 if the announced length is above the limit: nothing of the body is read. */
 export function checkLength(request: Request, { maxBytes }: Pick<BodyLimits, "maxBytes">): void {
   if (Number(request.headers.get("content-length") ?? "0") > maxBytes) throw tooLong(maxBytes);
 }
 
 /**
- * The whole body as text. At most the limit is held in memory, also for chunked bodies.
- *
- * @throws RequestRefused 413 for one that is longer, 408 for one that takes longer, 400 for one that breaks off
+ * The whole body as text. Memory is bounded by the limit, also for chunked bodies. @throws RequestRefused 413 for a longer
+ * one, 408 if it takes longer, 400 if it breaks off
  */
 export async function textOf(request: Request, limits: BodyLimits): Promise<string> {
   const { maxBytes, withinMs } = limits;

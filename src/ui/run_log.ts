@@ -10,18 +10,18 @@ import type { LogFile } from "../os/packed_log.ts";
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
 
-/** The most that one answer carries, and the most that one search reads. */
+/** Bound on the bytes of one answer, and on those that one search reads. */
 export const CHUNK_BYTES = 256 * 1024;
 const SEARCH_BYTES = 16 * 1024 * 1024;
 
 export interface LogChunk {
-  /** Byte offsets of the part; `to` is where to go on. */
+  /** Byte offsets of the part; the next part begins at `to`. */
   from: number;
   to: number;
   size: number;
   attempt: number;
   text: string;
-  /** Of the line that is being written at the end of the log: what a terminal would show of it, its last characters. */
+  /** The unfinished line at the end of the log: what a terminal would show of it, its last characters. */
   rest: string;
 }
 
@@ -54,8 +54,8 @@ async function readBytes(file: LogFile | undefined, from: number, length: number
 }
 
 /**
- * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line).
- * A last line without a line end is left for the next call, unless the run has ended or the line fills the answer.
+ * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line). An unfinished last
+ * line is left for the next call, unless the run has ended or the line fills the answer.
  */
 export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
   const { bytes, ...where } = await readLines(core, row, stream, from);
@@ -81,13 +81,13 @@ async function readLines(core: Core, row: RunRow, stream: LogStream, from: numbe
   return { from: start, to: start + bytes.length, size, attempt: row.attempt, rest, bytes };
 }
 
-/** A progress bar writes its line again and again, behind carriage returns: the last one counts. */
+/** A progress bar writes its line repeatedly, separated by carriage returns: the last one counts. */
 function restOf(bytes: Uint8Array): string {
   const text = decoder.decode(bytes).replace(/\r+$/, "");
   return text.slice(text.lastIndexOf("\r") + 1).slice(-REST_LENGTH);
 }
 
-/** The lines before byte `before`, about `length` bytes of them: what a person scrolls back to. */
+/** The lines before byte `before`, about `length` bytes of them, for scrolling back. */
 export async function readLogBefore(
   core: Core,
   row: RunRow,
@@ -108,13 +108,13 @@ export async function readLogBefore(
 
 export interface LogMatches {
   matches: { offset: number; line: string }[];
-  /** Where to go on searching. */
+  /** Where the next search continues. */
   to: number;
   size: number;
   done: boolean;
 }
 
-/** Lines from byte `from` on that hold `text` (letters of either case), at most `limit`. */
+/** Lines from byte `from` on that contain `text` (ignoring case), at most `limit`. */
 export async function searchLog(
   core: Core,
   row: RunRow,
@@ -143,8 +143,8 @@ export async function searchLog(
 }
 
 /**
- * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. Existing
- * text is sent whole; of text that is appended later, lines beyond a rate limit are left out and counted.
+ * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, announced by `attempt`. Existing text
+ * is sent completely; of text that is appended later, lines beyond a rate limit are omitted and counted.
  */
 export async function* logLive(
   core: Core,
@@ -170,7 +170,7 @@ export async function* logLive(
       if (history !== undefined) history = 0;
       yield { event: "attempt", data: { attempt } };
     }
-    // It has written nothing yet, and `logFile` still names its forerunner's: that would be told as its own.
+    // The new attempt has written nothing yet, and `logFile` still names the earlier attempt's file.
     if (row.state === "INIT" && row.attempt > 1) {
       await waitFor(pollMs, signal);
       continue;

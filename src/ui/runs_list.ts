@@ -1,4 +1,4 @@
-/** The list of runs: filters of the core, order and pages by offset of our own. */
+/** The list of runs: filters of the core, with sorting and pages by offset added here. */
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunFilter, RunRow } from "../registry/row_types.ts";
 import type { RunTelemetry } from "../telemetry/telemetry_log.ts";

@@ -1,11 +1,11 @@
 /**
- * Series of many runs on the wire: numbers of 64 bits, because texts of a hundred thousand of them take the daemon and the
- * page longer than all the rest. Of each name: how many buckets each run has, then column after column of all runs.
+ * Encodes series of many runs as 64-bit numbers, because texts of a hundred thousand numbers take the daemon and the page
+ * longer than everything else. For each name: the number of each run's buckets, then column after column of all runs.
  */
 import type { SeriesColumns } from "./page_json.ts";
 import type { SeriesBucketRow } from "../telemetry/telemetry_log.ts";
 
-/** Of an absent step or attempt. */
+/** For an absent step or attempt. */
 const NONE = NaN;
 const COLUMN_NAMES = [
   ...["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step", "attempt", "overwritten"] as const,
@@ -27,7 +27,7 @@ const COLUMNS: readonly ((row: SeriesBucketRow) => number)[] = [
   (r) => Number(r.damaged),
 ];
 
-/** Of a column that is the same in each run (steps, counts, mostly): it is sent once. */
+/** Marks a column that is the same in each run (steps and counts, mostly): it is sent once. */
 const SHARED = 1;
 
 /** @param runs the buckets of each run */
@@ -46,7 +46,7 @@ export function encodeSeries(runs: readonly (readonly SeriesBucketRow[])[]): Uin
   return new Uint8Array(numbers.buffer, 0, at * numbers.BYTES_PER_ELEMENT);
 }
 
-/** @param runs how many were asked for @returns of each name each run's columns */
+/** @param runs number of requested runs @returns for each name each run's columns */
 export function decodeSeries(answer: ArrayBuffer, names: readonly string[], runs: number): SeriesColumns[][] {
   const numbers = new Float64Array(answer);
   let at = 0;

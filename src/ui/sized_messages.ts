@@ -10,9 +10,9 @@ export function sized(message: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** A message is valid until the next is asked for. A last one that is cut short is left out. */
+/** A message is valid until the next is requested. An incomplete last message is dropped. */
 export async function* sizedMessages(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  // Not every browser can go through a stream by `for await`.
+  // Not every browser supports `for await` on streams.
   const reader = stream.getReader();
   try {
     let parts: Uint8Array[] = [];

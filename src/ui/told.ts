@@ -1,15 +1,17 @@
-/** Where texts and histograms are among a run's events, and which step a place on a curve belongs to. */
+/** Finds texts and histograms among a run's events, and the step of a point on a curve. */
 import type { Core } from "../dispatch/core/core.ts";
 import { parsedObject } from "../base/json_text.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { StoredStep } from "../telemetry/telemetry_log.ts";
 import type { Told } from "./page_json.ts";
 
-/** Events looked at for one answer. */
+/** Events searched for one answer. */
 const SCAN_EVENTS = 2000;
 const KINDS = ["text", "histogram"];
 
-/** The texts and histograms among the events before seq `before`, the newest first; `from`: what is before is not looked at. */
+/**
+ * The texts and histograms among the events before seq `before`, the newest first; events before `from` are not searched.
+ */
 export function toldBefore(core: Core, runId: string, before: number): { told: Told[]; from: number } {
   const end = Math.min(before - 1, core.records.head(runId, "events"));
   const from = Math.max(0, end - SCAN_EVENTS);
@@ -40,7 +42,7 @@ export function momentOf(core: Core, runId: string, of: { episode: number } | { 
   return { episode: record.episode, agent: record.agentId, step_seq: isIts ? first.seq : last };
 }
 
-/** Undefined: not kept, or none of that seq. */
+/** Undefined: not stored, or there is none with that seq. */
 function stepOf(core: Core, runId: string, seq: number): StoredStep | undefined {
   try {
     return core.records.read(runId, "steps", seq - 1, 1)[0];
@@ -50,7 +52,9 @@ function stepOf(core: Core, runId: string, seq: number): StoredStep | undefined 
   }
 }
 
-/** Seq of the last step until then; null when there is none. Steps are stored in the order of their times, or nearly so. */
+/**
+ * Seq of the last step up to that time; null if there is none. Steps are stored approximately in the order of their times.
+ */
 function stepAt(core: Core, runId: string, at: number): number | null {
   let [low, high] = [1, core.records.head(runId, "steps")];
   let found: number | null = null;

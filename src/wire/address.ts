@@ -1,4 +1,4 @@
-/** Addresses of servers, as options and daemon.json name them. */
+/** Addresses of listeners, as in options and daemon.json. */
 import { MosaicError } from "../base/errors.ts";
 
 export type ListenAddress = { type: "tcp"; host: string; port: number } | { type: "unix"; path: string };

@@ -1,12 +1,12 @@
-/** The audit log: who changed what, when and with which outcome, and who was refused. One JSON object a line. */
+/** The audit log: who changed what, when and with which result, and who was refused. One JSON object per line. */
 import { TokenBucket } from "../base/token_bucket.ts";
 
 export interface AuditEntry {
-  /** Name of the token; "owner" for the daemon's user without one, "anybody" where no credential is asked for, "nobody". */
+  /** Name of the token; "owner" for the daemon's user without one, "anybody" if no credential is required, "nobody". */
   who: string;
   /** Of the connection; "unix" for the daemon's own socket. */
   address: string;
-  /** Of the process at the other end, where it is known. */
+  /** User of the process at the other end, if known. */
   uid?: number | undefined;
   /** Such as `Mosaic/CancelRun` or `page/cancel`. */
   action: string;
@@ -19,7 +19,7 @@ export interface AuditEntry {
 export type AuditLine = AuditEntry & {
   /** ISO 8601. */
   at: string;
-  /** Refusals that were not written since the one before: strangers must not fill the disk. */
+  /** Refusals not written since the previous line: strangers must not fill the disk. */
   skipped?: number;
 };
 
@@ -31,17 +31,17 @@ export class Audit {
   readonly #refusals = new TokenBucket(REFUSED_A_SECOND, REFUSED_BURST, performance.now());
   #skipped = 0;
 
-  /** @param write appends a line, with its end, and never throws */
+  /** @param write appends a line, including its newline, and never throws */
   constructor(write: (line: string) => void) {
     this.#write = write;
   }
 
-  /** Somebody did, or was allowed to try, something that changes something. */
+  /** A caller made a change, or was allowed to try. */
   did(entry: AuditEntry): void {
     this.#write(auditLine(entry));
   }
 
-  /** Somebody was not allowed to do something. */
+  /** A caller was refused. */
   refused(entry: AuditEntry): void {
     if (this.#refusals.take(performance.now()) !== undefined) {
       this.#skipped++;
@@ -56,7 +56,7 @@ export function auditLine(entry: AuditEntry, skipped = 0): string {
   return `${JSON.stringify({ at: new Date().toISOString(), ...entry, ...(skipped === 0 ? {} : { skipped }) })}\n`;
 }
 
-/** @returns undefined for a line that is none, such as one that a full disk has cut off */
+/** @returns undefined for an invalid line, such as one that a full disk has cut off */
 export function parseAuditLine(line: string): AuditLine | undefined {
   try {
     const entry = JSON.parse(line) as Partial<AuditLine> | null;

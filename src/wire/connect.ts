@@ -1,6 +1,7 @@
 /**
- * The Connect protocol, in binary, and how its client reads it: https://connectrpc.com/docs/protocol. Unary calls are a message each
- * way; a stream's messages are in envelopes (a byte of flags, the length in four), the last of which says how it ended.
+ * The Connect protocol with binary messages, as its client reads it: https://connectrpc.com/docs/protocol. A unary call has
+ * one message each way; a stream's messages are in envelopes (a byte of flags, four bytes of length), of which the last says
+ * how the stream ended.
  */
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import { PendingBytes } from "./pending_bytes.ts";
@@ -14,13 +15,13 @@ const PREFIX_BYTES = 5;
 /** The flag of the envelope that ends a stream. */
 export const END_STREAM = 2;
 
-/** How a header or an ending's metadata is read. */
+/** Reads a header or a value of the last envelope's metadata. */
 type Metadata = (name: string) => string | undefined;
 
 interface WireError {
   code?: unknown;
   message?: unknown;
-  /** Of the page's own refusals, which have no metadata. */
+  /** For refusals of the page's server, which have no metadata. */
   hint?: unknown;
 }
 
@@ -33,8 +34,9 @@ export function envelope(message: Uint8Array, flags = 0): Uint8Array<ArrayBuffer
 }
 
 /**
- * The messages of a stream's answer, however its bytes come in chunks.
- * @throws MosaicError what the stream ended with; `unavailable` where it broke off, `internal` for what is no envelope
+ * The messages of a stream's answer, from bytes in chunks of any size.
+ * @throws MosaicError the error with which the stream ended; `unavailable` if it broke off, `internal` for an invalid
+ *   envelope
  */
 export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   const pending = new PendingBytes();
@@ -49,7 +51,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
         throw new MosaicError("internal", `the daemon sent a message of ${length} bytes with the flags ${flags}`);
       }
       if (bytes.length < PREFIX_BYTES + length) break;
-      // Its fields are views of it.
+      // The message's fields are views of it.
       const message = bytes.slice(PREFIX_BYTES, PREFIX_BYTES + length);
       pending.drop(PREFIX_BYTES + length);
       if (flags === END_STREAM) return heedEnd(message);
@@ -59,7 +61,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
   throw new MosaicError("unavailable", "the daemon broke off the stream");
 }
 
-/** @throws MosaicError the error that it names */
+/** @throws MosaicError the error in the last envelope */
 function heedEnd(bytes: Uint8Array): void {
   const end = parsed(bytes);
   if (typeof end?.["error"] !== "object" || end["error"] === null) return;
@@ -99,7 +101,7 @@ function parsed(bytes: Uint8Array): Record<string, unknown> | undefined {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
     return typeof value === "object" && value !== null ? value as Record<string, unknown> : undefined;
   } catch {
-    // Whoever asked says what it was instead.
+    // The caller reports what was received instead.
     return undefined;
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Deadlines of a client's calls, without `setTimeout`, whose first use loads Node's timers: 8 ms and 4 MiB of each command.
- * The runtime's own timer cannot be stopped, so one serves all calls until it is due. It keeps no process alive; calls do.
+ * Deadlines of a client's calls, without `setTimeout`, whose first use loads Node's timers: 8 ms and 4 MiB in each command.
+ * The runtime's own timer cannot be stopped, so one timer serves all calls until it is due. It does not keep the process
+ * alive; calls do.
  */
 interface Deadline {
   /** By `performance.now()`. */
@@ -11,7 +12,7 @@ interface Deadline {
 const open = new Set<Deadline>();
 let alarmAt = Infinity;
 
-/** Calls `act` in so many milliseconds. @returns what prevents it */
+/** Calls `act` after so many milliseconds. @returns cancels it */
 export function atDeadline(ms: number, act: () => void): () => void {
   const deadline = { at: performance.now() + ms, act };
   open.add(deadline);

@@ -7,7 +7,7 @@ import { logVerbosity, type MethodDefinition, type ServiceDefinition, setLogVerb
 import { Buffer } from "node:buffer";
 import { methodPath } from "./method_path.ts";
 
-// The library would write to stderr past mosaic's own log; whatever fails is reported by who asked for it.
+// The library would write to stderr, not to mosaic's log; callers report every failure.
 setLogVerbosity(logVerbosity.NONE);
 
 export type RawMethod = MethodDefinition<Buffer, Buffer>;
@@ -26,12 +26,12 @@ function rawMethod(method: DescMethod): RawMethod {
   };
 }
 
-/** The definition for `Server.addService`, keyed like the handlers by the method's local name. */
+/** The definition for `Server.addService`, with the method's local names as keys, like the handlers. */
 export function rawService(service: DescService): ServiceDefinition {
   return Object.fromEntries(service.methods.map((method) => [method.localName, rawMethod(method)]));
 }
 
-/** A view of the bytes as the Buffer that grpc-js wants, without a copy. */
+/** A view of the bytes as the Buffer that grpc-js requires, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
 }

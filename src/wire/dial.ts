@@ -7,7 +7,7 @@ import { parseTarget } from "./target.ts";
 
 /** Paths of PEM files. */
 export interface ClientTls {
-  /** Who has signed the daemon's certificate, beside the authorities that everybody knows. */
+  /** The authority that has signed the daemon's certificate, in addition to the system's. */
   ca?: string;
   /** The client's own certificate and its key. */
   cert?: string;
@@ -21,11 +21,11 @@ export interface DialOptions {
   token?: string | undefined;
   /** Undefined: plain, unless the target says https. */
   tls?: ClientTls | undefined;
-  /** The name in the daemon's certificate, where it is not the target's. */
+  /** The name in the daemon's certificate, if it differs from the target's. */
   serverName?: string | undefined;
 }
 
-/** The protocol that is spoken on the connection, as TLS names it. */
+/** The protocol on the connection, by its TLS name (ALPN). */
 export type Spoken = "http/1.1" | "h2";
 
 export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): boolean {
@@ -34,8 +34,8 @@ export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): b
 }
 
 /**
- * @throws MosaicError `invalid_argument`, `failed_precondition` for a target or files that cannot be used, `permission_denied`
- * under a permission set without the target, `unavailable` for TLS that failed; other errors where nobody answers.
+ * @throws MosaicError `invalid_argument`, `failed_precondition` for an unusable target or files, `permission_denied` under a
+ *   permission set without the target, `unavailable` if TLS failed; other errors if nothing answers.
  */
 export async function dial(entrance: DialOptions, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
   const { address } = parseTarget(entrance.target);
@@ -45,12 +45,12 @@ export async function dial(entrance: DialOptions, spoken: Spoken, signal: AbortS
   try {
     return await unlessAborted(dialling, signal);
   } catch (error) {
-    // This is checked only after an error, so a good call does not pay for it.
+    // Checked only after an error, so that a successful call does not pay for it.
     throw missingNet(netNameOf(entrance.target)) ?? error;
   }
 }
 
-/** As the runtime's permission to connect names it. */
+/** The target's name in the runtime's net permission. */
 function netNameOf(target: string): string {
   const { address } = parseTarget(target);
   return address.type === "unix" ? `unix:${address.path}` : `${address.host}:${address.port}`;
@@ -76,7 +76,7 @@ async function overTcp(
   const { tls, serverName } = entrance;
   const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
   const own = certificateOf(entrance, hostname);
-  // Without the pause that gathers small chunks, which startTls leaves as it is.
+  // With TCP_NODELAY, which startTls keeps.
   const connection = own === undefined ? await tcp(hostname, port, signal) : undefined;
   let secured: Deno.TlsConn | undefined;
   try {
@@ -92,13 +92,12 @@ async function overTcp(
 }
 
 /**
- * On this machine any user may listen on a port that a daemon had: a token goes to one's own processes and root's.
- *
+ * Any local user may listen on a port that a daemon had: a token is sent only to processes of one's own user and of root.
  * @throws MosaicError `failed_precondition`
  */
 async function refuseSquatter({ localAddr, remoteAddr }: Deno.TcpConn): Promise<void> {
   const tables = await readSocketTables();
-  // Without such tables nobody can tell.
+  // Without such tables this cannot be checked.
   if (tables === "") return;
   const [own, listener] = [
     ownerOfPeer(tables, { address: localAddr.hostname, port: localAddr.port }, remoteAddr.port),
@@ -120,7 +119,7 @@ async function tcp(hostname: string, port: number, signal: AbortSignal): Promise
   return connection;
 }
 
-/** A TLS connection that could not be made may have taken the TCP connection with it, or not. */
+/** A failed TLS handshake may have closed the TCP connection, or not. */
 function close(connection: Deno.Conn | undefined): void {
   try {
     connection?.close();
@@ -169,7 +168,7 @@ const HINTS: readonly [RegExp, string][] = [
 const OTHERWISE =
   "Name the authority of its certificate with $MOSAIC_TLS_CA (a proxy: --tls-ca), and a client's own certificate by one that it knows.";
 
-/** @returns undefined where TLS was not the reason */
+/** @returns undefined if TLS was not the reason */
 export function tlsFailure(target: string, error: unknown): MosaicError | undefined {
   if (error instanceof MosaicError) return undefined;
   const cause = messageOf(error);
@@ -178,7 +177,7 @@ export function tlsFailure(target: string, error: unknown): MosaicError | undefi
   return new MosaicError("unavailable", `TLS with the daemon at ${target} failed: ${cause}`, { hint, cause: error });
 }
 
-/** @throws the signal's reason as soon as it aborts; a connection that comes later is closed */
+/** @throws the signal's reason as soon as it aborts; a connection that is made later is closed */
 async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let stop!: () => void;
   const stopped = new Promise<never>((_, reject) => stop = () => reject(signal.reason));

@@ -1,31 +1,31 @@
 /**
- * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout, a reader, and what a
- * writer writes; and pictures from the `rgb` numbers of a render payload. A worker writes the ring, so every number in it is checked before it is used.
- *
+ * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout, a reader, the bytes that a
+ * writer writes, and pictures from the `rgb` numbers of a render payload. A worker may write the ring, so every number in it
+ * is checked before use.
  * Little endian, no padding. Header of 80 bytes: magic, version, flags, capacity, slot size, payload size, width, height,
- * channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling return, steps a second (f64 at 56).
- * A slot: seq (u64), lengths of frame and metadata (u32 each), frame, metadata. The n-th frame (from 1) is in slot
- * (n - 1) mod capacity; its seq is odd while it is written, and head becomes n when it is complete.
+ * channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling return, steps a second (f64 at 56). A
+ * slot: seq (u64), lengths of frame and metadata (u32 each), frame, metadata. The n-th frame (from 1) is in slot (n - 1) mod
+ * capacity; its seq is odd while it is written, and head becomes n when it is complete.
  */
 
 export const RING_PREFIX = "mosaic.fastlane.";
 const HEADER_BYTES = 80;
 const SLOT_HEADER_BYTES = 16;
-/** With which a ring begins. */
+/** The first bytes of a ring. */
 export const RING_MAGIC = "FLAN";
 const MAGIC = 0x4e414c46;
 const INVALIDATED = 1;
 const MAX_FRAME_BYTES = 16 << 20;
 const MAX_CAPACITY = 4096;
-/** Slots tried, from the newest back, before a ring that is written faster than it is read is left for this time. */
+/** Slots tried, from the newest back. If the ring is written faster than it is read, this read is given up. */
 const MAX_TRIES = 4;
 
-/** Name of the file of a run's ring; `/` cannot be in it. */
+/** Name of the file of a run's ring; it cannot contain `/`. */
 export function ringName(id: string): string {
   return RING_PREFIX + id.replaceAll("/", "_");
 }
 
-/** What follows a run's id in the names of its rings ("" or such as "-w1"), among the names of a directory. */
+/** The suffixes after a run's id in the names of its rings ("" or such as "-w1"), from the names of a directory. */
 export function ringsOf(runId: string, names: Iterable<string>): string[] {
   const begin = ringName(runId);
   return [...names].filter((name) => name.startsWith(begin)).map((name) => name.slice(begin.length))
@@ -42,7 +42,7 @@ export interface Picture {
 }
 
 export interface RingFrame extends Picture {
-  /** Which one since the ring began, from 1. */
+  /** Its number since the ring began, from 1. */
   n: number;
   reward: number;
   rollingReturn: number;
@@ -61,7 +61,7 @@ interface RingHeader {
   stepsPerSecond: number;
 }
 
-/** @throws RangeError for a header that cannot be a ring's; undefined: it is not ready, or is no longer used */
+/** @throws RangeError if the header cannot be a ring's. undefined: it is not ready, or no longer used */
 function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined {
   const values = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const [magic, version, flags, capacity, slotSize, , width, height, channels] = Array.from(
@@ -83,10 +83,10 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
   };
 }
 
-/** Where the ring is read. */
+/** Reads the ring's file. */
 export interface RingFile {
   /**
-   * Ranges one behind the other, fewer bytes where one is not there, and the file's size; undefined without a file. The
+   * The bytes of the ranges, joined (fewer if a range does not exist), and the file's size; undefined without a file. The
    * bytes are valid until the next call.
    */
   read(...ranges: Ranges): Promise<{ size: number; bytes: Uint8Array } | undefined>;
@@ -95,20 +95,20 @@ export interface RingFile {
 export interface RingShape extends Pick<Picture, "width" | "height" | "channels"> {
   capacity: number;
   slotSize: number;
-  /** Of the whole file. */
+  /** Size of the whole file. */
   bytes: number;
 }
 
-/** Bytes to be written at a place of the file. */
+/** Bytes to write at an offset of the file. */
 export interface RingPart {
   at: number;
   bytes: Uint8Array;
 }
 
 const WRITTEN_CAPACITY = 128;
-/** A container's shared memory may have 64 MiB for all. */
+/** A container's whole shared memory may have only 64 MiB. */
 const WRITTEN_BYTES = 16 << 20;
-/** The original's marks, the CRC-32 of their names. */
+/** The original's format codes, the CRC-32 of their names. */
 const FORMAT: Record<number, number> = { 3: 0xb793dab2, 4: 0xf601dff1 };
 
 export function ringShape(width: number, height: number, channels: number): RingShape {
@@ -120,7 +120,10 @@ export function ringShape(width: number, height: number, channels: number): Ring
 /** Tells readers that the ring is no longer written. */
 export const INVALIDATION: RingPart = { at: 8, bytes: u32(INVALIDATED) };
 
-/** The header of a file of zeros. A reader takes it for ready once its capacity and slot size are there: they come last. */
+/**
+ * The header of a file of zeros. Readers consider the ring ready once capacity and slot size are set: these are written
+ * last.
+ */
 export function ringStart({ width, height, channels, capacity, slotSize }: RingShape): RingPart[] {
   return [
     { at: 0, bytes: u32(MAGIC, 1, 0) },
@@ -129,7 +132,7 @@ export function ringStart({ width, height, channels, capacity, slotSize }: RingS
   ];
 }
 
-/** The n-th frame (from 1), in the order in which it is to be written. */
+/** The n-th frame (from 1), in the order in which it must be written. */
 export function ringFrame(
   { capacity, slotSize }: RingShape,
   n: number,
@@ -169,14 +172,17 @@ function littleEndian(values: Float64Array): Uint8Array {
 export class RingReader {
   readonly #file: RingFile;
   #shown = 0;
-  /** Where the next frame will be, once one was read: it is read together with the header. */
+  /** Position of the next frame, once one was read: it is read together with the header. */
   #ahead: Ranges = [];
 
   constructor(file: RingFile) {
     this.#file = file;
   }
 
-  /** The newest complete frame that was not read before; its pixels are valid until the next call. @throws RangeError when the file is no ring */
+  /**
+   * The newest complete frame that was not read before; its pixels are valid until the next call. @throws RangeError if the
+   * file is no ring
+   */
   async next(): Promise<RingFrame | undefined> {
     const ahead = this.#ahead;
     this.#ahead = [];
@@ -184,7 +190,7 @@ export class RingReader {
     if (start === undefined || start.bytes.length < HEADER_BYTES) return undefined;
     const header = headerOf(start.bytes, start.size);
     if (header === undefined || header.head === this.#shown) return undefined;
-    // A ring that was made anew counts from 1 again.
+    // A recreated ring counts from 1 again.
     if (header.head < this.#shown) this.#shown = 0;
     const oldest = Math.max(this.#shown, header.head - Math.min(header.capacity, MAX_TRIES));
     for (let n = header.head; n > oldest; n--) {
@@ -204,14 +210,14 @@ export class RingReader {
 
 type Ranges = [at: number, length: number][];
 
-/** A slot, and its beginning again after the rest: a frame whose seq has changed meanwhile is torn. */
+/** A slot, then its beginning again: if its seq has changed meanwhile, the frame is torn. */
 function slotRanges({ capacity, slotSize, width, height, channels }: RingHeader, n: number): Ranges {
   const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
   const length = SLOT_HEADER_BYTES + width * height * channels;
   return [[position, length], [position, 8]];
 }
 
-/** @param read what is at `slotRanges`. Undefined: it is being written */
+/** @param read the bytes at `slotRanges`. Undefined: it is being written */
 function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | undefined {
   const { width, height, channels, reward, rollingReturn, stepsPerSecond } = header;
   const length = slotRanges(header, n)[0]![1];
@@ -232,18 +238,18 @@ function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | u
   };
 }
 
-/** Grey becomes RGB. */
+/** Converts grey to RGB. */
 function colored(pixels: Uint8Array<ArrayBuffer>, channels: number): Pick<Picture, "channels" | "pixels"> {
   if (channels !== 1) return { channels, pixels };
   const rgb = new Uint8Array(pixels.length * 3);
-  // A call for each pixel would take thirty times as long, in which a daemon does nothing else.
+  // A call for each pixel would take thirty times as long and block the daemon.
   for (let i = 0, to = 0; i < pixels.length; i++, to += 3) rgb[to] = rgb[to + 1] = rgb[to + 2] = pixels[i]!;
   return { channels: 3, pixels: rgb };
 }
 
 /**
- * The picture under `rgb` or `RGB` of a render payload: rows of columns of 1, 3 or 4 numbers. Undefined when there is none, or
- * rows differ. Numbers are cut to whole ones from 0 to 255. (`JSON.parse` would make an array of each pixel.)
+ * The picture under `rgb` or `RGB` of a render payload: rows of columns of 1, 3 or 4 numbers. Undefined if there is none, or
+ * rows differ. Numbers are truncated to integers from 0 to 255. (`JSON.parse` would create an array for each pixel.)
  */
 export function pictureOfPayload(json: string): Picture | undefined {
   const found = /"(?:rgb|RGB)"\s*:\s*(?=\[)/.exec(json);
@@ -273,7 +279,7 @@ export function pictureOfPayload(json: string): Picture | undefined {
         value = Math.min(255, value * 10 + next - 0x30);
         next = json.charCodeAt(++at);
       } while (next >= 0x30 && next <= 0x39);
-      // The rest of a fraction.
+      // Skip the fraction.
       while ((next >= 0x30 && next <= 0x39) || next === 0x2e || next === 0x65 || next === 0x2b || next === 0x2d) {
         next = json.charCodeAt(++at);
       }

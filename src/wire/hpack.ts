@@ -1,13 +1,13 @@
 /**
- * HPACK (RFC 7541), as much as one call takes: headers are written as they are, and read from an encoder that was told to
- * keep no table of its own.
+ * HPACK (RFC 7541), as far as one call needs it: headers are written as literals, and read from an encoder that was asked
+ * to use no dynamic table.
  */
 import { MosaicError } from "../base/errors.ts";
 
-/** A value that nobody on the way is to remember, such as a token, is `secret`. */
+/** `secret`: no hop may index the value, such as a token. */
 export type Header = [name: string, value: string, secret?: "secret"];
 
-/** @throws MosaicError `invalid_argument` for a value that no header may have. */
+/** @throws MosaicError `invalid_argument` for a value that is not allowed in a header. */
 export function encodeHeaders(headers: readonly Header[]): Uint8Array {
   const bytes: number[] = [];
   for (const [name, value, secret] of headers) {
@@ -34,15 +34,15 @@ function text(bytes: number[], value: string): void {
   for (let i = 0; i < value.length; i++) bytes.push(value.charCodeAt(i));
 }
 
-/** The numbers of `:status` with each value, from 8 on. */
+/** Values of `:status` in the static table, from index 8 on. */
 const STATUSES = [200, 204, 206, 304, 400, 404, 500];
 const FIRST_STATUS = 8;
 const LAST_STATUS = FIRST_STATUS + STATUSES.length - 1;
 
-/** The answer's status, which comes before all else in its headers. @throws MosaicError `internal` where it does not. */
+/** The answer's status, the first of its headers. @throws MosaicError `internal` if it is not. */
 export function statusIn(block: Uint8Array): number {
   const reader = new Reader(block);
-  // A table of no bytes is what was asked for.
+  // A table of size 0, as requested.
   while ((reader.peek() & 0xe0) === 0x20) {
     const size = reader.integer(5);
     if (size !== 0) throw broken(`a table of ${size} bytes was not granted`);
@@ -105,7 +105,9 @@ function broken(what: string): MosaicError {
   return new MosaicError("internal", `the daemon's headers cannot be read: ${what}`);
 }
 
-/** HPACK's Huffman code (RFC 7541, appendix B) of the digits, which is all that a status has: 0 to 2 in 5 bits, 3 to 9 in 6. */
+/**
+ * HPACK's Huffman code (RFC 7541, appendix B) for digits, which are all that a status has: 0 to 2 in 5 bits, 3 to 9 in 6.
+ */
 function unpacked(bytes: Uint8Array): string {
   let bits = "";
   for (const byte of bytes) bits += byte.toString(2).padStart(8, "0");

@@ -1,14 +1,14 @@
 /**
- * HTTP/1.1, as much as calls of a daemon's API take: one request after the other over a connection. It is there for the
- * commands, which are short: loading the runtime's own client costs each of them 10 ms and 6 MiB.
+ * HTTP/1.1, as far as calls of a daemon's API need it: one request after the other over a connection. For the commands,
+ * which are short: loading the runtime's own client costs each of them 10 ms and 6 MiB.
  */
 import { MosaicError } from "../base/errors.ts";
 
 export interface Http1Answer {
   status: number;
-  /** By its name in small letters. */
+  /** By lower-case name. */
   headers: Map<string, string>;
-  /** Its pieces are valid until the next is asked for; what is not asked for stays with the sender. */
+  /** A chunk is valid until the next one is requested; what is not requested stays with the sender. */
   body: AsyncGenerator<Uint8Array, void>;
 }
 
@@ -37,18 +37,21 @@ export class Http1Connection {
     this.#reader = new Reader(conn);
   }
 
-  /** It waits for a request: nobody has closed it, and the last answer was read to its end. */
+  /** The connection waits for a request: it is open, and the last answer was read to its end. */
   get idle(): boolean {
     return this.#open && this.#idle;
   }
 
-  /** @throws MosaicError `invalid_argument` for headers that cannot be sent, `unavailable` for what is no HTTP; else what broke. */
+  /**
+   * @throws MosaicError `invalid_argument` for headers that cannot be sent, `unavailable` for an answer that is not HTTP;
+   *   otherwise the connection's error.
+   */
   async post(request: Http1Request): Promise<Http1Answer> {
     const head = headOf(request);
     this.#idle = false;
     let unsent: unknown;
     let whole = false;
-    // An answer may come, and end the connection, before all is sent.
+    // An answer may arrive, and end the connection, before everything is sent.
     const sending = this.#write(head, request.body).then(() => whole = true, (error) => unsent = error);
     let status: number;
     let headers: Map<string, string>;
@@ -75,7 +78,7 @@ export class Http1Connection {
     this.#conn.close();
   }
 
-  /** In one piece where it is small. */
+  /** In one write if it is small. */
   async #write(head: Uint8Array, body: Uint8Array): Promise<void> {
     if (head.length + body.length <= MAX_LINE) {
       const both = new Uint8Array(head.length + body.length);
@@ -110,7 +113,7 @@ export class Http1Connection {
         yield* this.#reader.bytes(bytes);
         if (await this.#reader.line() !== "") throw noHttp("a chunk is longer than its size");
       }
-      // What may follow the last chunk says nothing that is needed.
+      // Trailers after the last chunk are not needed.
       while (await this.#reader.line() !== "");
     } else if (length !== undefined) {
       if (!/^\d{1,15}$/.test(length)) throw noHttp(`the length of an answer is "${length.slice(0, 80)}"`);
@@ -123,7 +126,7 @@ export class Http1Connection {
   }
 }
 
-/** What comes over a connection, as lines and as bytes. */
+/** Reads a connection as lines and as bytes. */
 class Reader {
   readonly #conn: Deno.Conn;
   #buffer = new Uint8Array(FIRST_BUFFER);
@@ -136,7 +139,7 @@ class Reader {
     this.#conn = conn;
   }
 
-  /** Calls `ended` when, with nothing expected, the other end closes or sends something. */
+  /** Calls `ended` if, while nothing is expected, the other end closes or sends something. */
   watch(ended: () => void): void {
     if (this.#from < this.#to) return ended();
     this.#from = this.#to = 0;
@@ -144,7 +147,7 @@ class Reader {
     ahead.then(() => this.#ahead === ahead && ended(), () => this.#ahead === ahead && ended());
   }
 
-  /** Without its end. @throws `Deno.errors.UnexpectedEof` where the connection ends before it does */
+  /** Without its line ending. @throws `Deno.errors.UnexpectedEof` if the connection ends before the line does */
   async line(): Promise<string> {
     for (let searched = 0;;) {
       const end = this.#buffer.subarray(0, this.#to).indexOf(10, this.#from + searched);
@@ -205,7 +208,7 @@ class Reader {
 function headOf({ path, host, headers, body }: Http1Request): Uint8Array {
   let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${body.length}\r\n`;
   for (const [name, value] of headers) {
-    // The value may be a token, which is not shown.
+    // The value may be a token, so it is not shown.
     if (!/^[\x20-\x7e]*$/.test(value)) {
       throw new MosaicError("invalid_argument", `the header ${name} has characters that no header may have`);
     }

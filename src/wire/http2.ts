@@ -1,4 +1,4 @@
-/** HTTP/2's frames (RFC 9113), as much as one call over one connection takes. */
+/** HTTP/2's frames (RFC 9113), as far as one call over one connection needs them. */
 import { MosaicError } from "../base/errors.ts";
 import { PendingBytes } from "./pending_bytes.ts";
 
@@ -16,26 +16,26 @@ export const FRAME = {
 export const FLAG = { ack: 1, endStream: 1, endHeaders: 4, padded: 8, priority: 32 } as const;
 
 export const HEADER_BYTES = 9;
-/** The longest frame that either end may send: the least that both must take, and nobody asks for more. */
+/** The longest frame that either end may send: both must accept it, and neither asks for more. */
 export const MAX_FRAME_BYTES = 16_384;
-/** What either end may send before it is granted more. */
+/** Bytes that either end may send before the other grants more. */
 export const FIRST_WINDOW = 65_535;
 export const PREFACE = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 export const INITIAL_WINDOW_SETTING = 4;
-/** Headers without a table that both ends would have to keep alike, and no answers to what was not asked. */
+/** No dynamic table for headers, which both ends would have to keep in step, and no pushed answers. */
 export const OWN_SETTINGS: readonly [setting: number, value: number][] = [[1, 0], [2, 0]];
 
 export interface Frame {
   type: number;
   flags: number;
   stream: number;
-  /** Without padding and priority. Valid until the next frame is asked for. */
+  /** Without padding and priority. Valid until the next frame is requested. */
   payload: Uint8Array;
   /** Bytes that count against the window. */
   length: number;
 }
 
-/** @param at where in `bytes` the frame begins, which has `length` bytes beside its header */
+/** @param at position of the frame in `bytes` @param length of its payload */
 export function writeFrameHeader(
   bytes: Uint8Array,
   at: number,
@@ -75,13 +75,13 @@ export function* settingsOf(payload: Uint8Array): Generator<[setting: number, va
   for (let at = 0; at + 6 <= payload.length; at += 6) yield [view.getUint16(at), view.getUint32(at + 2)];
 }
 
-/** The `index`th number of 32 bits in a payload. @throws MosaicError `unavailable` where it is too short. */
+/** The 32-bit number at `index` of a payload. @throws MosaicError `unavailable` if it is too short. */
 export function numberIn(payload: Uint8Array, index: number): number {
   if (payload.length < index * 4 + 4) throw noHttp2(`a frame has ${payload.length} bytes`);
   return new DataView(payload.buffer, payload.byteOffset).getUint32(index * 4);
 }
 
-/** The frames in bytes, however these come in chunks. @throws MosaicError `unavailable` for what is none. */
+/** The frames in bytes, which may come in chunks of any size. @throws MosaicError `unavailable` for an invalid frame. */
 export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Frame, void> {
   const pending = new PendingBytes();
   for await (const chunk of chunks) {
@@ -103,7 +103,7 @@ export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
   }
 }
 
-/** Only data and headers have padding, and only headers a priority; in others the flags mean something else. */
+/** Only data and headers have padding, and only headers a priority; in other frames the flags mean something else. */
 function contentOf(payload: Uint8Array, type: number, flags: number): Uint8Array {
   if (type !== FRAME.data && type !== FRAME.headers) return payload;
   const padded = (flags & FLAG.padded) !== 0;

@@ -1,4 +1,4 @@
-/** One call over a connection of its own: what is sent waits for the other end's window, never for more than that. */
+/** One call over a connection of its own. Data waits only for the other end's window. */
 import { anyOf } from "./waiting.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { joinedBytes } from "../base/joined_bytes.ts";
@@ -26,18 +26,18 @@ import {
 /** The only stream of the connection. */
 const STREAM = 1;
 const MAX_HEADER_BYTES = 1 << 16;
-/** More is granted when so much has come. */
+/** The window is enlarged after this many bytes have arrived. */
 const GRANT_BYTES = FIRST_WINDOW >> 1;
 
-/** Of a connection on which nothing comes: when it is asked for a sign of life, and how long that may take. */
+/** When a silent connection is pinged, and how long the answer may take. */
 export interface KeepAlive {
   afterMs: number;
   withinMs: number;
-  /** How long the connection may take to be made; undefined: as long as the system tries. */
+  /** How long connecting may take; undefined: as long as the system tries. */
   connectMs?: number;
 }
 
-/** A relay or a tunnel may stop delivering without a word. */
+/** A relay or a tunnel may stop delivering without notice. */
 const KEEP_ALIVE: KeepAlive = { afterMs: 30_000, withinMs: 10_000 };
 
 export interface Http2CallOptions {
@@ -46,27 +46,27 @@ export interface Http2CallOptions {
   keepAlive?: KeepAlive;
 }
 
-/** Whoever makes one reads its `answer`: reading is what keeps it going. */
+/** The caller must read its `answer`: reading drives the call. */
 export class Http2Call {
   readonly #keepAlive: KeepAlive;
   readonly #cancelled = new AbortController();
   readonly #connection: Promise<Deno.Conn>;
   #conn: Deno.Conn | undefined;
-  /** Frames that no window holds back, and go first. */
+  /** Frames that need no window; they are sent first. */
   #frames: Uint8Array[] = [];
   #data: Uint8Array[] = [];
-  /** How much of the first of `#data` is sent. */
+  /** Bytes of the first of `#data` that are sent. */
   #sent = 0;
   /** The sender has ended; `#endTold`: END_STREAM has been sent. */
   #ended = false;
   #endTold = false;
   #writing = false;
   #writeError: unknown;
-  /** Made when there is a connection: while a daemon is away, many calls are tried that have none. */
+  /** Allocated once there is a connection: while a daemon is away, many calls fail without one. */
   #outgoing = new Uint8Array();
   #connectionWindow = FIRST_WINDOW;
   #streamWindow = FIRST_WINDOW;
-  /** What the stream's window begins with by the other end's word, which may come late and counts from the beginning. */
+  /** The stream's initial window as set by the other end, which may arrive late and applies from the beginning. */
   #firstWindow = FIRST_WINDOW;
   #notGranted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -82,16 +82,16 @@ export class Http2Call {
     }
     this.#frames.push(PREFACE, settings(OWN_SETTINGS), frameOf(FRAME.headers, FLAG.endHeaders, STREAM, block));
     this.#connection = this.#connect(dial);
-    // Who reads is told; nobody may read.
+    // answer() rethrows this error; avoid an unhandled rejection if it is never called.
     this.#connection.catch(() => {});
   }
 
-  /** There was a connection, whatever has become of it. */
+  /** A connection was made, whether or not it still exists. */
   get connected(): boolean {
     return this.#outgoing.length > 0;
   }
 
-  /** HTTP's, of the answer; 0 before it has come. */
+  /** HTTP status of the answer; 0 before it has arrived. */
   get status(): number {
     return this.#status;
   }
@@ -125,7 +125,7 @@ export class Http2Call {
     this.#conn = undefined;
   }
 
-  /** The other end can be heard only while somebody reads: a reader that pauses does not make it silent. */
+  /** The other end can be heard only during a read: while the reader pauses, silence does not count. */
   async #listen(read: Promise<number | null>): Promise<number | null> {
     if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#askForLife(), this.#keepAlive.afterMs);
     try {
@@ -145,12 +145,12 @@ export class Http2Call {
     }, withinMs);
   }
 
-  /** The answer's bytes as they come; after it the connection is closed. @throws what the connection broke of. */
+  /** The answer's bytes as they arrive; after it the connection is closed. @throws the error that broke the connection. */
   async *answer(): AsyncGenerator<Uint8Array, void> {
     try {
       yield* this.#answer(await this.#connection);
     } finally {
-      // The other end may wait for that.
+      // The other end may wait for the close.
       this.#hangUp();
     }
   }
@@ -173,9 +173,9 @@ export class Http2Call {
           block = joinedBytes([block, frame.payload]);
           if (block.length > MAX_HEADER_BYTES) throw unavailable("the daemon's headers have no end");
           if ((frame.flags & FLAG.endHeaders) === 0) break;
-          // Trailers, of which nothing is needed, come after the status.
+          // Trailers come after the status and are not needed.
           this.#status ||= statusIn(block);
-          // One that comes before the answer's own.
+          // An informational answer before the real one.
           if (this.#status < 200) this.#status = 0;
           if (last) return;
           break;
@@ -208,13 +208,13 @@ export class Http2Call {
       case FRAME.resetStream:
         throw unavailable(`the daemon has broken off the stream (HTTP/2 code ${numberIn(payload, 0)})`);
       case FRAME.goAway:
-        // One that has taken this call is going to end it in order.
+        // A peer that has accepted this call will end it properly.
         if ((numberIn(payload, 0) & 0x7fff_ffff) < STREAM || numberIn(payload, 1) !== 0) {
           throw unavailable(`the daemon has broken off the connection (HTTP/2 code ${numberIn(payload, 1)})`);
         }
         return;
       default:
-        // A frame of a kind that is not known is to be passed over.
+        // Frames of unknown types must be ignored.
         return;
     }
     this.#write();
@@ -274,14 +274,14 @@ export class Http2Call {
     try {
       for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) await writeAll(conn, bytes);
     } catch (error) {
-      // The connection is broken: who reads finds its end, after what the daemon may have said before.
+      // The connection is broken: the reader sees its end, after what the daemon may have sent before.
       this.#writeError = error;
       return;
     }
     this.#writing = false;
   }
 
-  /** What may be written now. */
+  /** The bytes that may be written now. */
   #next(): Uint8Array {
     const out = this.#outgoing;
     let at = 0;
@@ -312,7 +312,7 @@ export class Http2Call {
     return out.subarray(0, at);
   }
 
-  /** Fills a frame with what waits. @returns how much that is */
+  /** Fills a frame with waiting data. @returns how much */
   #fill(room: Uint8Array): number {
     let length = 0;
     for (let first; length < room.length && (first = this.#data[0]) !== undefined;) {

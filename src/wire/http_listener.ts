@@ -1,4 +1,4 @@
-/** A listener whose connections the runtime's own HTTP server serves, each with a bound on how long it may wait. */
+/** A listener whose connections the runtime's own HTTP server serves, with a bound on how long each may wait. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { infoIfThere, removeIfThere } from "../os/files.ts";
 import type { Logger } from "../base/log.ts";
@@ -8,7 +8,10 @@ import { type FileDescriptors, NEVER_SHORT } from "../os/descriptors.ts";
 import { lacksDescriptors } from "../os/shortage.ts";
 import { missingNet } from "../permissions/missing.ts";
 
-/** HOST and PORT (0 picks a free one), or the path of a Unix socket, which is made anew, for its owner or for a group by number, too. */
+/**
+ * HOST and PORT (0: a free one), or the path of a Unix socket, which is created again, for its owner, or also for the group
+ * of a number.
+ */
 export type HttpAddress = { hostname: string; port: number } | { path: string; group?: number };
 export type HttpHandler = (request: Request, info: { remoteAddr: Deno.Addr }) => Response | Promise<Response>;
 
@@ -16,11 +19,11 @@ export interface HttpListenerOptions {
   address: HttpAddress;
   handler: HttpHandler;
   log: Logger;
-  /** It then speaks HTTPS. Ends with the listener. */
+  /** Then it serves HTTPS. Closed with the listener. */
   tls?: TlsEnd | undefined;
-  /** In a shortage a TCP listener ends its connections, and accepts others afterwards. */
+  /** In a shortage a TCP listener closes its connections, and accepts others afterwards. */
   descriptors?: FileDescriptors;
-  /** `WAITING`, where it is not given. */
+  /** Default: `WAITING`. */
   waiting?: Waiting;
 }
 
@@ -33,11 +36,11 @@ export interface Pair {
 /** The server's end of TLS (src/wire/tls_upgrade.ts). */
 export interface TlsEnd {
   /**
-   * @returns a connection to read and write what is inside; undefined where the peer leaves or makes no handshake in time.
-   * `socket` is closed with it, and in the other case before.
+   * @returns a connection with the decrypted bytes; undefined if the peer leaves or makes no handshake in time. `socket` is
+   *   closed together with it; in the other case, before.
    */
   accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined>;
-  /** Further handshakes are made with this certificate. @throws where it cannot be used; the old one stays then */
+  /** Uses this certificate for further handshakes. @throws if it cannot be used; the old one then stays */
   renew(pair: Pair): void;
   close(): void;
 }
@@ -53,7 +56,7 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
-  /** Lets answers that are on their way finish, and closes. */
+  /** Lets current answers finish, then closes. */
   stop(): Promise<void>;
 }
 
@@ -62,19 +65,19 @@ const AGAIN_MS = 1000;
 const ERROR_PAUSE_MS = 20;
 
 /**
- * Connections on which no request is being answered. The runtime's server keeps one with half a request's head for ever, so
- * each connection is accepted and ended here.
+ * Bounds on connections without a current request. The runtime's server keeps a connection with an incomplete request head
+ * for ever, so each connection is accepted and ended here.
  */
 export const WAITING = {
-  /** For the first request's whole head. */
+  /** Time for the first request's whole head. */
   headMs: 15_000,
-  /** For the next one's. */
+  /** Time for the next request's. */
   idleMs: 120_000,
-  /** Of each of the two kinds; further ones take the place of the oldest. */
+  /** Number of connections of each of the two kinds; a further one replaces the oldest. */
   most: 512,
 } as const;
 
-/** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
+/** @throws MosaicError `unavailable` if the address is taken or not this machine's, `permission_denied` if refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
   const { log, tls, descriptors = NEVER_SHORT, waiting = WAITING } = options;
   const underWay = new UnderWay();
@@ -90,7 +93,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   const address = textOf(bound);
   let stopping = false;
   let listening = true;
-  // The socket brings this daemon's own proxies and verbs, which are few and must get through.
+  // The socket is used by this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => connections.endAll());
   const take = async (socket: Deno.Conn) => {
     const { remoteAddr } = socket;
@@ -110,7 +113,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         log.warn({ address }, "connections to this address are accepted again");
       } catch (error) {
         if (stopping) return;
-        // A peer that left ends nothing else.
+        // A peer that has left affects nothing else.
         if (!lacksDescriptors(error)) {
           await sleep(ERROR_PAUSE_MS);
           continue;
@@ -138,7 +141,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   };
 }
 
-/** How the runtime serves one accepted connection; its own HTTP servers are made of it. */
+/** How the runtime serves one accepted connection; its own HTTP servers use it. */
 interface Runtime {
   serveHttpOnConnection(
     connection: Deno.Conn,
@@ -153,8 +156,8 @@ const { serveHttpOnConnection } = (Deno as unknown as Record<symbol, Runtime>)[
 ]!;
 
 /**
- * Ends a connection: what the runtime uses of an AbortSignal. A real one reports what its listener throws as uncaught, and
- * this listener throws where the connection has just ended by itself.
+ * Ends a connection: the parts of an AbortSignal that the runtime uses. A real one reports errors of its listener as
+ * uncaught, and this listener throws if the connection has just ended by itself.
  */
 class Ending {
   #listener: (() => void) | undefined;
@@ -176,7 +179,7 @@ class Ending {
 interface Connection {
   readonly end: Ending;
   readonly ended: Promise<void>;
-  /** Requests that are being answered. */
+  /** Number of requests in progress. */
   requests: number;
   /** When it began to wait. */
   since: number;
@@ -188,7 +191,7 @@ class Connections {
   readonly #log: Logger;
   readonly #bounds: Waiting;
   readonly #all = new Set<Connection>();
-  /** Those that wait, the longest first: for their first request, and for another. */
+  /** Waiting connections, the longest first: for their first request, and for another. */
   readonly #fresh = new Set<Connection>();
   readonly #idle = new Set<Connection>();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -268,7 +271,7 @@ class Connections {
   }
 }
 
-/** Answers that are not sent to their end. */
+/** Answers that are not completely sent. */
 class UnderWay {
   #count = 0;
   #waiting: (() => void)[] = [];
@@ -287,12 +290,12 @@ class UnderWay {
 }
 
 /**
- * Whoever listens here has the right to the path (the state directory's lock), so that what is there was left behind. It is
- * never used again: children of a daemon that was killed may still hold the listener that it belonged to.
+ * The caller has the right to the path (by the state directory's lock), so an existing socket is a leftover. It is never
+ * reused: children of a killed daemon may still hold its listener.
  */
 export function listenSocket({ path, group }: { path: string; group?: number }): Deno.Listener {
   removeSocket(path);
-  // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
+  // Never 0777, not even for a moment: the umask applies while the file is created, the exact mode is set afterwards.
   const before = Deno.umask(0o077);
   try {
     const listener = Deno.listen({ transport: "unix", path });
@@ -304,7 +307,7 @@ export function listenSocket({ path, group }: { path: string; group?: number }):
   }
 }
 
-/** @throws MosaicError `unavailable` for a file that is no socket: it is somebody's */
+/** @throws MosaicError `unavailable` for a file that is no socket: it belongs to somebody else */
 export function removeSocket(path: string): void {
   if (infoIfThere(path)?.isSocket === false) {
     throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is not a socket exists there`);

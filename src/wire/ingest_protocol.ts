@@ -1,10 +1,10 @@
 /** The version of the ingest stream, spoken by daemon and proxy. */
 import { MosaicError } from "../base/errors.ts";
 
-/** MAJOR changes when one side could not understand the other, MINOR when something was added. */
+/** MAJOR changes if one side could not understand the other, MINOR if something was added. */
 export const INGEST_PROTOCOL = "mosaic-ingest/1.0";
 
-/** @throws MosaicError `failed_precondition` naming both versions when the other side speaks another major. */
+/** @throws MosaicError `failed_precondition` naming both versions if the other side uses another major version. */
 export function checkIngestProtocol(theirs: string, ours = INGEST_PROTOCOL): void {
   if (majorOf(theirs) !== undefined && majorOf(theirs) === majorOf(ours)) return;
   throw new MosaicError("failed_precondition", `the proxy speaks "${theirs}" and the daemon "${ours}"`, {

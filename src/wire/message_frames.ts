@@ -1,14 +1,14 @@
 /**
- * Protobuf messages in gRPC's own framing (a zero byte, the length in four, the message), written one after the other
- * into one buffer. For the streams of many small messages: the library's encoder makes several objects and copies for
- * each, and grpc-js one write; here a few hundred messages are one chunk of bytes and one write.
- *
- * Fields are written as proto3 wants them: in the order of the calls, and not at all when they have the default.
+ * Protobuf messages in gRPC's own framing (a zero byte, four bytes of length, the message), written one after the other into
+ * one buffer.
+ * For streams of many small messages: the library's encoder creates several objects and copies for each, and grpc-js does
+ * one write each; here a few hundred messages are one chunk and one write. Fields are written as proto3 requires: in the
+ * order of the calls, and not at all if they have the default.
  */
 
 export const FRAME_BYTES = 5;
 const SMALL = 1 << 16;
-/** A larger buffer, which only huge records need, is not kept. */
+/** A larger buffer, needed only for huge records, is not kept. */
 const KEPT = 1 << 20;
 const SHORT_TEXT = 48;
 const LENGTH_DELIMITED = 2;
@@ -22,7 +22,7 @@ export class FrameWriter {
   #at = 0;
   #frame = 0;
 
-  /** The frames that `fill` writes. */
+  /** The frames written by `fill`. */
   written(fill: (frames: this) => void): Uint8Array {
     this.#at = 0;
     fill(this);
@@ -42,7 +42,7 @@ export class FrameWriter {
     this.#view.setUint32(this.#frame + 1, this.#at - this.#frame - FRAME_BYTES);
   }
 
-  /** @param value whole, from 0 to 2^53 - 1 */
+  /** @param value an integer from 0 to 2^53 - 1 */
   uint(field: number, value: number): void {
     if (value === 0) return;
     this.#room(20);
@@ -86,7 +86,7 @@ export class FrameWriter {
 
   #varint(value: number): void {
     let rest = value;
-    // Beyond 32 bits shifting would cut.
+    // Bit shifts would truncate to 32 bits.
     while (rest > 0x7fff_ffff) {
       this.#bytes[this.#at++] = rest % 128 | 128;
       rest = Math.floor(rest / 128);
@@ -98,7 +98,7 @@ export class FrameWriter {
     this.#bytes[this.#at++] = rest;
   }
 
-  /** A short text with its length; false (and nothing written) when it is not all ASCII. */
+  /** A short text with its length; false (and nothing written) if it is not all ASCII. */
   #ascii(text: string): boolean {
     const bytes = this.#bytes;
     const at = this.#at + 1;
@@ -112,7 +112,10 @@ export class FrameWriter {
     return true;
   }
 
-  /** A text with its length, which is known only afterwards: room is left for that of ASCII, and made where it is longer. */
+  /**
+   * A text with its length, which is known only afterwards: space is reserved for the length of ASCII, and enlarged if
+   * needed.
+   */
   #encode(text: string): void {
     const guess = this.#at + sizeOf(text.length);
     const { written } = encoder.encodeInto(text, this.#bytes.subarray(guess));
@@ -141,7 +144,7 @@ function sizeOf(length: number): number {
   return length < 0x80 ? 1 : length < 0x4000 ? 2 : length < 0x20_0000 ? 3 : length < 0x1000_0000 ? 4 : 5;
 }
 
-/** The messages in framed bytes, each without its frame. */
+/** The messages in framed bytes, without their frames. */
 export function* messagesOf(framed: Uint8Array): Generator<Uint8Array, void> {
   const view = new DataView(framed.buffer, framed.byteOffset, framed.byteLength);
   for (let at = 0; at < framed.length;) {

@@ -1,7 +1,7 @@
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { askShell } from "../os/shell.ts";
 
-/** @param option names the file in errors. @throws MosaicError `failed_precondition` for a file that cannot be used. */
+/** @param option names the file in errors. @throws MosaicError `failed_precondition` for an unusable file. */
 export function pem(path: string, option: string): string {
   let text: string;
   try {
@@ -17,7 +17,7 @@ export function pem(path: string, option: string): string {
   return text;
 }
 
-/** A daemon that has given up the permission to read its certificates reads new ones by a shell. */
+/** A daemon that has dropped the permission to read its certificates reads new ones by a shell. */
 function read(path: string): string {
   try {
     return Deno.readTextFileSync(path);

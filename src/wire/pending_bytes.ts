@@ -1,4 +1,4 @@
-/** Bytes that came and are not used up: what comes in chunks is taken whole. */
+/** Received bytes that are not consumed yet: reassembles what arrives in chunks. */
 export class PendingBytes {
   #buffer = new Uint8Array(4096);
   #from = 0;
@@ -22,7 +22,7 @@ export class PendingBytes {
     this.#to += chunk.length;
   }
 
-  /** The first `length` are used up. */
+  /** The first `length` bytes are consumed. */
   drop(length: number): void {
     this.#from += length;
   }

@@ -1,11 +1,9 @@
 /**
- * A stream of the API over a connection of its own, by HTTP/2 of our own: the proxy's in both directions, and what a command
- * follows.
- *
- * HTTP/1.1 will not do: the runtime's server takes no more of a request once it has begun to answer, and nothing tells a
- * stream that is silent from a connection that has died. The runtime's own client costs each process 10 ms and 6 MiB to load,
- * and over TCP and TLS it gathers what it sends until what was sent before is acknowledged (no TCP_NODELAY), which takes 40 ms
- * for each message of more than a kilobyte.
+ * A stream of the API over a connection of its own, by an HTTP/2 implementation of our own: the proxy's in both directions,
+ * and streams that a command follows.
+ * HTTP/1.1 does not work: the runtime's server reads no more of a request once it has begun to answer, and a silent stream
+ * cannot be told from a dead connection. The runtime's own client costs each process 10 ms and 6 MiB to load, and over TCP
+ * and TLS it delays each message of more than a kilobyte by 40 ms (no TCP_NODELAY).
  */
 import {
   create,
@@ -26,24 +24,24 @@ import { Http2Call, type KeepAlive } from "./http2_call.ts";
 import { methodPath } from "./method_path.ts";
 import { parseTarget, staysHere } from "./target.ts";
 
-/** More than any error says. */
+/** Larger than any error. */
 const MAX_ERROR_BYTES = 1 << 16;
 
 /**
- * A link between hosts can break without a word, and what the other end has to say meanwhile (that an attempt is over) waits:
- * the system would try the old connection again for up to two minutes after the link is back.
+ * A link between hosts can break without notice, and messages of the other end (that an attempt is over) wait meanwhile: the
+ * system would try the old connection for up to two minutes after the link is back.
  */
 const BETWEEN_HOSTS: KeepAlive = { afterMs: 3000, withinMs: 5000, connectMs: 4000 };
 
-/** Both directions. Whoever opens one reads it: reading is what keeps it going. */
+/** Both directions. The caller must read it: reading drives the call. */
 export interface SocketStream<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
   send(message: MessageInitShape<I>): void;
   cancel(): void;
 }
 
 /**
- * A call whose answer is a stream, in messages as they are coded.
- * @throws MosaicError `invalid_argument` for a target that is no address or a token that is none.
+ * A call whose answer is a stream of encoded messages. @throws MosaicError `invalid_argument` for an invalid target or
+ * token.
  */
 export class StreamCall {
   readonly #call: Http2Call;
@@ -89,12 +87,12 @@ export class StreamCall {
     this.#call.cancel();
   }
 
-  /** @throws MosaicError what the stream ended with; else what the connection broke of */
+  /** @throws MosaicError the error with which the stream ended; otherwise the connection's error */
   messages(): AsyncGenerator<Uint8Array, void> {
     return messagesOf(this.#unlessRefused());
   }
 
-  /** The answer's bytes. @throws MosaicError what it says where it is no stream */
+  /** The answer's bytes. @throws MosaicError its error, if it is no stream */
   async *#unlessRefused(): AsyncGenerator<Uint8Array, void> {
     const call = this.#call;
     const text: number[] = [];
@@ -106,7 +104,7 @@ export class StreamCall {
   }
 }
 
-/** @throws MosaicError `invalid_argument` for a target that is no address or a token that is none. */
+/** @throws MosaicError `invalid_argument` for an invalid target or token. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   entrance: DialOptions,

@@ -1,4 +1,4 @@
-/** gRPC's numbers for mosaic's error codes: needs no library. */
+/** gRPC's numbers for mosaic's error codes, without a library. */
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
 export const STATUS: Readonly<Record<ErrorCode, number>> = {
@@ -17,19 +17,19 @@ export const STATUS: Readonly<Record<ErrorCode, number>> = {
   unauthenticated: 16,
 };
 
-/** Carries the hint for clients of mosaic's own; others find it as the last line of the details. */
+/** The hint for mosaic's own clients; others find it as the last line of the details. */
 export const HINT_TRAILER = "mosaic-hint-bin";
-/** Milliseconds after which to try again: what gRPC clients with a retry policy obey. */
+/** Milliseconds after which to try again; gRPC clients with a retry policy respect it. */
 export const RETRY_TRAILER = "grpc-retry-pushback-ms";
 
-/** What comes with a status: the hint, the milliseconds after which to try again, and for the log the cause. */
+/** Sent with a status: the hint, the milliseconds after which to try again, and the cause for the log. */
 export interface StatusTrailers {
   hint: string | undefined;
   retryAfterMs?: string;
   cause?: unknown;
 }
 
-/** @param details as they come over the wire, with the hint as their last line */
+/** @param details as received, with the hint as their last line */
 export function errorOf(code: ErrorCode, details: string, trailers: StatusTrailers): MosaicError {
   const { hint, cause } = trailers;
   const retryAfterMs = trailers.retryAfterMs === undefined ? undefined : Number(trailers.retryAfterMs);

@@ -1,10 +1,10 @@
-/** How a client names a daemon's API. */
+/** Parses how a client names a daemon's API. */
 import { MosaicError } from "../base/errors.ts";
 import { isLoopback, type ListenAddress, parseListen } from "./address.ts";
 
 export interface Target {
   address: ListenAddress;
-  /** What its scheme says; undefined where it has none. */
+  /** From its scheme; undefined without one. */
   tls: boolean | undefined;
 }
 
@@ -23,7 +23,7 @@ export function parseTarget(text: string): Target {
   }
 }
 
-/** Whether what is sent there stays on this machine. */
+/** Whether data sent there stays on this machine. */
 export function staysHere(target: string): boolean {
   return isLoopback(parseTarget(target).address);
 }

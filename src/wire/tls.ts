@@ -1,6 +1,6 @@
 /**
- * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
- * 0600); everything else needs TLS and a credential, or the daemon does not start.
+ * Requirements of a listener. Loopback and Unix sockets may be open to anybody on this machine (a socket's mode is 0600);
+ * everything else needs TLS and a credential, or the daemon does not start.
  */
 import { nodeCrypto } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -8,8 +8,8 @@ import { isLoopback, parseListen } from "./address.ts";
 import { pem } from "./pem.ts";
 
 /**
- * What calls need: `token`, always a token; `user`, nothing where the peer is known to be the daemon's user, otherwise a
- * token; `none`, nothing.
+ * What calls need: `token`: always a token; `user`: nothing if the peer is known to be the daemon's user, otherwise a token;
+ * `none`: nothing.
  */
 export const AUTHS = ["user", "token", "none"] as const;
 export type Auth = typeof AUTHS[number];
@@ -31,7 +31,7 @@ export interface ListenerOptions {
   tls?: { cert: string; key: string; ca?: string };
 }
 
-/** @throws MosaicError `failed_precondition` for a listener that others can reach and that is not protected. */
+/** @throws MosaicError `failed_precondition` for an unprotected listener that others can reach. */
 export function checkListener(options: ListenerOptions, what = "--listen"): void {
   if (isLoopback(parseListen(options.listen))) return;
   const missing = [
@@ -48,14 +48,14 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
   );
 }
 
-/** A server's certificate and key, and who must have signed its clients', as texts. */
+/** A server's certificate and key, and the authority for its clients' certificates, as texts. */
 export interface TlsTexts {
   cert: string;
   key: string;
   ca?: string;
 }
 
-/** @throws MosaicError `failed_precondition` for files that cannot be used. */
+/** @throws MosaicError `failed_precondition` for unusable files. */
 export function readTls(tls: TlsFiles): TlsTexts {
   const [cert, key] = [pem(tls.cert, "--tls-cert"), pem(tls.key, "--tls-key")];
   if (!isPair(cert, key)) {
@@ -68,7 +68,7 @@ export function readTls(tls: TlsFiles): TlsTexts {
   };
 }
 
-/** gRPC's library notices only when a client connects. */
+/** gRPC's library would notice only when a client connects. */
 function isPair(cert: string, key: string): boolean {
   try {
     return new (nodeCrypto().X509Certificate)(cert).checkPrivateKey(nodeCrypto().createPrivateKey(key));

@@ -1,7 +1,8 @@
 /**
- * TLS for accepted TCP connections. The runtime's own TLS listener keeps the descriptor of a connection for as long as its
- * peer makes no handshake, closed or not. So Node's TLS makes the handshake here, within a time, and what is inside goes
- * through a Unix socket of this process to the runtime's HTTP server, which serves only its own kinds of connections.
+ * TLS for accepted TCP connections. The runtime's own TLS listener keeps the descriptor of a connection as long as its peer
+ * makes no handshake, even after closing it. So Node's TLS makes the handshake here, with a time limit, and passes the
+ * decrypted bytes through a Unix socket of this process to the runtime's HTTP server, which serves only its own kinds of
+ * connections.
  */
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
@@ -10,7 +11,7 @@ import { listenSocket, type Pair, removeSocket, type TlsEnd, type Waiting } from
 
 const NONCE_BYTES = 16;
 const CHUNK_BYTES = 64 << 10;
-/** For a peer to take the last bytes. */
+/** Time for a peer to read the last bytes. */
 const STUCK_MS = 30_000;
 
 export interface TlsBounds extends Pick<Waiting, "headMs" | "most"> {
@@ -23,17 +24,17 @@ export class TlsUpgrade implements TlsEnd {
   readonly #inner: Deno.Listener;
   readonly #path: string;
   #context: SecureContext;
-  /** Handshakes under way, the oldest first. */
+  /** Handshakes in progress, the oldest first. */
   readonly #handshakes = new Set<Duplex>();
   /** Connections whose descriptor is not free again. */
   #open = 0;
-  /** Who waits for the other end of a connection to the inner socket, by its nonce. */
+  /** Waits for the other end of a connection to the inner socket, by nonce. */
   readonly #expected = new Map<string, (connection: Deno.Conn) => void>();
 
   /**
-   * @param pair as `readTls` has checked it
-   * @param path of the inner socket, which is made anew
-   * @param bounds of a whole handshake, and of handshakes at once: a further one takes the place of the oldest
+   * @param pair checked by `readTls`
+   * @param path of the inner socket, which is created again
+   * @param bounds of the time of a handshake, and of handshakes at once: a further one replaces the oldest
    */
   constructor(pair: Pair, path: string, bounds: TlsBounds) {
     this.#bounds = bounds;
@@ -102,7 +103,10 @@ export class TlsUpgrade implements TlsEnd {
     });
   }
 
-  /** Both ends of a connection through the inner socket. Another process of this user may connect to it, too, and is no peer's end. */
+  /**
+   * Both ends of a connection through the inner socket. Another process of this user may connect to it, too; such a
+   * connection is refused.
+   */
   async #pair(): Promise<[near: Deno.Conn, far: Deno.Conn]> {
     const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
     const id = nonce.toHex();
@@ -139,14 +143,15 @@ export class TlsUpgrade implements TlsEnd {
   }
 }
 
-/** Not with an authority: `--tls-ca` asks gRPC clients alone for a certificate. */
+/** Without an authority: `--tls-ca` requires certificates of gRPC clients only. */
 function contextOf({ cert, key }: Pair): SecureContext {
   return createSecureContext({ cert, key });
 }
 
 /**
  * An accepted connection as the stream that Node's TLS needs. The runtime keeps a closed connection's descriptor while a
- * write is under way, so while its peer takes nothing: nobody can end such a one, and only their number can be bounded.
+ * write is in progress, that is, while its peer reads nothing. Such a connection cannot be ended; only their number can be
+ * bounded.
  */
 class RawStream extends Duplex {
   readonly #socket: Deno.TcpConn;
@@ -180,13 +185,13 @@ class RawStream extends Duplex {
   }
 }
 
-/** Until either side ends. What the near side has said before its end still goes to the peer. */
+/** Until either side ends. Data that the near side sent before its end still goes to the peer. */
 function relay(secure: TLSSocket, near: Deno.Conn): void {
   secure.on("close", () => near.close());
   secure.on("end", () => void near.closeWrite().catch(() => {}));
   secure.on("data", (bytes: Uint8Array) => {
     secure.pause();
-    // The near side takes no more when it has ended, and then its end is passed on below.
+    // The near side accepts no more when it has ended; its end is passed on below.
     writeAll(near, bytes).then(() => secure.resume(), () => {});
   });
   passOn(near, secure).finally(() => {
@@ -201,7 +206,7 @@ async function passOn(near: Deno.Conn, secure: TLSSocket): Promise<void> {
   for (const event of ["drain", "close"]) secure.on(event, () => proceed());
   const buffer = new Uint8Array(CHUNK_BYTES);
   while (!secure.destroyed) {
-    // An error is an end: the server has reset the connection.
+    // An error counts as the end: the server has reset the connection.
     const read = await near.read(buffer).catch(() => null);
     if (read === null) return;
     const taken = Promise.withResolvers<void>();

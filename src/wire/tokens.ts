@@ -1,14 +1,14 @@
 /**
- * The tokens of a state directory: a file that only its owner can read, made at the first start with `--auth token`. It is
- * read again when it changes, so that what `mosaic token` does takes effect at once on a running daemon. It has the secrets
- * of two standard tokens, and of each named one the hash.
+ * The tokens of a state directory: a file that only its owner can read, created at the first start with `--auth token`. It
+ * is read again when it changes, so that `mosaic token` takes effect at once on a running daemon. It contains the secrets of
+ * two standard tokens, and a hash of each named one.
  */
 import type { Buffer } from "node:buffer";
 import { nodeCrypto, sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 
-/** What a token lets its bearer do. Each role may do what those before it may. */
+/** What a token allows. Each role includes those before it. */
 export const ROLES = ["read", "submit", "operate", "admin"] as const;
 export type Role = typeof ROLES[number];
 
@@ -19,7 +19,7 @@ export function mayDo(role: Role, needs: Role): boolean {
 export const STANDARD_TOKENS = ["admin", "read"] as const;
 export type StandardToken = typeof STANDARD_TOKENS[number];
 
-/** Its secret is known to its bearer alone. */
+/** Only its bearer knows its secret. */
 export interface NamedToken {
   name: string;
   role: Role;
@@ -33,24 +33,24 @@ export interface NamedToken {
 
 export type Tokens = Record<StandardToken, string> & { named: readonly NamedToken[] };
 
-/** Whose token it is. */
+/** The token's owner. */
 export interface Holder {
   name: string;
   role: Role;
 }
 
-/** 256 bits; the prefix lets scanners for leaked secrets know what they found. */
+/** 256 bits; the prefix lets scanners for leaked secrets recognize it. */
 function newToken(role: Role): string {
   return `mosaic_${role}_${nodeCrypto().randomBytes(32).toString("base64url")}`;
 }
 
-/** Equal, in a time that does not depend on where they differ or how long they are. */
+/** Compares in a time that does not depend on the difference or the lengths. */
 export function sameToken(a: string, b: string): boolean {
   const digest = (text: string): Buffer => sha256().update(text).digest();
   return nodeCrypto().timingSafeEqual(digest(a), digest(b)) && a !== "";
 }
 
-/** @throws MosaicError `failed_precondition` when others can read the file, or it is none of ours. */
+/** @throws MosaicError `failed_precondition` if others can read the file, or it is not mosaic's. */
 export function readTokens(path: string): Tokens | undefined {
   const text = readTextIfThere(path);
   if (text === undefined) return undefined;
@@ -67,7 +67,7 @@ export function readTokens(path: string): Tokens | undefined {
     const areSecrets = [admin, read].every((secret) => typeof secret === "string" && secret !== "");
     if (areSecrets && Array.isArray(named) && named.every(isNamed)) return { admin: admin!, read: read!, named };
   } catch {
-    // Torn or foreign; said below, without its text.
+    // Torn or foreign; the error below says so, without its text.
   }
   throw new MosaicError("failed_precondition", `${path} holds no tokens`, {
     hint: `Run "mosaic token rotate" to write new ones.`,
@@ -79,18 +79,18 @@ function isNamed(token: Partial<NamedToken> | null): boolean {
     typeof token.createdAt === "number" && (token.expiresAt === null || typeof token.expiresAt === "number");
 }
 
-/** The tokens; made when there are none. */
+/** The tokens; created if there are none. */
 export function ensureTokens(path: string): Tokens {
   return readTokens(path) ?? rotateTokens(path, STANDARD_TOKENS);
 }
 
-/** Replaces standard tokens; the old ones are worth nothing from then on. Named ones stay. */
+/** Replaces standard tokens; the old ones are invalid from then on. Named ones stay. */
 export function rotateTokens(path: string, which: readonly StandardToken[]): Tokens {
   let before: Partial<Tokens> = {};
   try {
     before = readTokens(path) ?? {};
   } catch {
-    // Readable by others or broken: all of it is replaced.
+    // Readable by others or damaged: all tokens are replaced.
     which = STANDARD_TOKENS;
   }
   const { admin = newToken("admin"), read = newToken("read"), named = [] } = before;
@@ -100,9 +100,9 @@ export function rotateTokens(path: string, which: readonly StandardToken[]): Tok
 }
 
 /**
- * @param token.ttlMs how long it is valid; undefined: until it is revoked
- * @returns its secret, which is kept nowhere
- * @throws MosaicError `invalid_argument` for a name that is none, or taken
+ * @param token.ttlMs validity; undefined: until it is revoked
+ * @returns its secret, which is not stored
+ * @throws MosaicError `invalid_argument` for a name that is invalid or taken
  */
 export function createToken(path: string, token: { name: string; role: Role; ttlMs?: number | undefined }): string {
   const { name, role, ttlMs } = token;
@@ -126,7 +126,7 @@ export function createToken(path: string, token: { name: string; role: Role; ttl
   return secret;
 }
 
-/** The named token is worth nothing from then on. @throws MosaicError `not_found` */
+/** The named token is invalid from then on. @throws MosaicError `not_found` */
 export function revokeToken(path: string, name: string): void {
   const tokens = readTokens(path);
   const named = tokens?.named.filter((token) => token.name !== name) ?? [];
@@ -158,18 +158,18 @@ export class TokenFile {
   #tokens: Tokens | undefined;
   #seen: string;
 
-  /** @param options.create whether the file is made when it is not there; else nobody has a token until it is */
+  /** @param options.create whether to create a missing file; otherwise no token is valid until it exists */
   constructor(path: string, { create = true } = {}) {
     this.path = path;
     this.#tokens = create ? ensureTokens(path) : readTokens(path);
     this.#seen = this.#tokens === undefined ? "" : this.#signature();
   }
 
-  /** Whose token it is; undefined when it is none of the file's, or has expired. */
+  /** The token's owner; undefined if the file does not have it, or it has expired. */
   holderOf(token: string): Holder | undefined {
     this.#refresh();
     if (this.#tokens === undefined) return undefined;
-    // Both are compared whatever the first gives: the time tells nothing of which it was.
+    // Both are always compared, so that the time does not reveal which one matched.
     const [admin, read] = [sameToken(token, this.#tokens.admin), sameToken(token, this.#tokens.read)];
     if (admin) return { name: "admin", role: "admin" };
     if (read) return { name: "read", role: "read" };
@@ -191,7 +191,8 @@ export class TokenFile {
       this.#tokens = readTokens(this.path) ?? this.#tokens;
       this.#seen = seen;
     } catch {
-      // Gone, or made readable by others under a running daemon: what was read last holds until there is a good one.
+      // Removed, or made readable by others, while the daemon runs: the last valid content applies until there is a valid
+      // file.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Waiting without leaks: every wait ends with its signal, and leaves neither timer nor listener behind. */
+/** Waits that do not leak: every wait ends with its signal, and leaves neither timer nor listener behind. */
 
 /** Resolves after `ms` milliseconds, or at once when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {

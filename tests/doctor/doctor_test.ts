@@ -285,7 +285,7 @@ Deno.test("doctor: the loss of a database's first page loses no row: not of the 
       const bytes = Deno.readFileSync(path);
       Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
       const { repaired, remaining } = repair(layout.stateDir);
-      assert.match(repaired[0]!.outcome, /rows recovered: .*first page was made anew/);
+      assert.match(repaired[0]!.outcome, /rows recovered: .*a new first page was written/);
       assert.deepEqual(remaining, []);
       assert.deepEqual(ofAll(path), before);
       assert.equal(inDatabase(path, (db) => db.prepare("PRAGMA user_version").get()!.user_version), version);

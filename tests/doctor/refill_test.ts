@@ -304,7 +304,7 @@ Deno.test("refill: a position that has changed by itself: nothing is stored behi
     const { size } = Deno.statSync(journal);
     assert.throws(() => store.ingest(ID, 1, batch(size + 4096, size + 4097, { steps: steps(0, 1) })), damaged);
     store.close();
-    assert.match(warnings.join(), /where the log of attempt 1 of run .* is stored up to is damaged/);
+    assert.match(warnings.join(), /the stored position of the log of attempt 1 of run .* is damaged/);
     assert.equal(repair(layout.stateDir).repaired[0]!.done, true);
     end();
     assert.deepEqual(rows(layout), before);
@@ -459,7 +459,10 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
       OR seq BETWEEN 20 AND 30; DELETE FROM metrics WHERE seq BETWEEN 100 AND 400; DELETE FROM episodes WHERE seq = 7`);
     db.close();
     const { outcome } = reindex(layout.stateDir, "run-1");
-    assert.match(outcome, /filled in between: 1 episodes, 80 events, .*; of these 1 events are in no log or file/);
+    assert.match(
+      outcome,
+      /filled in between: 1 episodes, 80 events, .*; of these 1 events are in no existing log or file/,
+    );
     assert.deepEqual(kinds(layout), []);
     assert.deepEqual(points(layout), whole.filter((point) => !point.startsWith("called 2")));
     const after = rows(layout);

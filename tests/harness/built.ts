@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
-/** Builds the portable form of the sources in `root` as `output`; quickly rather than small. */
+/** Builds the portable form of the sources in `root` as `output`, with fast compression. */
 export async function buildMosaic(output: string, root = ROOT): Promise<void> {
   const made = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "scripts/compile.ts", "--offline", "--compression", "1", "--output", output],
@@ -19,7 +19,7 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs a program with nothing in its environment but what is given. */
+/** Runs a program with exactly the given environment. */
 export async function start(file: string, args: string[], env: Record<string, string>): Promise<Ended> {
   const out = await new Deno.Command(file, {
     args,

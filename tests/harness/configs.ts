@@ -13,7 +13,7 @@ export interface TestConfig {
 
 let counter = 0;
 
-/** A config as JSON text; each call's digest is another one. */
+/** A config as JSON text; each call gives another digest. */
 export function configOf(config: TestConfig): string {
   const [script, ...args] = config.command;
   counter++;

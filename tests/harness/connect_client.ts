@@ -1,4 +1,4 @@
-/** The API as clients in other languages meet it: by Connect's own library, in both of the protocols that it speaks. */
+/** The API as clients in other languages use it: by Connect's own library, with both protocols. */
 import type {
   DescMessage,
   DescMethodBiDiStreaming,
@@ -19,9 +19,9 @@ import { errorOf, HINT_TRAILER, RETRY_TRAILER } from "../../src/wire/status_code
 import type { Duplex, StreamOptions, UnaryOptions, Upload } from "./grpc_client.ts";
 
 export interface ConnectClientOptions {
-  /** Of a Unix socket, instead of the address in `url`. */
+  /** Path of a Unix socket, instead of the address in `url`. */
   socket?: string;
-  /** Who has signed the server's certificate, in PEM. */
+  /** The authority of the server's certificate, PEM. */
   ca?: string;
   token?: string;
   protocol?: "connect" | "grpc-web";
@@ -97,7 +97,7 @@ export class ConnectClient {
     const input = new Queue<MessageInitShape<I>>();
     const leave = new AbortController();
     const answers = this.#streamed(method, input, leave.signal, options);
-    // The call begins with its first message, not with the first look at an answer.
+    // The call begins with its first message, not with the first read of an answer.
     const first = answers.next();
     first.catch(() => {});
     return {

@@ -25,7 +25,7 @@ export interface TestDaemonOptions {
   env?: Record<string, string>;
   /** `--gpus`; none by default. */
   gpus?: string;
-  /** Instead of a directory of the harness's own; it is kept then. */
+  /** Used instead of a directory of the harness; it is kept then. */
   stateDir?: string;
   /** What to run instead of PROGRAM. */
   program?: string[];
@@ -72,7 +72,7 @@ export class TestDaemon implements AsyncDisposable {
   get http(): string {
     return this.#http;
   }
-  /** Where its API is, of which all its user's programs make use. */
+  /** Address of its API, which all programs of its user use. */
   get target(): string {
     return `unix:${this.#socket}`;
   }
@@ -83,7 +83,7 @@ export class TestDaemon implements AsyncDisposable {
   get pid(): number {
     return this.#process!.pid;
   }
-  /** How it ended, when nobody here ended it; undefined while it lives. */
+  /** How it ended, if the test did not end it; undefined while it lives. */
   get died(): Deno.CommandStatus | undefined {
     return this.#died;
   }
@@ -92,7 +92,7 @@ export class TestDaemon implements AsyncDisposable {
     return readTextIfThere(`${this.stateDir}/test-output.txt`) ?? "";
   }
 
-  /** Ends it as a crash does. */
+  /** Ends it like a crash. */
   async kill9(): Promise<void> {
     this.#closeClient();
     this.#ending = true;
@@ -102,7 +102,7 @@ export class TestDaemon implements AsyncDisposable {
     this.#child = undefined;
   }
 
-  /** Ends it in order (SIGTERM), runs living on. @returns its exit code */
+  /** Ends it by SIGTERM; runs continue. @returns its exit code */
   async stop(): Promise<number> {
     this.#closeClient();
     this.#ending = true;
@@ -174,7 +174,7 @@ export class TestDaemon implements AsyncDisposable {
     return this.#options.program ?? PROGRAM;
   }
 
-  /** Undefined once daemon.json of this very process is there; the exit code if it ends before. */
+  /** Undefined once the daemon.json of this process exists; the exit code if it ends before. */
   async #answersOrEnds(child: Deno.ChildProcess): Promise<number | undefined> {
     let code: number | undefined;
     child.status.then((status) => code = status.code);

@@ -1,4 +1,4 @@
-/** An engine on a temporary state directory whose proxies are played by the test. */
+/** An engine on a temporary state directory; the test plays its proxies. */
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/core/core.ts";
@@ -14,7 +14,7 @@ import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch } from "../telemetry/store/harness.ts";
 import { until } from "./wait.ts";
 
-/** A process that stands for a proxy: it lives, and says nothing by itself. */
+/** A process in place of a proxy: it lives, and sends nothing by itself. */
 class StandIns implements ProxyLauncher {
   readonly started: { proxy: ProxyArguments; process: ProcessRef }[] = [];
   readonly #children: Deno.ChildProcess[] = [];

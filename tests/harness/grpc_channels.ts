@@ -1,7 +1,7 @@
-/** A client's connections: the one for new calls, and those that no longer take any, until their last call has ended. */
+/** A client's connections: the one for new calls, and retired ones until their last call has ended. */
 import type { Client } from "@grpc/grpc-js";
 
-/** The part of grpc-js's calls that is used here: all of them tell of their end so. */
+/** The part of grpc-js's calls that is used here: the event of their end. */
 interface Call {
   once(event: "status", listener: () => void): unknown;
 }
@@ -9,19 +9,19 @@ interface Call {
 export class Channels {
   readonly #connect: () => Client;
   #current: Client | undefined;
-  /** Calls under way on each that is open. */
+  /** Number of calls on each open connection. */
   readonly #calls = new Map<Client, number>();
 
   constructor(connect: () => Client) {
     this.#connect = connect;
   }
 
-  /** How many are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.#calls.size;
   }
 
-  /** The one for a new call. */
+  /** The connection for a new call. */
   current(): Client {
     if (this.#current === undefined) {
       this.#current = this.#connect();
@@ -42,7 +42,7 @@ export class Channels {
     return call;
   }
 
-  /** The next call gets a new connection; what is under way on this one goes on. */
+  /** The next call gets a new connection; calls on this one continue. */
   retire(channel: Client): void {
     if (this.#current === channel) this.#current = undefined;
     this.#closeIfDone(channel);

@@ -31,7 +31,7 @@ import { notRunning } from "../../src/client/target.ts";
 const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;
 
-/** Sent again after an answer that may have been lost, these would do their work twice. */
+/** Calls that must not be repeated after a lost answer, because they would do their work twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
 export interface GrpcClientOptions {
@@ -39,9 +39,9 @@ export interface GrpcClientOptions {
   token?: string;
   /** Connections are plain without it. */
   tls?: Partial<TlsFiles>;
-  /** Instead of `tls`, made already. */
+  /** Used instead of `tls`. */
   credentials?: ChannelCredentials;
-  /** The name in the server's certificate, where the target is an IP address. */
+  /** The name in the server's certificate, if the target is an IP address. */
   serverName?: string;
   /** For unary calls; 10 s by default. */
   deadlineMs?: number;
@@ -69,7 +69,7 @@ export interface Duplex<I extends DescMessage, O extends DescMessage> extends As
 
 /** A stream to the daemon with one answer. */
 export interface Upload<I extends DescMessage, O extends DescMessage> {
-  /** Resolves when the runtime has taken the message. */
+  /** Resolves when the runtime has accepted the message. */
   send(message: MessageInitShape<I>): Promise<void>;
   end(): void;
   cancel(): void;
@@ -87,8 +87,8 @@ export class GrpcClient {
   }
 
   /**
-   * One request, one answer. A call that runs out of its deadline is made once more on a new connection (a connection
-   * may stop delivering for good), unless doing it twice could do harm; one that did not begin is, whatever it does.
+   * One request, one answer. A call that exceeds its deadline is made once more on a new connection (a connection may stop
+   * delivering for good), unless doing it twice could do harm; a call that did not begin is always made again.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -142,7 +142,7 @@ export class GrpcClient {
   }
 
   /**
-   * The daemon's messages, taken as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
+   * The daemon's messages, read as fast as the consumer asks for them. Leaving the loop cancels the call; aborting the
    * signal ends the loop without an error.
    */
   async *stream<I extends DescMessage, O extends DescMessage>(
@@ -240,9 +240,9 @@ export class GrpcClient {
         "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
         // Without this, clients in one process share connections, and a new client would get the one that is stuck.
         "grpc.use_local_subchannel_pool": 1,
-        // A proxy for HTTP is no way to a daemon.
+        // A daemon is not reached through an HTTP proxy.
         "grpc.enable_http_proxy": 0,
-        // It begins calls anew without bound or pause; here one that did not begin is made once more.
+        // grpc-js would begin calls again without bound or pause; here a call that did not begin is made once more.
         "grpc.enable_retries": 0,
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
@@ -263,7 +263,7 @@ export class GrpcClient {
   #error(error: unknown, method: DescMethod, channel: Client, deadlineMs?: number): MosaicError {
     const failure = error as Partial<ServiceError>;
     if (neverBegan(error)) {
-      // Nothing will begin on this connection any more, and grpc-js may go on taking it for a good one.
+      // No call will begin on this connection any more, although grpc-js may still consider it good.
       this.#channels.retire(channel);
       return new MosaicError("unavailable", `the daemon at ${this.target} broke off before the call began`, {
         hint: "It may be stopping; try again.",
@@ -286,11 +286,11 @@ export class GrpcClient {
   }
 }
 
-/** What grpc-js says when it never reached a server or lost it. */
+/** grpc-js's messages if it never reached a server or lost it. */
 const NOT_CONNECTED =
   /No connection established|ECONNREFUSED|ECONNRESET|ENOENT|Connection dropped|Name resolution failed/;
 
-/** What it says of a call of which the server has seen nothing, or said that it did nothing. */
+/** grpc-js's messages for a call that the server has not seen, or has refused unprocessed. */
 const NEVER_BEGAN = /^Failed to start HTTP\/2 stream|^Stream refused by server/;
 
 function neverBegan(error: unknown): boolean {

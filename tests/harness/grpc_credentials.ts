@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import type { TlsFiles } from "../../src/wire/tls.ts";
 import { pem } from "../../src/wire/pem.ts";
 
-/** `ca` is who must have signed the daemon's certificate (else the system's authorities). */
+/** `ca` is the authority of the daemon's certificate (default: the system's authorities). */
 export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure();
   const file = (path: string | undefined, option: string) => path === undefined ? null : Buffer.from(pem(path, option));

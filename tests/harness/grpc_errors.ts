@@ -6,7 +6,7 @@ import { errorOf, HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../src/wire/sta
 const CANCELLED = 1;
 const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
 
-/** A connection that breaks in mid-call is told by grpc-js as an internal error of the client. */
+/** grpc-js reports a connection that breaks during a call as an internal error of the client. */
 function lostConnection(status: number, details: string): boolean {
   return status === STATUS.internal && /^Received RST_STREAM with code \d+/.test(details);
 }

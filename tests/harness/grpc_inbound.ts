@@ -1,4 +1,4 @@
-/** A call's messages for a consumer that takes its time: what it has not asked for stays with the sender. */
+/** A call's messages for a slow consumer: messages that it has not requested stay with the sender. */
 import type { Buffer } from "node:buffer";
 
 /** The part of grpc-js's readable calls that is used here. */

@@ -1,7 +1,7 @@
 /**
- * A real engine, registry and telemetry store on a temporary state directory, for tests of what is built on them (the
- * page, the services). It starts no process: its runs are there as runs of an earlier daemon are, each with a proxy that
- * does at once what it is asked.
+ * A real engine, registry and telemetry store on a temporary state directory, for tests of what uses them (the page, the
+ * services). It starts no process: its runs look like those of an earlier daemon, each with a proxy that does at once what
+ * it is asked.
  */
 import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../src/base/log.ts";
@@ -19,7 +19,7 @@ import { configOf } from "./configs.ts";
 import type { DesiredControl } from "../../src/dispatch/core/core.ts";
 import { PlayedProxy } from "./engine.ts";
 
-/** Does what it is asked in the same moment. */
+/** Does at once what it is asked. */
 class WillingProxy extends PlayedProxy {
   override control(desired: DesiredControl): void {
     super.control(desired);
@@ -58,7 +58,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
   readonly directory: string;
   readonly layout: Layout;
   readonly logLines: string[];
-  /** What this host is taken to have instead of what it has. */
+  /** Facts of the host that replace its real ones. */
   hostFacts: Partial<HostInfo> = {};
   readonly #proxies = new Map<string, WillingProxy>();
   #added = 0;
@@ -99,7 +99,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     return { ...super.host(), ...this.hostFacts };
   }
 
-  /** A run that waits, as a submission leaves it. */
+  /** A waiting run, as a submission leaves it. */
   add(name: string, more: Partial<NewRun> = {}, parameters: readonly Parameter[] = []): RunRow {
     const n = ++this.#added;
     const runId = `01HZZZZZZZZZZZZZZZZZ${String(n).padStart(6, "0")}`;
@@ -107,7 +107,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     return this.registry.insert(newRun(n, { runId, name, configJson, ...more }), null, parameters);
   }
 
-  /** Runs that wait, PREFIX0 to PREFIX(COUNT-1), all at once: submitted one after the other, thousands take long. */
+  /** Waiting runs, PREFIX0 to PREFIX(COUNT-1), entered at once: thousands of submissions would take long. */
   addMany(prefix: string, count: number): void {
     const { runId } = this.add(`${prefix}0`);
     const other: Record<string, string> = {
@@ -124,19 +124,19 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     db.close();
   }
 
-  /** A run whose worker is at work and has not recorded anything. */
+  /** A run whose worker runs and has not recorded anything. */
   addExecuting(name: string, more: Partial<NewRun> = {}): RunRow {
     return this.begun(this.add(name, more).runId);
   }
 
-  /** Brings a run that waits to where its worker is at work and has printed something. */
+  /** Moves a waiting run to where its worker has printed something. */
   begun(runId: string): RunRow {
     this.ready(runId);
     this.publish(runId, [], []);
     return this.registry.require(runId);
   }
 
-  /** Brings a run that waits to where its worker has been started. */
+  /** Moves a waiting run to where its worker was started. */
   ready(runId: string): RunRow {
     const row = this.registry.apply(runId, { type: "spawned" }, { startedAt: Date.now() });
     const files = this.filesOf(row);

@@ -25,7 +25,7 @@ export function processesOf(directory: string): (ProcessRef & { command: string 
   return found;
 }
 
-/** Kills them all, those that are born meanwhile included. */
+/** Kills them all, including those that are started meanwhile. */
 export async function killProcessesOf(directory: string): Promise<void> {
   await until(() => {
     const left = processesOf(directory);

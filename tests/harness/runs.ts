@@ -1,4 +1,4 @@
-/** What tests ask a daemon about runs. */
+/** Queries of tests about a daemon's runs. */
 import { MosaicError } from "../../src/base/errors.ts";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -14,7 +14,7 @@ export function getRun(daemon: TestDaemon, run: string): Promise<Run> {
   return daemon.client.unary(Mosaic.method.getRun, { run });
 }
 
-/** Waits until the run is in one of the states. A daemon that is just being restarted is waited for too. */
+/** Waits until the run is in one of the states, also across a restart of the daemon. */
 export async function untilState(daemon: TestDaemon, run: string, ...states: string[]): Promise<Run> {
   let last: Run | undefined;
   return await until(async () => {
@@ -28,7 +28,7 @@ export async function untilState(daemon: TestDaemon, run: string, ...states: str
       throw error;
     }
     if (states.includes(last.state)) return last;
-    // An ended run becomes nothing else by itself.
+    // An ended run does not change by itself.
     if (last.outcome !== "") throw new Error(`${run} is ${last.state} (${last.reason}), not ${states.join(" or ")}`);
     return undefined;
   }, {
@@ -37,7 +37,7 @@ export async function untilState(daemon: TestDaemon, run: string, ...states: str
   });
 }
 
-/** Waits until so many steps of the run are stored, or, with `atLeast`, more. */
+/** Waits until exactly this many steps of the run are stored or, with `atLeast`, more. */
 export async function untilSteps(daemon: TestDaemon, run: string, count: number, atLeast = false): Promise<void> {
   let stored = 0;
   await until(async () => {
@@ -58,7 +58,7 @@ export async function steps(daemon: TestDaemon, run: string): Promise<StepLine[]
   return await records(daemon, run, "steps") as unknown as StepLine[];
 }
 
-/** All rows of a kind, as `mosaic steps -o jsonl` and its like print them. */
+/** All rows of a kind, as printed by `mosaic steps -o jsonl` and similar verbs. */
 export async function records(
   { client }: { client: Pick<MosaicClient, "stream"> },
   run: string,

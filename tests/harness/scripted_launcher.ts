@@ -1,4 +1,4 @@
-/** An engine whose jobs do what a test says: slow, forgetful, twice the same id, silent. It starts no process. */
+/** An engine whose jobs behave as a test says: slow, forgetful, with repeated ids, silent. It starts no process. */
 import type {
   JobEnd,
   JobRef,
@@ -14,21 +14,21 @@ export interface ScriptedJob extends Sighting {
 }
 
 export class ScriptedLauncher implements Launcher {
-  /** Configs name it so. */
+  /** The name in configs. */
   readonly name = "slurm";
   readonly jobs: ScriptedJob[] = [];
   /** Jobs that only its accounting knows. */
   readonly accounted: Sighting[] = [];
   readonly stops: { job: JobRef; how: string }[] = [];
-  /** Why it does not answer; undefined: it does. */
+  /** Why it does not answer; undefined: it answers. */
   silent: string | undefined;
-  /** What `launch` answers although the job is made, and everything after it. */
+  /** The answer of `launch` although the job is made, and of every later call. */
   late: string | undefined;
   rejects: string | undefined;
-  /** It answers, and takes no job. */
+  /** It answers, and accepts no job. */
   takesNone: string | undefined;
   launches = 0;
-  /** Ids are given out from here. */
+  /** The next id. */
   next = 1;
   queries = 0;
 
@@ -101,7 +101,7 @@ export class ScriptedLauncher implements Launcher {
     this.jobs.splice(this.jobs.indexOf(job), 1);
   }
 
-  /** It is named no more, and accounting has its end. */
+  /** The job is listed no more; accounting has its end. */
   account(job: ScriptedJob, kind: JobEnd["kind"]): void {
     this.end(job, kind);
     this.forget(job);

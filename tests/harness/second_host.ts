@@ -1,6 +1,6 @@
 /** A second host with a link to this one: a network namespace and a pair of interfaces. Needs root and `ip`. */
 
-/** Why there can be none here. */
+/** Why there cannot be one here; undefined: there can. */
 export function noSecondHost(): string | undefined {
   if (Deno.uid() !== 0) return "only root makes network namespaces";
   const name = `mosaic-probe-${Deno.pid}`;
@@ -24,7 +24,7 @@ export class SecondHost implements Disposable {
     ip("-n", name, "link", "set", "lo", "up");
   }
 
-  /** This host's, as the other reaches it. */
+  /** This host's address for the other. */
   get address(): string {
     return `${this.#net}.1`;
   }
@@ -34,7 +34,7 @@ export class SecondHost implements Disposable {
     return ["ip", "netns", "exec", this.#name, ...argv];
   }
 
-  /** Nothing of this host arrives there any more, and nobody is told. */
+  /** From now on nothing of this host arrives there, without notice. */
   cut(): void {
     ip("route", "add", "blackhole", `${this.#net}.2/32`);
   }

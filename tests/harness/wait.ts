@@ -1,8 +1,7 @@
 /** Waiting on conditions: no test sleeps for luck. */
 
 /**
- * Looks again and again until `condition` gives something truthy, and gives that.
- *
+ * Polls until `condition` returns something truthy, and returns that.
  * @param options.what names the condition in the error, as in "the run to be TERMINATED"
  * @param options.timeoutMs generous, because a loaded machine is no defect
  */

@@ -97,7 +97,7 @@ Deno.test("proxy: when only the wrapper is killed the worker runs to its end, wh
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     signalProcess(scene.leader()!, "SIGKILL");
     // One that ended within moments of its wrapper could not be told from a group that was killed as one.
-    await until(() => readTextIfThere(scene.files.proxyLog)?.includes("wrapper is gone"), {
+    await until(() => readTextIfThere(scene.files.proxyLog)?.includes("wrapper has ended"), {
       what: "the proxy to notice",
     });
     Deno.writeTextFileSync(`${scene.directory}/go`, "");

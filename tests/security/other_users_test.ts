@@ -210,7 +210,7 @@ Deno.test("--group-socket: what others could replace, what the group cannot reac
     const socket = `${group}:${directory}/api.sock`;
     assert.match(await refusal("mosaic"), /must be GROUP:\/path\/of\/the\/socket/);
     assert.match(await refusal(`no-such-group:${directory}/api.sock`), /knows no group no-such-group/);
-    assert.match(await refusal(socket, "--auth", "none"), /asks everybody for a token, --auth none nobody/);
+    assert.match(await refusal(socket, "--auth", "none"), /requires a token from everybody, --auth none from nobody/);
     Deno.writeTextFileSync(`${directory}/api.sock`, "somebody's");
     assert.match(await refusal(socket), /a file that is not a socket exists there/);
     Deno.chmodSync(directory, 0o770);

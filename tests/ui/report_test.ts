@@ -62,7 +62,7 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
   for (
     const [args, code, message] of [
       [["report"], 2, /name the runs/],
-      [["report", "--tag", "nothing"], 4, /no run fits/],
+      [["report", "--tag", "nothing"], 4, /no run matches/],
       [["report", runs[0]!, "-m", "los", "--out", "-"], 4, /"los".*loss/],
       [["report", runs[0]!, "--out", `${daemon.stateDir}/none/r.html`], 2, /none\/r\.html/],
     ] as const

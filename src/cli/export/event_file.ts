@@ -14,7 +14,7 @@ export interface Scalar {
   wallTime: number;
 }
 
-/** A file name that TensorBoard recognises. */
+/** A file name that TensorBoard recognizes. */
 export function eventFileName(unixSeconds: number, host: string): string {
   return `events.out.tfevents.${Math.floor(unixSeconds)}.${host}`;
 }

@@ -1,7 +1,7 @@
 /**
  * Runs as an offline-RL data set of Minari 0.5: `ID/data/metadata.json`, and `data/N/metadata.json` and
- * `data/N/part-0.parquet` for each episode. A file has one row more than the episode has steps: row i is the observation
- * before step i, its action and what came of it; the last row is the last observation.
+ * `data/N/part-0.parquet` for each episode. A file has one more row than the episode has steps: row i is the observation
+ * before step i, its action and its results; the last row is the last observation.
  */
 import { existsSync } from "node:fs";
 import { fileWriter, parquetWrite } from "hyparquet-writer";
@@ -10,10 +10,10 @@ import { VERSION } from "../../base/version.ts";
 import type { TelemetryRecord } from "../records.ts";
 import { cellOf, emptyCell, NotInSpace, readSpace, schemaOf, SeenSpace, type Space } from "./minari_space.ts";
 
-/** The newest format that mosaic's files are of; Minari lists those it reads. */
+/** The newest format version that matches mosaic's files; Minari lists the versions it reads. */
 const MINARI_VERSION = "0.5.3";
 
-/** Minari takes each batch of Arrow for an episode, and Arrow's reader makes batches of at most 131 072 rows. */
+/** Minari takes each batch of Arrow as an episode, and Arrow's reader makes batches of at most 131 072 rows. */
 const MOST_STEPS = 131_071;
 
 const RECORD_THEM = 'Wrap the environment in mosaic.RecordSteps, or print what docs/python.md says ("Data sets").';
@@ -29,11 +29,11 @@ export interface Environment {
 export interface MinariRun {
   runId: string;
   name: string;
-  /** What the run recorded of its environment. */
+  /** The environment that the run recorded. */
   environment: Environment;
-  /** From the first one, at each call. */
+  /** Each call begins with the first step. */
   steps: () => AsyncIterable<TelemetryRecord>;
-  /** First and last seqs of steps that are damaged, as far as `steps` has passed over them. */
+  /** First and last seqs of damaged steps that `steps` has skipped so far. */
   gaps: readonly (readonly [number, number])[];
 }
 
@@ -61,12 +61,12 @@ export function checkDatasetId(id: string): string {
   });
 }
 
-/** The id of a run's data set, where none is given. */
+/** The default id of a run's data set. */
 export function datasetIdOf(runName: string): string {
   return `mosaic/${runName.replace(/[^-\w]+/g, "-").replace(/^-+|-+$/g, "") || "run"}-v0`;
 }
 
-/** Writes `dir`/`id`, whole or not at all. @throws MosaicError that names what steps or environment lack */
+/** Writes `dir`/`id`, complete or not at all. @throws MosaicError that says what steps or environment lack */
 export async function writeMinari(
   dir: string,
   id: string,
@@ -89,7 +89,7 @@ export async function writeMinari(
     observations: readSpace(environment.observation_space!, "the observation space"),
     actions: readSpace(environment.action_space!, "the action space"),
   };
-  // Minari passes over directories with a dot.
+  // Minari ignores directories that begin with a dot.
   const partial = `${path}/.data-${Deno.pid}`;
   Deno.mkdirSync(partial, { recursive: true });
   try {
@@ -125,7 +125,7 @@ export async function writeMinari(
   }
 }
 
-/** What the runs recorded of their environment, or the user says. */
+/** The environment recorded by the runs, or given by the user. */
 function environmentOf(runs: readonly MinariRun[], options: MinariOptions): Environment {
   const [first, ...others] = runs.map(({ environment }) => environment);
   for (const [i, other] of others.entries()) {
@@ -194,11 +194,11 @@ interface Episode {
 
 interface LeftOut {
   firstMissing: number;
-  /** Steps are missing in the middle, or two environments wrote under one number. */
+  /** Steps are missing in the middle, or two environments used the same number. */
   holed: number;
 }
 
-/** An episode whose end has not come. */
+/** An unfinished episode. */
 interface Open extends Episode {
   nextStep: number;
   flaw?: keyof LeftOut;
@@ -215,16 +215,19 @@ async function* episodesOf(
     opened.delete(key);
     if (episode.flaw !== undefined) leftOut[episode.flaw]++;
     if (episode.flaw !== undefined || episode.actions.length === 0) return [];
-    // As Minari's own collector ends an episode that nobody ended.
+    // As Minari's own collector ends an unfinished episode.
     if (!episode.terminated.at(-1)) episode.truncated[episode.truncated.length - 1] = true;
     return [episode];
   };
   let last = 0;
-  /** Whose next episode may have begun among steps that are damaged: everybody but these, once there were some. */
+  /**
+   * Environments with a step after the last damaged ones; undefined before any damage. The next episode of any other may have
+   * begun inside the damage.
+   */
   let begunSince: Set<string> | undefined;
   const passGaps = (to: number) => {
     if (!run.gaps.some(([first]) => first > last && first < to)) return;
-    // What they did meanwhile, and whether they ended, nobody knows.
+    // Their steps inside the damage, and whether they ended, are unknown.
     for (const episode of opened.values()) episode.flaw ??= "holed";
     begunSince = new Set();
   };

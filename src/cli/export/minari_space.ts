@@ -1,6 +1,6 @@
 /**
- * The spaces of Gymnasium as Minari 0.5 writes them (minari/serialization.py): what is read of their JSON, the Parquet
- * columns that Minari's reader expects of each, and a worker's values as cells of those columns.
+ * Gymnasium's spaces in the form of Minari 0.5 (minari/serialization.py): their JSON, the Parquet columns that Minari's
+ * reader expects of each, and a worker's values as cells of those columns.
  */
 import type { schemaFromColumnData } from "hyparquet-writer";
 import { MosaicError } from "../../base/errors.ts";
@@ -14,7 +14,7 @@ export type Space =
   | { type: "Text" }
   | { type: "Dict"; of: [name: string, space: Space][] };
 
-/** A step's value is not what its space says. */
+/** A step's value does not match its space. */
 export class NotInSpace extends Error {}
 
 const SCALARS: Record<string, { type: "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | "DOUBLE"; converted?: string }> = {
@@ -33,7 +33,8 @@ const SCALARS: Record<string, { type: "BOOLEAN" | "INT32" | "INT64" | "FLOAT" | 
 };
 
 /**
- * @param json as Minari and Python write it, with NaN and Infinity @param what names it in errors
+ * @param json as written by Minari and Python, with NaN and Infinity
+ * @param what names it in errors
  * @throws MosaicError if a Minari data set cannot hold the space
  */
 export function readSpace(json: string, what: string): Space {
@@ -159,7 +160,7 @@ export function cellOf(space: Space, value: unknown): unknown {
 
 function scalar(dtype: string, given: unknown): unknown {
   const { type } = SCALARS[dtype]!;
-  // An array of one element is what many libraries call an action.
+  // Many libraries write an action as an array of one element.
   const value = Array.isArray(given) && given.length === 1 ? given[0] : given;
   if (type === "BOOLEAN" && (typeof value === "boolean" || value === 0 || value === 1)) return Boolean(value);
   if (type === "FLOAT" || type === "DOUBLE") {
@@ -172,7 +173,7 @@ function scalar(dtype: string, given: unknown): unknown {
   throw new NotInSpace(`${short(value)} is no ${dtype}`);
 }
 
-/** What stands in the last row, which has an observation and no action. */
+/** The cell in the last row, which has an observation and no action. */
 export function emptyCell(space: Space): unknown {
   switch (space.type) {
     case "Discrete":
@@ -189,14 +190,14 @@ export function emptyCell(space: Space): unknown {
   }
 }
 
-/** What the values seen have in common, where nobody said their space. */
+/** Derives a space from the values, if none was given. */
 export class SeenSpace {
   #lowest = Infinity;
   #highest = -Infinity;
   #whole = true;
   #shape: number[] | undefined;
 
-  /** @throws NotInSpace if no space has this value and the earlier ones */
+  /** @throws NotInSpace if no space contains this value and the earlier ones */
   add(value: unknown): void {
     const shape = shapeOf(value);
     this.#shape ??= shape;
@@ -213,7 +214,7 @@ export class SeenSpace {
     this.#highest = Math.max(this.#highest, value as number);
   }
 
-  /** In Minari's form: single whole numbers are discrete, all others unbounded doubles. */
+  /** In Minari's form: single integers are discrete, all others unbounded doubles. */
   get json(): string {
     const shape = this.#shape ?? [];
     if (shape.length === 0 && this.#whole) {

@@ -17,10 +17,10 @@ const TYPES: Record<PublicType, ColumnType> = {
 
 const ROWS_IN_MEMORY = 50_000;
 
-/** Fields of JSON that are lists of numbers where the first value that is there is one. */
+/** JSON fields that are lists of numbers if their first value is one. */
 const LISTS = ["action", "observation"];
 
-/** A value is no list of numbers, and an earlier one of its column was. */
+/** A value is not a list of numbers, although an earlier one of its column was. */
 class OtherShape extends Error {
   constructor(readonly column: string) {
     super(`${column} is not always a list of numbers`);
@@ -28,9 +28,10 @@ class OtherShape extends Error {
 }
 
 /**
- * Writes the records to `path`, over what is there. Actions and observations are lists of doubles if all are flat lists
- * of numbers, and JSON otherwise: where that shows late, the file is begun anew.
- * @param records of the same run at each call @returns their number
+ * Writes the records to `path`, replacing an existing file. Actions and observations are lists of doubles if all are flat
+ * lists of numbers, and JSON otherwise: if that is found late, the file is written again.
+ * @param records of the same run at each call
+ * @returns their number
  */
 export async function writeParquet(
   path: string,
@@ -78,7 +79,7 @@ async function write(
   return rows;
 }
 
-/** The records, of which the first thousand are known beforehand. */
+/** The records; the first thousand are read in advance. */
 async function begun(records: AsyncIterable<TelemetryRecord>) {
   const rest = records[Symbol.asyncIterator]();
   const early: TelemetryRecord[] = [];
@@ -121,7 +122,7 @@ function cell(record: TelemetryRecord, field: string, type: ColumnType): unknown
     case "INT64":
       return value === undefined || value === null ? null : BigInt(value as number | string);
     case "DOUBLE":
-      // NaN and infinities have their name in the _text field.
+      // The _text field contains the name of NaN or an infinity.
       return typeof value === "number" ? value : field + "_text" in record ? Number(record[`${field}_text`]) : null;
     case "TIMESTAMP":
       return typeof value === "string" ? new Date(value) : null;

@@ -1,9 +1,9 @@
-/** Which runs lie below a directory: the files of trackers, by their names. */
+/** Finds runs below a directory, by the names of trackers' files. */
 import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isReadable } from "./read.ts";
 
-/** What makes one run. */
+/** The files of one run. */
 export interface FoundRun {
   directory: string;
   /** Absolute paths. */
@@ -16,10 +16,10 @@ export interface Found {
   skipped: string[];
 }
 
-/** Each is open while its run is read. */
+/** All files are open while their run is read. */
 const MAX_FILES_PER_RUN = 256;
 
-/** The runs among the files of one directory: each log of W&B is one, all others together are another. */
+/** The runs among the files of one directory: each W&B log is one, all other files together are another. */
 function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
   const known = withoutCopies(names.filter(isOfTracker).sort());
   const logs = known.filter((name) => name.endsWith(".wandb"));
@@ -31,8 +31,8 @@ function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
 
 /**
  * @param path a directory, or one file
- * @param depth how many levels below a directory are searched. Links are not followed, but for `path` itself.
- * @throws MosaicError `not_found`; `invalid_argument` for a file that has no reader
+ * @param depth how many levels below a directory are searched. Links are not followed, except `path` itself.
+ * @throws MosaicError `not_found`; `invalid_argument` for a file without a reader
  */
 export function findRuns(path: string, depth: number): Found {
   let real: string;
@@ -80,7 +80,7 @@ function search(directory: string, depth: number, found: Found): void {
     if (run.files.length <= MAX_FILES_PER_RUN) found.runs.push(run);
     else found.skipped.push(`${directory}: ${run.files.length} files; at most ${MAX_FILES_PER_RUN} make one run`);
   }
-  // What lies below a W&B run are its own files, among them links to event files that its log has, too.
+  // Below a W&B run are only its own files, including links to event files that its log already contains.
   if (depth === 0 || runs.some(({ files }) => files[0]!.endsWith(".wandb"))) return;
   const below = entries.filter((entry) => entry.isDirectory).map(({ name }) => name).sort();
   for (const name of below) search(`${directory === "/" ? "" : directory}/${name}`, depth - 1, found);

@@ -1,16 +1,16 @@
-/** The config of the run that a past run is imported as. Pure. */
+/** Builds the config of an imported run. Pure. */
 import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
 import { baseName } from "./read.ts";
 import type { ScannedRun } from "./scan.ts";
 
-/** Directory names that tell one run from another only together with the name above. */
+/** Directory names that identify a run only together with the parent directory's name. */
 const SAYS_LITTLE =
   /^(?:version_\d+|run_?\d+|\d+(?:\.\d+)*|train|validation|val|test|eval|logs?|runs?|tb|tensorboard|files)$/i;
 const LONGEST_TAG = 100;
 
 const cut = (text: string, length: number) => [...text].slice(0, length).join("");
 
-/** The tracker's own name, else the directory's, with the one above where it says little. */
+/** The tracker's own name, else the directory's, with its parent's if it does not identify the run alone. */
 function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "tracker">): string {
   if (tracker.name !== "") return cut(tracker.name, LONGEST_RUN_NAME);
   const parts = directory.split("/").filter((part) => part !== "");

@@ -1,19 +1,19 @@
-/** The parameters of a run that its tracker wrote, as they stand in the config of the run that it is imported as. */
+/** The parameters that a run's tracker wrote, for the config of the imported run. */
 import { HIDDEN, withoutSecrets } from "../../base/secrets.ts";
 import type { ParamsRecord, ParamValue } from "../../telemetry/formats/tracker_records.ts";
 
-/** A config has 1 MiB at most, and is read by people. */
+/** A config has at most 1 MiB, and people read it. */
 export const MAX_PARAMETER_BYTES = 256 << 10;
 
 type Values = { [name: string]: ParamValue };
 
-/** No config may have HIDDEN in it: that would be a secret that was lost on the way. */
+/** Configs must not contain HIDDEN: that would be refused as a lost secret. */
 const SECRET = "(secret)";
 
 const isObject = (value: ParamValue | undefined): value is Values =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** What JSON has no number for is a text. */
+/** Values that JSON has no number for become texts. */
 function toJson(value: unknown): string {
   return JSON.stringify(
     value,
@@ -29,7 +29,7 @@ export class Parameters {
     for (const [name, value] of Object.entries(values)) this.#values[name] = value;
   }
 
-  /** Without secrets: those of a run that is over are of no use. The largest are left out where all would be too much. */
+  /** Without secrets, which an ended run does not need. If the size is too large, the largest values are omitted. */
   values(): { values: Record<string, unknown>; leftOut: string[] } {
     const shown = withoutSecrets("", JSON.parse(toJson(this.#values)));
     const values = JSON.parse(toJson(shown).replaceAll(HIDDEN, SECRET)) as Record<string, unknown>;
@@ -48,7 +48,7 @@ export class Parameters {
   }
 }
 
-/** @param path keys with dots between */
+/** @param path keys joined by dots */
 function remove(values: Values, path: string): void {
   if (Object.hasOwn(values, path)) {
     delete values[path];

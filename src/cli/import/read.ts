@@ -1,4 +1,4 @@
-/** The records of a run's files, with bounded memory: a chunk of each file that is open. */
+/** Reads the records of a run's files with bounded memory: one chunk per open file. */
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/untrusted.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
@@ -8,10 +8,10 @@ import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import { isTextLog, textRecords } from "./text_log.ts";
 
 const CHUNK_BYTES = 256 << 10;
-/** Records of one read are held together. */
+/** Records of one read that are kept together. */
 const MAX_RECORDS = 1000;
 
-/** A file that has no reader by its name is read for the lines that hold numbers, where its name allows that. */
+/** A file whose name selects no reader is searched for lines with numbers, if its name allows that. */
 export function isReadable(path: string): boolean {
   return formatOfName(path) !== undefined || isTextLog(path);
 }
@@ -36,7 +36,7 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
   for (;;) {
     const from = reader.offset;
     const length = file.readSync(from, buffer.subarray(0, Math.max(0, size - from)));
-    // A file that was made shorter meanwhile ends where it ends.
+    // A file that was truncated meanwhile ends at its new end.
     const end = from + length >= size || length < Math.min(buffer.length, size - from);
     const { records, problems, need, again } = reader.read(buffer.subarray(0, length), {
       end,
@@ -65,7 +65,7 @@ function* chunksOf(file: RegularFile): Generator<string> {
   yield decoder.decode();
 }
 
-/** The text that a table of parameters was written as says nothing more than the parameters, and may say secrets. */
+/** The text of a parameter table repeats the parameters, and may contain secrets. */
 function* withoutParameterTables(records: readonly SourceRecord[]): Generator<SourceRecord> {
   for (const [i, record] of records.entries()) {
     const next = records[i + 1];
@@ -74,16 +74,16 @@ function* withoutParameterTables(records: readonly SourceRecord[]): Generator<So
   }
 }
 
-/** Where series come from: of one source a name is one series, whatever number of files it has. */
+/** Origin of series: within one source a name is one series, whatever the number of files. */
 export interface Source {
   /** "" for the run's event files or its W&B log, else the file's name. */
   label: string;
   files: string[];
-  /** Files that grew side by side: their records are put in the order of their times. */
+  /** Files that were written at the same time: their records are ordered by time. */
   parallel: boolean;
 }
 
-/** A run's sources; of a series that several of them have, the first one's keeps its name. */
+/** A run's sources; if several have the same series, the first one's keeps its name. */
 export function sourcesOf(files: readonly string[]): Source[] {
   const sources: Source[] = [];
   const [events, monitors]: [string[], string[]] = [[], []];
@@ -106,7 +106,7 @@ export function* recordsOfSource(source: Source, onProblem: OnProblem): Generato
   else for (const file of files) yield* file;
 }
 
-/** Records of several files by their times; one without a time follows the one before it. */
+/** Records of several files by time; one without a time follows the preceding one. */
 function* byTime(files: Generator<SourceRecord>[]): Generator<SourceRecord> {
   try {
     const heads = files.map((file) => ({ file, next: file.next(), time: -Infinity }));

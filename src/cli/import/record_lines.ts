@@ -1,22 +1,20 @@
 /**
- * Records of a tracker as lines of mosaic's own dialect (docs/telemetry.md). Pure.
- *
- * Scalars that were written at one step within one millisecond become one record: the store keeps no more of a point's
- * time than that.
+ * Converts records of a tracker to lines of mosaic's own dialect (docs/telemetry.md). Pure.
+ * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
 import { hideSecret } from "../../base/secrets.ts";
 import type { Problem } from "../../telemetry/formats/format_reader.ts";
 import type { EpisodeRecord, ScalarRecord, SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import { MAX_POINTS_PER_RECORD, pointsOf } from "../../telemetry/store/points.ts";
 
-/** Names of series that are remembered as left out; further ones are counted by their points only. */
+/** Number of omitted series whose names are remembered; of further ones only the points are counted. */
 const MAX_LEFT_OUT = 10_000;
 const NAMED = 3;
-/** Series whose names mean something else to the store (`reward`, `seed` …) get this in front of them. */
+/** Prefix of series whose names mean something else in the store (`reward`, `seed` …). */
 const OWN = "imported";
 
 interface SeriesName {
-  /** The field of the record, within the object `imported` or at the top. */
+  /** The field of the record, inside the object `imported` or at the top level. */
   field: string;
   inner: boolean;
 }
@@ -28,7 +26,7 @@ export interface Counts {
   texts: number;
 }
 
-/** What the store makes of a field of this name. */
+/** Whether the store gives a field of this name another meaning. */
 function isTaken(record: Record<string, unknown>): boolean {
   return pointsOf(JSON.stringify(record)).points.length === 1;
 }
@@ -38,12 +36,12 @@ function seriesNameOf(field: string): SeriesName | undefined {
   return isTaken({ [OWN]: { [field]: 1 } }) ? { field, inner: true } : undefined;
 }
 
-/** Numbers as the dialects take them: bare NaN and Infinity, too. */
+/** Numbers in the form of the dialects, which includes bare NaN and Infinity. */
 const numberText = (value: number) => Number.isFinite(value) ? JSON.stringify(value) : String(value);
 
 const field = (name: string, text: string) => `${JSON.stringify(name)}:${text}`;
 
-/** Unix seconds as their digits; a time before 2001 is none. */
+/** Digits of Unix seconds; a time before 2001 is invalid. */
 function timeFields(wallTime: number | undefined): string[] {
   return wallTime !== undefined && wallTime > 1e9 && wallTime < 1e10 ? [field("ts", String(wallTime))] : [];
 }
@@ -58,7 +56,7 @@ function line(kind: "event" | "type", name: string, fields: readonly string[]): 
 
 export class Lines {
   readonly #maxSeries: number;
-  /** By source and tag; null: left out. */
+  /** By source and tag; null: omitted. */
   readonly #names = new Map<string, SeriesName | null>();
   readonly #used = new Set<string>();
   readonly #leftOut = new Set<string>();
@@ -71,7 +69,7 @@ export class Lines {
   #group: { key: string; at: ScalarRecord; top: string[]; inner: string[]; names: Set<SeriesName> } | undefined;
   readonly #counts = { points: 0, episodes: 0, texts: 0 };
 
-  /** @param maxSeries that the store takes of one run */
+  /** @param maxSeries the store's bound per run */
   constructor(maxSeries: number) {
     this.#maxSeries = maxSeries;
   }
@@ -87,7 +85,7 @@ export class Lines {
     return before + this.#other(record, source);
   }
 
-  /** What is still held back. To be called at the end. */
+  /** The lines that are still held back. Call it at the end. */
   flush(): string {
     const group = this.#group;
     this.#group = undefined;
@@ -102,7 +100,7 @@ export class Lines {
     else this.#moreProblems++;
   }
 
-  /** What is not in the lines, in sentences. */
+  /** Sentences about what the lines do not contain. */
   leftOut(): string[] {
     const notes = [...this.#problems];
     if (this.#moreProblems > 0) notes.push(`${this.#moreProblems} more unreadable places`);
@@ -145,7 +143,7 @@ export class Lines {
     if (!Number.isFinite(value)) this.#notFinite++;
   }
 
-  /** The name that a tag's series gets; undefined when it is left out. */
+  /** The name of a tag's series; undefined if it is omitted. */
   #nameOf(tag: string, source: string): SeriesName | undefined {
     const key = `${source}\0${tag}`;
     let name = this.#names.get(key);
@@ -211,10 +209,10 @@ export class Lines {
         this.#others.set(what, (this.#others.get(what) ?? 0) + 1);
         return "";
       }
-      case "scalar": // has its own way
+      case "scalar": // handled separately
       case "params": // are in the config, as is the tracker's word on the run
       case "run":
-      case "output": // printed as it is
+      case "output": // printed unchanged
         return "";
     }
   }
@@ -236,7 +234,7 @@ export class Lines {
     return line("type", "episode", [
       ...timeFields(record.wallTime),
       field("episode_index", String(this.#counts.episodes++)),
-      // A return that the program did not say is none: it does not count as 0.
+      // An unstated return is NaN: it must not count as 0.
       field("total_reward", numberText(record.return ?? NaN)),
       ...(record.length === null ? [] : [field("steps", numberText(record.length))]),
       field("metadata", `{${metadata.join(",")}}`),

@@ -1,4 +1,4 @@
-/** Reads what a run's files hold: how much, its parameters, and a digest by which it is known again. */
+/** Summarizes a run's files: their amount, the run's parameters, and a digest that identifies the content. */
 import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
@@ -11,11 +11,11 @@ import { MAX_PARAMETER_BYTES, Parameters } from "./parameters.ts";
 import { baseName, recordsOfSource, sourcesOf } from "./read.ts";
 
 export interface ScannedRun extends FoundRun {
-  /** Made of what the files hold: the same content has the same id, wherever it lies. */
+  /** Derived from the files' content: the same content has the same id, wherever it is stored. */
   runId: string;
   counts: Counts;
   parameters: Record<string, unknown>;
-  /** What the tracker says of the run itself. */
+  /** The tracker's information about the run. */
   tracker: { id: string; name: string; project: string; group: string; tags: string[] };
   leftOut: string[];
 }
@@ -25,7 +25,7 @@ const CHUNK_BYTES = 1 << 20;
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const ID_LENGTH = 26;
 
-/** @throws MosaicError for a file that is gone or no regular file */
+/** @throws MosaicError for a missing file or anything but a regular file */
 export function scanRun(run: FoundRun): ScannedRun {
   const lines = new Lines(MAX_METRICS);
   const parameters = new Parameters();
@@ -53,7 +53,7 @@ export function scanRun(run: FoundRun): ScannedRun {
   };
 }
 
-/** A later record says only what it knows. */
+/** A later record states only some fields. */
 function learn(tracker: ScannedRun["tracker"], { id, name, project, group, tags }: RunRecord): void {
   tracker.id = id || tracker.id;
   tracker.name = name || tracker.name;

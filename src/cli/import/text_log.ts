@@ -1,11 +1,11 @@
-/** A file of what a program printed, as records: the lines that hold numbers, by src/telemetry/formats/text_lines.ts. */
+/** Reads a file with a program's output as records: the lines with numbers, by src/telemetry/formats/text_lines.ts. */
 import { TextLines } from "../../telemetry/formats/text_lines.ts";
 import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 
-/** No message to people is longer; the rest of such a line is passed over. */
+/** Lines for people are not longer; the rest of such a line is skipped. */
 const MAX_LINE = 65_536;
 
-/** Names by which a file that somebody names is taken for a program's output. */
+/** Names by which an explicitly given file counts as a program's output. */
 export function isTextLog(path: string): boolean {
   return /\.(?:log|txt|out)$/.test(path);
 }

@@ -1,4 +1,4 @@
-/** A chart as SVG with a table of its values: no script, no file beside it. Pure. */
+/** A chart as SVG with a table of its values: without scripts and further files. Pure. */
 import { html } from "hono/html";
 import { ticksOf } from "../../base/ticks.ts";
 import { number } from "../format.ts";
@@ -10,13 +10,13 @@ export interface ReportPoint {
   /** The band around it, if it is a mean of runs. */
   low?: number;
   high?: number;
-  /** Runs that have a value there. */
+  /** Number of runs that have a value there. */
   runs?: number;
 }
 
 export interface ReportCurve {
   name: string;
-  /** Which run or group, for its colour. */
+  /** Index of the run or group, for its colour. */
   of: number;
   points: readonly ReportPoint[];
   /** A later attempt wrote this part again. */
@@ -27,17 +27,19 @@ export interface ReportChart {
   title: string;
   /** Unit of the x axis. */
   x: string;
-  /** What the band is, or what the points are. */
+  /** Meaning of the band, or of the points. */
   caption: string;
   log: boolean;
   curves: readonly ReportCurve[];
-  /** Runs or groups that have no point of it. */
+  /** Runs or groups without a point of it. */
   without: readonly string[];
 }
 
-/** Told apart also by those who see fewer colours, on light and on dark paper (Okabe and Ito's, without black and yellow). */
+/**
+ * Distinguishable also with colour blindness, on light and on dark background (Okabe and Ito's, without black and yellow).
+ */
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5ad0", "#8c6d31"];
-/** Where there are more curves than colours. */
+/** For curves beyond the number of colours. */
 const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
 
 export const colourOf = (of: number): string => COLOURS[of % COLOURS.length]!;
@@ -111,7 +113,7 @@ export function chart({ title, x, caption, log, curves, without }: ReportChart):
   ];
   const lines = shown.map(({ points, of, overwritten }) => {
     const path = points.map((p, i) => `${i === 0 ? "M" : "L"}${place(across.at(p.x))} ${place(up.at(p.y))}`).join("");
-    // A single point is no line.
+    // A single point is drawn as a dot.
     const dot = points.length > 1 ? "" : html`
       <circle cx="${place(across.at(points[0]!.x))}" cy="${place(up.at(points[0]!.y))}" r="3" fill="${colourOf(of)}" />
     `;
@@ -143,7 +145,7 @@ export function chart({ title, x, caption, log, curves, without }: ReportChart):
   `;
 }
 
-/** Some of the points of a curve, its first and last among them. */
+/** Some of the points of a curve, including its first and last. */
 function valuesOf({ name, points, overwritten }: ReportCurve, x: string): Html {
   const last = points.length - 1;
   const rows = Array.from(

@@ -1,4 +1,4 @@
-/** Pieces of the report's HTML; every text from outside passes the escaping of the `html` template. Pure. */
+/** Pieces of the report's HTML; the `html` template escapes all text from outside. Pure. */
 import { html, raw } from "hono/html";
 
 export type Html = ReturnType<typeof html>;
@@ -8,7 +8,7 @@ export function all(pieces: readonly Html[]): Html {
   return html`${pieces}`;
 }
 
-/** A table with a heading for each row. @param rows each with its name and a cell a column */
+/** A table with a heading for each row. @param rows each with its name and one cell per column */
 export function table(head: readonly string[], rows: readonly { name: string; cells: readonly string[] }[]): Html {
   const columns = all(head.map((text) => html`<th scope="col">${text}</th>`));
   const body = rows.map(({ name, cells }) =>
@@ -26,7 +26,7 @@ export function table(head: readonly string[], rows: readonly { name: string; ce
   `;
 }
 
-/** What text and figures look like, light and dark, on paper, too. */
+/** Style of text and figures: light, dark and printed. */
 export const STYLE = raw(`
 :root{color-scheme:light dark;--ink:#1c2126;--dim:#5b6670;--line:#d5dbe1;--paper:#fff;--mark:#f3f5f7}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--dim:#9aa6b2;--line:#3a434c;--paper:#15191d;--mark:#1e242a}}

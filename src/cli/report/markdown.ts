@@ -3,12 +3,12 @@ import { html } from "hono/html";
 import { Lexer, type MarkedToken, type Token } from "marked";
 import { all, type Html } from "./html_parts.ts";
 
-/** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */
+/** Builds elements from tokens, never HTML from text: HTML in the notes is shown as text. */
 export function markdown(text: string): Html {
   try {
     return blocks(Lexer.lex(text));
   } catch {
-    // Some thousand quotes within each other are too many for the parser.
+    // The parser cannot handle some thousand nested quotes.
     return html`<pre>${text}</pre>`;
   }
 }
@@ -70,7 +70,7 @@ function block(t: MarkedToken): Html {
     case "escape":
       return html`${t.text}`;
     default:
-      // Pictures, too: a report fetches nothing.
+      // Pictures are shown as text, because a report loads nothing.
       return html`${t.raw}`;
   }
 }

@@ -1,4 +1,4 @@
-/** A report as one HTML file: it opens from disk, fetches nothing and runs no script. Pure. */
+/** A report as one HTML file that opens from disk, loads nothing and runs no script. Pure. */
 import { html } from "hono/html";
 import type { ComparisonRow } from "../../config/differences.ts";
 import { chart, colourOf, dashOf, type ReportChart } from "./chart.ts";
@@ -7,19 +7,19 @@ import { all, type Html, STYLE, table } from "./html_parts.ts";
 
 export interface Report {
   title: string;
-  /** What was asked for, in words: runs, groups, band. */
+  /** Description of the request: runs, groups, band. */
   about: string;
-  /** When, and by what program. */
+  /** Time, and version of the program. */
   made: string;
-  /** Runs, or groups of runs, as the curves show them. */
+  /** Names of the runs or groups, as in the curves. */
   curves: readonly string[];
-  /** A row a run or group. */
+  /** One row per run or group. */
   overview: { head: readonly string[]; rows: readonly { name: string; cells: readonly string[] }[] };
   notes: readonly { run: string; text: string }[];
   charts: readonly ReportChart[];
-  /** A column a run or group. */
+  /** One column per run or group. */
   tables: readonly { title: string; head: readonly string[]; rows: readonly ComparisonRow[] }[];
-  /** What is not in here, and how to get it. */
+  /** What the report omits, and how to get it. */
   leftOut: readonly string[];
 }
 

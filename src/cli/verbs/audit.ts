@@ -1,4 +1,4 @@
-/** `mosaic audit`: the audit log of a state directory. It is read as a file, which only the daemon's user can. */
+/** `mosaic audit`: the audit log of a state directory. Read as a file, so only the daemon's user can use it. */
 import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { readTextIfThere } from "../../os/files.ts";
@@ -8,7 +8,7 @@ import type { Context } from "../context.ts";
 import { outputOption, wholeNumber } from "../flags.ts";
 import { type Column, table } from "../table.ts";
 
-/** A full file and those before it (src/daemon/log_file.ts). */
+/** The current file and the full ones before it (src/daemon/log_file.ts). */
 const FILES = [".3", ".2", ".1", ""];
 const SHOWN = 50;
 

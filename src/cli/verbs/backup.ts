@@ -10,20 +10,20 @@ import { escapeControl } from "../text.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Copies a state directory, beside its daemon or without one; runs go on. Both databases are of the same moment, " +
+      "Copies a state directory, beside its daemon or without one; runs continue. Both databases are copied from the same moment, " +
         "and every copy is read back and checked. If the directory holds an earlier backup, " +
-        "the databases and the changed files are copied.\n\nTo restore, copy the backup to where the state directory is to " +
-        "be, and start a daemon there: mosaic daemon --state-dir DIR. Runs that were live are then finished from their " +
+        "the databases and the changed files are copied.\n\nTo restore, copy the backup to the place of the state " +
+        "directory, and start a daemon there: mosaic daemon --state-dir DIR. Runs that were live are then finished from their " +
         "logs; their workers stay with the original.",
     )
-    .argument("<dir>", "directory of the backup; made if there is none")
+    .argument("<dir>", "directory of the backup; created if there is none")
     .option("--state-dir <dir>", "state directory (default: as for the daemon)");
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic backup backups/mosaic", "make a backup, or renew it"],
+          ["mosaic backup backups/mosaic", "make or update a backup"],
           ["mosaic backup -o json backups/mosaic", "print what was copied, for a script"],
         ],
         exits: {

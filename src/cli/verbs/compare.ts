@@ -60,7 +60,7 @@ export function define(command: Command, context: Context): void {
       const runs: RunDetailJson[] = [];
       for (const run of refs) runs.push(runDetailJson(await link.unary(link.methods.getRun, { run })));
       const metrics = await lastMetrics(link, runs);
-      // Of what the most runs have.
+      // The metrics that most runs have.
       const common = metrics.filter(({ last }) => last.every((value) => value !== null));
       const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
       if (typeof flags["groupBy"] === "string") {
@@ -127,7 +127,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-/** Prints a table with a row a figure and a column a run or group; none without rows. */
+/** Prints a table with one row per value and one column per run or group; nothing without rows. */
 function tables({ out, terminal }: Context, names: readonly string[]): (title: string, rows: ComparisonRow[]) => void {
   const { color, width, isTty } = terminal;
   return (title, rows) => {
@@ -145,7 +145,7 @@ function tables({ out, terminal }: Context, names: readonly string[]): (title: s
   };
 }
 
-/** `--group-by`: a column a group, each figure as mean and standard deviation of the group's runs. */
+/** `--group-by`: one column per group; each value is the mean and standard deviation of the group's runs. */
 async function compareGroups(
   link: Link,
   context: Context,
@@ -216,7 +216,7 @@ async function compareGroups(
   }));
 }
 
-/** Each metric's last value in each run; null where a run has none. */
+/** Each metric's last value in each run; null if a run has none. */
 async function lastMetrics(
   link: Link,
   runs: readonly RunDetailJson[],

@@ -12,7 +12,7 @@ export const define = runsVerb({
   ],
   exits: { 0: "deleted", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },
   ask: async (link, ref): Promise<z.infer<typeof Deletion>> => {
-    // By its id: a short one may fit another run once this one is gone.
+    // By its full id, because a prefix may match another run after the deletion.
     const { runId } = await link.unary(link.methods.getRun, { run: ref });
     const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });
     return { run_id: runId, freed_bytes: Number(freedBytes) };

@@ -195,7 +195,7 @@ function episodesOf(range: string | undefined): [number, number] {
   return [Number(match[1]), match[2] === "" ? Infinity : Number(match[2])];
 }
 
-/** What the worker recorded of its environment first. */
+/** The environment that the worker recorded first. */
 async function environmentOf(events: AsyncIterable<TelemetryRecord>): Promise<Record<string, string>> {
   for await (const { event, payload } of events) {
     if (event === "environment" && typeof payload === "object" && payload !== null) {
@@ -205,7 +205,7 @@ async function environmentOf(events: AsyncIterable<TelemetryRecord>): Promise<Re
   return {};
 }
 
-/** So that a run that goes on is the same each time it is read. */
+/** Bounded, so that a live run gives the same records each time it is read. */
 async function* upTo(seq: number, records: AsyncIterable<TelemetryRecord>): AsyncGenerator<TelemetryRecord> {
   for await (const record of records) {
     if (record.seq > seq) return;
@@ -219,7 +219,7 @@ interface Lines {
   rows: number;
 }
 
-/** Says of records that cannot be read how many they are, once. @param gaps their first and last seqs, as far as told */
+/** Warns once how many records cannot be read. @param gaps their first and last seqs, as far as known */
 async function* batchesOf(
   context: Context,
   link: Link,
@@ -247,11 +247,11 @@ async function* batchesOf(
     last = Number(lastSeq);
     yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
   }
-  // A run has no count of its metrics.
+  // The daemon does not count a run's metrics.
   if (kind !== "metrics") upTo(Number(telemetry?.[kind] ?? 0) + 1);
 }
 
-/** All of them, or without what later attempts overwrote. */
+/** All points, or without those that later attempts overwrote. */
 function chosenOf(
   context: Context,
   link: Link,
@@ -271,7 +271,9 @@ async function overwrittenOf(link: Link, run: string, name: string, signal: Abor
   return (x: number) => overwritten.some(({ firstX, lastX }) => x >= Number(firstX) && x <= Number(lastX));
 }
 
-/** Without what later attempts overwrote. Steps and episodes are the points of a series; a metric's are counted. */
+/**
+ * Without points that later attempts overwrote. Steps and episodes are points of a series; a metric's points are counted.
+ */
 async function* keptOf(
   batches: AsyncIterable<Lines>,
   kind: Kind,
@@ -300,7 +302,7 @@ async function* recordsOf(batches: AsyncIterable<Lines>): AsyncGenerator<Telemet
   for await (const { jsonl } of batches) yield* parseLines(jsonl);
 }
 
-/** Gives the number of records. JSON Lines are the daemon's own, byte for byte. */
+/** Returns the number of records. JSON Lines are the daemon's own, byte for byte. */
 async function writeText(
   out: Output,
   format: "jsonl" | "csv",

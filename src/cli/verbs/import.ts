@@ -104,7 +104,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             left_out: run.leftOut,
           });
         } catch (error) {
-          // A file that the system refuses is this run's trouble; a daemon that is away is everybody's.
+          // A file that the system refuses affects only this run; an unreachable daemon affects all.
           const refused = /\(os error \d+\)/.test(messageOf(error));
           if (!(error instanceof MosaicError ? error.code !== "unavailable" : refused)) {
             print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
@@ -121,7 +121,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** A run that mosaic has exported becomes the same run here. @param link none: it is only read and checked */
+/** A run that mosaic has exported becomes the same run here. @param link undefined: it is only read and checked */
 async function importRunFile(link: Link | undefined, path: string): Promise<ImportJson> {
   const { RunFile } = await import("../../archive/run_file.ts");
   using file = new RunFile(path);
@@ -152,14 +152,14 @@ async function find(context: Context, paths: readonly string[], depth: number) {
   const all = paths.map((path) => findRuns(path, depth));
   const skipped = all.flatMap((found) => found.skipped);
   for (const what of skipped) context.err.write(`mosaic: ${escapeControl(what)}\n`);
-  // A directory that is named twice, or lies below another.
+  // A directory may be named twice, or be below another.
   const runs = new Map(all.flatMap((found) => found.runs).map((run) => [run.files.join("\0"), run]));
   return { runs: [...runs.values()], skipped: skipped.length > 0 };
 }
 
 type Entered = Pick<ImportJson, "run_id" | "name" | "status">;
 
-/** Submits the run, unless there is one of this content. */
+/** Submits the run, unless a run with this content exists. */
 async function enter(link: Link, run: ScannedRun, config: Record<string, unknown>): Promise<Entered> {
   const known = await existing(link, run.runId);
   if (known !== undefined) return known;
@@ -172,7 +172,7 @@ async function enter(link: Link, run: ScannedRun, config: Record<string, unknown
     } catch (error) {
       if (!(error instanceof MosaicError) || error.code !== "resource_exhausted") throw error;
       if (error.retryAfterMs === undefined) throw error;
-      // More submissions a second than the daemon takes.
+      // More submissions a second than the daemon accepts.
       await sleep(error.retryAfterMs);
     }
   }

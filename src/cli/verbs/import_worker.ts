@@ -56,7 +56,7 @@ export function define(command: Command, context: Context): void {
         }
         print(lines.flush());
       }
-      // Lists of texts: numbers would be series.
+      // Lists of texts, because numbers would become series.
       const payload = { files: files.map(baseName), left_out: lines.leftOut() };
       context.out.write(`${text}${JSON.stringify({ event: "import_completed", payload })}\n`);
     });

@@ -48,7 +48,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
-    .option("--where <filter>", "only runs that fit, such as 'lr<1e-3 and env_id=CartPole-v1'")
+    .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("--sort <column>", "sort by this column; -column: descending")
     .option(
       "-c, --columns <names>",
@@ -98,7 +98,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** The runs, and what is printed of them. */
+/** The runs, and their output. */
 async function listed(
   link: Link,
   context: Context,
@@ -125,7 +125,7 @@ async function listed(
   return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
 }
 
-/** Says which names no run has, where a filter leaves no run or a column is empty. */
+/** Warns of names that no run has, if a filter matches no run or a column is empty. */
 async function tellUnknown(
   link: Link,
   context: Context,
@@ -150,7 +150,7 @@ async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Tim
   return timestampOfMs(momentValue(String(flags["since"]), now));
 }
 
-/** What the daemon sorts by; "" for columns that only this program knows, such as elapsed. */
+/** The sort order for the daemon; "" for columns that only this program knows, such as elapsed. */
 function sortByDaemon(flag: unknown): string {
   const sort = typeof flag === "string" ? flag : "";
   const name = sort.replace(/^-/, "");
@@ -162,7 +162,7 @@ function render(found: RunJson[], flags: Record<string, unknown>, context: Conte
     format: flags["output"] as Format,
     quiet: flags["quiet"] === true,
     columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
-    // The order of parameters and metrics is the daemon's.
+    // The daemon sorts by parameters and metrics.
     sort: typeof flags["sort"] === "string" && !/^-?(?:param|metric)\./.test(flags["sort"]) ? flags["sort"] : undefined,
   }, context);
 }

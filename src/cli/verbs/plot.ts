@@ -33,7 +33,7 @@ import {
 import { csv } from "../table.ts";
 import { escapeControl } from "../text.ts";
 
-/** Series that are named beside the one that is drawn. */
+/** Further series that are named in a message. */
 const MOST_NAMED = 12;
 const WATCH_PAUSE_MS = 2000;
 
@@ -105,7 +105,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** Says what else there is. @returns undefined while no series has a point */
+/** Also prints which other series exist. @returns undefined while no series has a point */
 async function chosenSeries(
   link: Link,
   context: Context,
@@ -177,7 +177,7 @@ async function renderGroup(
       const buckets = await read(run_id);
       if (buckets.length > 0) curves.push(buckets);
     } catch (error) {
-      // Another run of the group may lack the series, or may have been deleted meanwhile.
+      // Another run of the group may lack the series, or may have been deleted.
       if (run_id === run.runId || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
     }
   }
@@ -201,7 +201,7 @@ async function renderGroup(
   });
 }
 
-/** The run's curve, and one of each attempt's part that was overwritten. */
+/** The run's curve, and one for the overwritten part of each attempt. */
 export function linesOf(
   name: string,
   buckets: readonly SeriesBucket[],
@@ -214,20 +214,22 @@ export function linesOf(
   return [...lines].map(([name, buckets]) => ({ name, points: buckets.map((b) => ({ x: x(b), y: b.mean })) }));
 }
 
-/** How many points of the range are on no curve: a bucket counts the finite ones alone. */
+/** How many points of the range are on no curve, because a bucket counts only finite ones. */
 function nonFiniteText(buckets: readonly SeriesBucket[]): string {
   const whole = buckets.filter(({ damaged }) => !damaged);
   const n = whole.reduce((sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count), 0);
   return n > 0 ? `  (${count(n)} ${n === 1 ? "point is" : "points are"} NaN or infinite)` : "";
 }
 
-/** Unit of a series' x axis; "point" for a daemon of a version that sends no steps. */
+/** Unit of a series' x axis; "point" if the daemon's version sends no steps. */
 export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
   if ([EPISODE_REWARD, "episode_length"].includes(series)) return "episode";
   return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
 }
 
-/** End of a bucket on the x axis: the worker's step for metrics, and what a later attempt went back to, as on the page. */
+/**
+ * End of a bucket on the x axis: the worker's step for metrics, and a position that later attempts repeat, as on the page.
+ */
 export function position(bucket: SeriesBucket): number {
   return bucket.step ?? Number(bucket.lastX);
 }
@@ -260,8 +262,9 @@ export function requireSeries(names: readonly string[], known: readonly string[]
 
 /**
  * A run's series.
- * @param options `from` and `to` are steps or episodes; 0: no limit. `overwritten`: also what later attempts wrote again
- * @throws {MosaicError} `not_found` with a suggestion when the run has no such series
+ * @param options `from` and `to` are steps or episodes; 0: no limit. `overwritten`: also points that later attempts wrote
+ *   again
+ * @throws {MosaicError} `not_found` with a suggestion if the run has no such series
  */
 export async function fetchSeries(
   link: Link,

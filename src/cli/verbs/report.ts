@@ -34,9 +34,9 @@ import { elapsedMs, stepsOf } from "../runs_table.ts";
 import { escapeControl } from "../text.ts";
 import { position, requireSeries, xLabel } from "./plot.ts";
 
-/** Charts where nobody named metrics. */
+/** Bound on charts, unless metrics are named. */
 const MOST_CHARTS = 24;
-/** Points of a curve: a chart is drawn some 500 pixels wide. */
+/** Points per curve: a chart is some 500 pixels wide. */
 const BUCKETS = 400;
 const AT_ONCE = 8;
 
@@ -47,7 +47,7 @@ export function define(command: Command, context: Context): void {
         "from disk without mosaic and without a network.",
     )
     .argument("[run...]", RUN_ARGUMENT)
-    .option("--where <filter>", "runs that fit, such as 'lr<1e-3 and env_id=CartPole-v1'")
+    .option("--where <filter>", "matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("-t, --tag <tag>", "runs with this tag (repeatable: with all of them)", repeated)
     .option(
       "-m, --metric <name>",
@@ -97,7 +97,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-/** What a report reads by: a client's link, or within the daemon its own methods. */
+/** What a report reads with: a client's link or, inside the daemon, its own methods. */
 export type ReportReader = Pick<Link, "unary" | "methods">;
 
 /** @param flags as of `mosaic report` @throws `not_found` */
@@ -106,7 +106,7 @@ export async function reportOf(reader: ReportReader, now: number, ids: string[],
 }
 
 async function reportText(reader: ReportReader, now: number, runs: RunDetailJson[], flags: Record<string, unknown>) {
-  // Help needs neither templates nor Markdown.
+  // Loaded here, because help needs neither templates nor Markdown.
   const { reportPage } = await import("../report/page.ts");
   return reportPage(await contents(reader, now, runs, flags));
 }
@@ -122,7 +122,7 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
   if (where !== undefined || tags !== undefined) {
     const listed = await fetchRuns(link, { where: where ?? "", tags: tags ?? [] });
     found.push(...listed.toReversed().map(({ run_id }) => run_id));
-    if (found.length === 0) throw new MosaicError("not_found", "no run fits --where and --tag");
+    if (found.length === 0) throw new MosaicError("not_found", "no run matches --where and --tag");
   }
   if (found.length === 0) {
     throw new MosaicError("invalid_argument", "name the runs that the report is about", {
@@ -132,7 +132,7 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
   return await details(link, found);
 }
 
-/** Some at a time, results in order. */
+/** Some at a time; results in order. */
 async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (let at = 0; at < items.length; at += AT_ONCE) {
@@ -167,7 +167,7 @@ async function contents(link: ReportReader, now: number, runs: RunDetailJson[], 
   const asked = flags["metric"] as string[] | undefined;
   requireSeries(asked ?? [], known);
   const main = progressSeries(known.map((name) => ({ name, points: 1n })));
-  // The telling one first; the machine's own come last, and "reward" of each step says less than that of an episode.
+  // The most significant first; the machine's own last; the "reward" of steps after that of episodes.
   const weight = (name: string) => name === main ? 0 : name.startsWith("system/") ? 3 : name === "reward" ? 2 : 1;
   const ordered = known.toSorted((a, b) => weight(a) - weight(b));
   const drawn = asked ?? ordered.slice(0, MOST_CHARTS);
@@ -229,7 +229,7 @@ async function contents(link: ReportReader, now: number, runs: RunDetailJson[], 
   };
 }
 
-/** With a part of its id where another run has the same name. */
+/** With a part of its id if another run has the same name. */
 function named({ name, run_id }: RunDetailJson, runs: readonly RunDetailJson[]): string {
   return runs.filter((run) => run.name === name).length > 1 ? `${name} (${run_id.slice(0, 10)})` : name;
 }
@@ -313,7 +313,7 @@ function figures(
   }));
 }
 
-/** Those with the same value in all runs; one run's are all its own. */
+/** Parameters with the same value in all runs; for a single run, all of its parameters. */
 function sharedParameters(runs: readonly RunDetailJson[]): ComparisonRow[] {
   const [first, ...others] = runs.map(({ parameters }) =>
     new Map(parameters.map(({ name, value }) => [name, valueText(value)]))

@@ -6,10 +6,10 @@ export const define = controlVerb({
   options: (command) =>
     command.option(
       "--from <checkpoint>",
-      "checkpoint to start from: an artifact listed by mosaic show, or a path for the worker (default: from the seed)",
+      "checkpoint to start from: an artifact listed by mosaic show, or a path for the worker (default: from the beginning)",
     ),
   examples: [
-    ["mosaic reset @last", "restart from the seed"],
+    ["mosaic reset @last", "restart from the beginning"],
     ["mosaic reset @last --from checkpoints/episode-000050.json", "restart from this checkpoint"],
   ],
   exits: {

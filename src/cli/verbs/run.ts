@@ -125,7 +125,7 @@ function slurmValue(text: string): Record<string, string | number> {
 
 const MOST_NAMES = 8;
 
-/** A program may depend on a variable, and cannot say that it misses it. */
+/** A program may depend on a variable without saying so. */
 function tellLeftOut(names: readonly string[], context: Context): void {
   if (names.length === 0) return;
   const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
@@ -135,20 +135,20 @@ function tellLeftOut(names: readonly string[], context: Context): void {
   );
 }
 
-/** Whether the newest run did not get them either: then they were named when it was submitted. */
+/** Whether the newest run did not get them either: then the warning was printed when it was submitted. */
 async function wasTold(names: readonly string[], link: Link): Promise<boolean> {
   try {
     const { configJson } = await link.unary(link.methods.getRun, { run: "@last" });
     const before: unknown = JSON.parse(configJson).metadata?.submission?.left_out;
     return Array.isArray(before) && names.every((name) => before.includes(name));
   } catch (error) {
-    // There is none, or it is not this caller's to see.
+    // There is no run, or this caller may not see it.
     if (error instanceof MosaicError && ["not_found", "permission_denied"].includes(error.code)) return false;
     throw error;
   }
 }
 
-/** A program that finds no GPU trains on the CPU, often without a word. */
+/** A program without a visible GPU trains on the CPU, often without a message. */
 function tellUnusedGpus({ gpus }: HostResponse, context: Context): void {
   if (gpus.length === 0) return;
   const slots = gpus.length === 1 ? "a GPU slot" : `${gpus.length} GPU slots`;
@@ -157,7 +157,7 @@ function tellUnusedGpus({ gpus }: HostResponse, context: Context): void {
   );
 }
 
-/** @param program as `resolveProgram` gives it @throws MosaicError `not_found` */
+/** @param program result of `resolveProgram` @throws MosaicError `not_found` */
 function requireProgram(program: string): void {
   if (program.startsWith("mosaic:")) return;
   if (!program.startsWith("/")) {
@@ -168,7 +168,7 @@ function requireProgram(program: string): void {
   try {
     Deno.statSync(program);
   } catch (error) {
-    // What cannot be read may be there.
+    // A path that cannot be read may exist.
     if (!(error instanceof Deno.errors.NotFound)) return;
     throw new MosaicError("not_found", `${program}: there is no such program`, { cause: error });
   }

@@ -33,7 +33,7 @@ export function define(command: Command, context: Context): void {
       using link = await Link.open(context, connectionFlags(flags));
       const run = await link.unary(link.methods.getRun, { run: ref });
       if (flags["config"] === true) {
-        // A pipe gets the secrets: the config may be submitted again.
+        // A pipe gets the secrets, because the config may be submitted again.
         const reveal = flags["reveal"] === true || !context.terminal.isTty;
         const { text, hidden } = presentConfig(run.configJson, reveal);
         context.out.write(`${text}\n`);
@@ -52,7 +52,7 @@ export function define(command: Command, context: Context): void {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
-      // Each attempt says it again.
+      // Each attempt reports it again.
       const leftOut = new Set<string>();
       const kinds = ["source_problem"];
       const { signal } = new AbortController();

@@ -45,8 +45,8 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 /**
- * The config with `metadata.observe` as --observe and --no-observe say. A text that has no place for it stays as it is: the
- * daemon says what is wrong with it.
+ * The config with `metadata.observe` set by --observe and --no-observe. Unchanged if the text has no place for it: the
+ * daemon reports what is wrong.
  */
 export function observing(configJson: string, observe: unknown): string {
   if (observe === undefined || observe === true) return configJson;
@@ -78,8 +78,7 @@ export const FOLLOW_EXITS = {
 
 /**
  * Submits, prints the id, and with --follow prints events until the end.
- *
- * @param before called once the daemon is reached: prints messages before the run is submitted
+ * @param before called once the daemon is reached, to print messages before the run is submitted
  * @returns the exit code
  */
 export async function submit(

@@ -46,9 +46,9 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         details:
-          "Each role may do what those before it may: read sees runs without their secrets, submit submits runs, operate " +
-          "pauses, cancels and retries any run, admin may do everything. Whoever may submit a run runs programs as the " +
-          "daemon's user.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
+          "Each role includes those before it: read sees runs without their secrets, submit submits runs, operate " +
+          "pauses, cancels and retries any run, admin may do everything. With submit, a person can run any program as " +
+          "the daemon's user.\n\nThere are two standard tokens, admin and read; show prints one, rotate replaces them. create " +
           "prints the secret of a named token; only its hash is kept. All changes take effect immediately, also for a " +
           "running daemon.",
         examples: [
@@ -122,7 +122,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-/** The audit log of whoever changes the file, as the daemon writes it of everybody else. */
+/** Writes the change to the audit log, in the same form as the daemon. */
 function entered(layout: Layout, action: string): void {
   const entry = auditLine({ who: "owner", address: "local", action, outcome: "ok" });
   Deno.writeTextFileSync(layout.auditFile, entry, { append: true, mode: 0o600 });

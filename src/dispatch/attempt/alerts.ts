@@ -1,6 +1,6 @@
 /**
  * Rules on what a run records (`metadata.alerts`, `--alerts`): a metric that is no number, is too high or too low, or no
- * longer improves, and silence. Each rule alerts once per attempt. Decides only: the performer tells and acts.
+ * longer improves, and silence. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
  */
 import type { AlertRule } from "../../config/alerts.ts";
 import type { EpisodeRecord, IngestBatch } from "../../telemetry/ingest_batch.ts";
@@ -22,7 +22,7 @@ export interface Recorded {
 
 export class Alerts {
   readonly #watches: Watch[];
-  /** Broken, without an event yet. */
+  /** Alerts of broken rules that have no event yet. */
   readonly due: Alert[] = [];
 
   /** @param alerted names of rules that have alerted in this attempt already */
@@ -30,7 +30,7 @@ export class Alerts {
     this.#watches = rules.filter(({ name }) => !alerted.has(name)).map((rule) => new Watch(rule));
   }
 
-  /** Makes due what the records that were just stored break. */
+  /** Adds alerts for the rules that the newly stored records break. */
   recorded({ steps, episodes, events }: Recorded): void {
     this.#apply((watch) => {
       const { metric } = watch.rule;
@@ -46,7 +46,7 @@ export class Alerts {
     });
   }
 
-  /** Makes due what so long a silence of the worker breaks; milliseconds, pauses excluded. */
+  /** Adds an alert if the worker has been silent for too long; milliseconds, pauses excluded. */
   silent(ms: number): void {
     this.#apply((watch) => watch.silent(ms));
   }
@@ -76,7 +76,7 @@ class Watch {
 
   record(json: string): void {
     const metric = this.rule.metric!;
-    // The last part of a dotted name is what stands in the text.
+    // The text uses the last part of a dotted name.
     const key = metric.slice(metric.lastIndexOf(".") + 1);
     if (!json.includes(`"${key}"`) && !json.includes(`"${metric}"`)) return;
     const object = namedNonFinite(json);

@@ -1,4 +1,7 @@
-/** The files of one attempt that come from a host without the daemon's disk, and what its records say of them. */
+/**
+ * Files of one attempt that the proxy uploads from a host that does not share the daemon's disk, and the records that name
+ * them.
+ */
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
@@ -18,9 +21,9 @@ import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 
 type NamedFile = { kind: string; dataJson: string };
 
-/** Announcements that wait for their files; the oldest is forgotten, and its file is found by its place. */
+/** Records that name files which have not arrived; the oldest is dropped, and its file is then found by its path. */
 const MAX_ANNOUNCED = 5000;
-/** Events on files that were left, of one attempt. */
+/** `file_left` events of one attempt. */
 const MAX_TOLD = 20;
 
 export interface ArrivalsOptions {
@@ -38,7 +41,7 @@ export class Arrivals {
   readonly #options: ArrivalsOptions;
   readonly #allowance: Allowance;
   readonly #logs: readonly string[];
-  /** By the file's place here. */
+  /** By the file's path on this host. */
   readonly #announced = new Map<string, NamedFile>();
   #recalled: Promise<void> | undefined;
   #told = 0;
@@ -50,7 +53,7 @@ export class Arrivals {
     this.#logs = logFiles(options.files, attempt);
   }
 
-  /** Of one connection. */
+  /** For one connection. */
   receiver(): Uploads {
     const { files } = this.#options;
     return new Uploads({ files, attempt: this.#of.attempt, allowance: this.#allowance });
@@ -77,7 +80,7 @@ export class Arrivals {
     onFileNamed(row, event);
   }
 
-  /** What an earlier daemon has stored of announcements. */
+  /** Reads the named files that an earlier daemon has stored. */
   async #recall(): Promise<void> {
     const { telemetry } = this.#options;
     const { runId, attempt } = this.#of;
@@ -87,13 +90,16 @@ export class Arrivals {
     }
   }
 
-  /** A record names a file by its path there. It is listed when it is here. */
+  /** A record names a file by its path on the other host. The event is entered when the file has arrived. */
   named(event: NamedFile): void {
     const { registry, onFileNamed } = this.#options;
     onFileNamed(registry.require(this.#of.runId), this.#hereOf(event) ?? event);
   }
 
-  /** The same event with the file's path here; it waits for its file. undefined where it names none of the run's. */
+  /**
+   * The same event with the file's path on this host; it waits for the file. undefined: the path is not in the run's
+   * directory.
+   */
   #hereOf(event: NamedFile): NamedFile | undefined {
     const { files } = this.#options;
     const announcement = announcementOf(event);
@@ -118,7 +124,7 @@ export class Arrivals {
     if (this.#told++ < MAX_TOLD) registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
   }
 
-  /** The attempt is over: what did not come whole does not come any more. */
+  /** The attempt is over: files that are not complete will not be completed. */
   ended(): void {
     for (const { path, bytes } of unfinishedUploads(this.#options.files, this.#of.attempt)) {
       this.#left(path, bytes, "the attempt ended before it was uploaded");

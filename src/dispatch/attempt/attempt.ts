@@ -1,8 +1,7 @@
 /**
- * One attempt of one run that has, or may have, processes: its state (attempt_state.ts), its progress, its host. It calls
- * nobody but its host's questions: what is to be done comes back to the supervisor as effects.
- *
- * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
+ * One attempt of one run that has, or may have, processes: its state (attempt_state.ts), its progress, its host. It only
+ * queries its host; everything else to do is returned to the supervisor as effects. Recovery needs nothing from here: what
+ * must outlive the daemon is in the registry and in the run's directory.
  */
 import type { RunPlan } from "../../config/plan.ts";
 import { isShortage } from "../../os/shortage.ts";
@@ -23,7 +22,7 @@ export interface AttemptParts {
   host: AttemptHost;
   progress: Progress;
   arrivals: Arrivals | undefined;
-  /** The daemon's, in milliseconds. */
+  /** Default grace period, milliseconds. */
   graceMs: number;
 }
 
@@ -34,10 +33,10 @@ export class Attempt {
   readonly files: RunFiles;
   readonly host: AttemptHost;
   readonly progress: Progress;
-  /** undefined where its files are on the daemon's disk. */
+  /** undefined: its files are on the daemon's disk. */
   readonly arrivals: Arrivals | undefined;
   readonly backpressure: Backpressure;
-  /** The alert that asked for the pause; undefined: a person did. Not known after a restart of the daemon. */
+  /** The alert that paused the run; undefined: a person did. Not known after a restart of the daemon. */
   pausedBy: string | undefined;
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
@@ -72,17 +71,17 @@ export class Attempt {
   get registering(): boolean {
     return this.progress.state === "HANDSHAKE" && this.host.startsProxy;
   }
-  /** It changes within a fraction of a second, unlike one that runs under its proxy. */
+  /** Its state changes within a fraction of a second, so it is ticked more often than a running attempt. */
   get busy(): boolean {
     return this.#state.phase.t !== "running" || this.session === undefined;
   }
 
-  /** Whether the worker has registered that it can pause, and hears of it on a ControlStream of its own. */
+  /** The worker can pause, and follows its run on a ControlStream of its own. */
   workerHears(row: RunRow): boolean {
     return row.supportsPause && this.listeners > 0;
   }
 
-  /** The stricter of what people and what the backpressure policy want. */
+  /** The stricter of what people and the backpressure policy ask for. */
   desired(row: RunRow): DesiredControl {
     const { paused, maxRateHz } = this.backpressure.hold;
     const rates = [row.maxRateHz, maxRateHz].filter((rate) => rate > 0);
@@ -121,12 +120,12 @@ export class Attempt {
     });
   }
 
-  /** @param silent neither the worker nor its proxy gave a sign of life */
+  /** @param silent neither the worker nor its proxy has sent anything */
   stop(graceMs: number, now: number, silent = false): readonly Effect[] {
     return this.#on({ t: "stop", now, group: this.#groupOrUnknown(), graceMs, silent });
   }
 
-  /** Whatever keeps its group from being looked up for now, the stop begins; each tick tries again. */
+  /** The stop begins even if the group cannot be looked up now; each tick tries again. */
   #groupOrUnknown(): WorkerGroup {
     try {
       return this.host.group(true);
@@ -155,7 +154,7 @@ export class Attempt {
     return effects;
   }
 
-  /** Asked only where it decides something: it takes a reading of the process table. */
+  /** Called only when the answer matters: it reads the process table. */
   #group(): WorkerGroup {
     const { phase } = this.#state;
     return phase.t === "running" || phase.t === "ended" ? "unknown" : this.#exitGroup();

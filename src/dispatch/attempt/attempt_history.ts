@@ -1,10 +1,10 @@
-/** What the registry remembers of an attempt, for a daemon that takes it up in the middle. */
+/** What the registry knows of an attempt that a daemon recovers. */
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 
 const PAGE = 1000;
 
-/** Milliseconds that the attempt has used of its time: wall-clock time without its pauses. */
+/** Time that the attempt has used, in milliseconds: wall-clock time without its pauses. */
 export function usedMs(registry: Registry, row: RunRow, now: number = Date.now()): number {
   let used = 0;
   let since: number | undefined;
@@ -16,7 +16,7 @@ export function usedMs(registry: Registry, row: RunRow, now: number = Date.now()
   return used + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
-/** Steps that earlier attempts had stored when this one began; its "started" event says so. */
+/** Steps that earlier attempts had stored when this one began, from its "started" event. */
 export function stepsBefore(registry: Registry, row: RunRow): number {
   let before = 0;
   for (let seq = 0;;) {

@@ -1,31 +1,28 @@
 /**
- * The states of an attempt that has, or may have, processes. Pure: `next` maps a state and an event to the next state and
- * to effects, which the supervisor performs; what the effects find comes back as further events.
- *
- * The end comes in one way. A proxy delivers the journal and reports the exit; then the worker's process group is made
- * sure to be gone; then the run's last transition is committed. A fault or cancellation only stops the group: the report
- * that follows ends the run. Where no proxy survives to report, the attempt ends by what its host knows.
- *
- * - `running`: the worker is to run on (it may not have been started yet)
- * - `stopping`: the group is being stopped; left by an exit, or when the host says that nothing more will be reported
+ * The states of an attempt that has, or may have, processes. Pure: `next` maps a state and an event to the next state and to
+ * effects. The supervisor performs the effects; their results come back as further events.
+ * Every attempt ends in one way: a proxy delivers the journal and reports the exit; then the rest of the worker's process
+ * group is ended; then the run's last transition is committed. A fault or cancellation only stops the group, and the proxy's
+ * report ends the run. If no proxy can report any more, the attempt ends by what its host knows.
+ * - `running`: the worker runs or will be started
+ * - `stopping`: the group is being stopped, until an exit is reported or the host says that no report will come
  * - `exited`: the exit is known; the rest of the group and of its cgroup is being ended
- * - `ended`: nothing of it lives; the run's last transition is to be committed (again and again, until it is)
- *
- * The connection is apart from the phase: a proxy may connect and leave in each of the first two.
+ * - `ended`: no process is left; the run's last transition is to be committed, and retried until it is
+ * The connection is independent of the phase: a proxy may connect and disconnect in each of the first two.
  */
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import type { ProxyLink } from "../core/core.ts";
 import type { AbsenceStep, EngineEnd, Rest, WorkerGroup } from "./host.ts";
 import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from "./worker_stop.ts";
 
-/** How long a connected proxy may take to report the exit of a group that is gone. */
+/** Time for a connected proxy to report the exit after the group is gone. */
 const REPORT_MS = 30_000;
 /**
- * A proxy on another host that was asked to stop its worker reports within the grace period and this time. One that does not is
- * behind a link that is broken: nobody else would notice.
+ * A proxy on another host that was asked to stop its worker reports within the grace period and this time. Otherwise the
+ * link is broken; nothing else would show that.
  */
 const ANSWER_MS = 15_000;
-/** The same of a proxy that has been silent for the whole heartbeat timeout. */
+/** The same for a proxy that has been silent for the whole heartbeat timeout. */
 const SILENT_REPORT_MS = 5000;
 
 export type Connection<S> =
@@ -33,25 +30,25 @@ export type Connection<S> =
   | { readonly t: "connected"; readonly session: S; readonly link: ProxyLink };
 
 export type Ended =
-  /** `report` is undefined where nothing is known of the worker's exit, or no worker was started. */
+  /** `report` is undefined if the worker's exit is unknown, or no worker was started. */
   | {
     readonly t: "over";
     readonly report: ExitReport | undefined;
     readonly oom: OutOfMemory | undefined;
     readonly engine?: EngineEnd | undefined;
   }
-  /** Nothing was started: the attempt begins anew. */
+  /** Nothing was started: the attempt is requeued. */
   | { readonly t: "not_started" };
 
 export type Phase =
   | { readonly t: "running" }
-  /** `silent`: neither the worker nor its proxy gave a sign of life. */
+  /** `silent`: neither the worker nor its proxy had sent anything. */
   | { readonly t: "stopping"; readonly stop: WorkerStop; readonly silent: boolean }
   | {
     readonly t: "exited";
     readonly report: ExitReport | undefined;
     readonly oom: OutOfMemory | undefined;
-    /** Of what is left of the group; undefined while none was needed. */
+    /** Ends what is left of the group; undefined while nothing was left. */
     readonly stop: WorkerStop | undefined;
   }
   | { readonly t: "ended"; readonly ended: Ended };
@@ -61,7 +58,7 @@ export interface AttemptState<S> {
   readonly connection: Connection<S>;
 }
 
-/** Times are milliseconds of a monotonic clock; `group` is asked of the host when the event comes. */
+/** Times are milliseconds of a monotonic clock. `group` is read from the host when the event arrives. */
 export type AttemptEvent<S> =
   | { readonly t: "connected"; readonly session: S; readonly link: ProxyLink }
   | { readonly t: "disconnected" }
@@ -72,7 +69,7 @@ export type AttemptEvent<S> =
     readonly group: WorkerGroup;
     readonly limit: string | undefined;
     readonly graceMs: number;
-    /** Since the last sign of life of the worker and its proxy. */
+    /** Since the last message or output of the worker and its proxy. */
     readonly silentMs?: number;
   }
   | {
@@ -82,7 +79,7 @@ export type AttemptEvent<S> =
     readonly graceMs: number;
     readonly silent: boolean;
   }
-  /** The proxy reports the exit, everything before it delivered. */
+  /** The proxy has delivered everything and reports the exit. */
   | {
     readonly t: "exit";
     readonly now: number;
@@ -103,10 +100,10 @@ export type AttemptEvent<S> =
 
 export type Effect =
   | StopEffect
-  /** The run has failed by the daemon's decision: to be recorded first, then a `stop` event follows. */
+  /** The daemon fails the run: recorded first, then a `stop` event follows. */
   | { do: "fault"; reason: string }
   | { do: "disconnect"; link: ProxyLink; reason: string }
-  /** The proxy does not report: kill it, so that another takes over. */
+  /** Kill the proxy, which does not report, so that another one attaches. */
   | { do: "replace_proxy" }
   /** No proxy is connected: ask the host what to do about it. */
   | { do: "keep_proxy"; stoppingSince: number | undefined }
@@ -114,7 +111,7 @@ export type Effect =
   | { do: "end_rest"; report: ExitReport | undefined }
   /** Commit the end. */
   | { do: "settle" }
-  /** Tick within a fraction of a second, or as soon as what is under way is done. */
+  /** Tick within a fraction of a second, or as soon as the current work is done. */
   | { do: "wake" }
   | { do: "tick_soon" };
 
@@ -155,7 +152,7 @@ function connected<S>(
   }
   const now = { t: "connected", session, link } as const;
   if (phase.t !== "stopping") return { state: { phase, connection: now }, effects };
-  // Its time to report begins now, and the stop goes out after the welcome.
+  // Its time to report begins now; the stop is sent after the welcome.
   effects.push({ do: "tick_soon" });
   const stop = { ...phase.stop, goneSince: undefined };
   return { state: { phase: { ...phase, stop }, connection: now }, effects };
@@ -182,7 +179,7 @@ function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" })
   }
 }
 
-/** Takes a proxy elsewhere for absent that does not answer. */
+/** Treats a proxy on another host that does not answer as disconnected. */
 function unlessBroken<S>(step: Step<S>, { now, group, silentMs = 0 }: AttemptEvent<S> & { t: "tick" }): Step<S> {
   const { phase, connection } = step.state;
   if (phase.t !== "stopping" || connection.t === "absent" || group !== "unknown") return step;
@@ -237,20 +234,20 @@ function exited<S>(
   report: ExitReport | undefined,
 ): Step<S> {
   const { phase, connection } = state;
-  // Reported before, and the end could not be committed then.
+  // The exit was reported before, but the end could not be committed.
   if (phase.t === "ended") return { state, effects: [{ do: "settle" }] };
   const stop = phase.t === "running" ? undefined : phase.stop;
   const oom = phase.t === "exited" ? phase.oom : undefined;
   return finish({ phase: { t: "exited", report, oom, stop }, connection }, event);
 }
 
-/** Ended only when nothing of the group is left: until then the run can be cancelled. */
+/** The attempt ends only when no process of the group is left; until then the run can be cancelled. */
 function finish<S>(
   { phase, connection }: { phase: Phase & { t: "exited" }; connection: Connection<S> },
   { now, group, graceMs }: { now: number; group: WorkerGroup; graceMs: number },
 ): Step<S> {
   if (group !== "alive") return { state: { phase, connection }, effects: [{ do: "end_rest", report: phase.report }] };
-  // Its proxy has reported and stops nothing any more.
+  // The proxy has reported the exit, so it stops nothing any more.
   const { stop, effects } = advance(phase.stop ?? beginStop(graceMs, now), { now, group, link: undefined });
   return { state: { phase: { ...phase, stop }, connection }, effects: [...effects, { do: "wake" }] };
 }

@@ -1,13 +1,11 @@
 /**
- * What slow readers do to a run that wants to be held back by them (`metadata.backpressure`). Pure, driven by the
- * supervisor's clock (milliseconds, monotonic).
- *
- * - `journal`: nothing; the journal and the store take everything.
- * - `throttle`: while there is pressure the producer's rate is halved every second, down to `minRateHz`; without, it is
- *   doubled every second until it is where it began, and then the limit is lifted.
- * - `pause`: after `starvedSeconds` of pressure the run is held; it goes on as soon as the pressure is gone.
- *
- * Pressure is a reader that asked for credits and has none left, or output that is not stored yet beyond BACKLOG_BYTES.
+ * Slows a run down for slow readers, if its config asks for it (`metadata.backpressure`). Pure, driven by the supervisor's
+ * clock (milliseconds, monotonic).
+ * - `journal`: never slows the run; the journal and the store take everything.
+ * - `throttle`: under pressure the producer's rate is halved every second, down to `minRateHz`; without pressure it is
+ *   doubled every second up to the rate at which throttling began, then the limit is lifted.
+ * - `pause`: after `starvedSeconds` of pressure the run is held; it continues as soon as the pressure is gone.
+ * Pressure is a reader that asked for credits and has none left, or more than BACKLOG_BYTES of output that is not stored.
  */
 import type { RunPlan } from "../../config/plan.ts";
 
@@ -39,15 +37,12 @@ export class Backpressure {
     return this.#hold;
   }
 
-  /** A reader has run out of credits, or has some again (or has gone). */
+  /** A reader has run out of credits, or has credits again, or has disconnected. */
   starved(isStarved: boolean): void {
     this.#starvedReaders = Math.max(0, this.#starvedReaders + (isStarved ? 1 : -1));
   }
 
-  /**
-   * @param rateHz steps a second that the run makes
-   * @returns the hold, when it has changed
-   */
+  /** @param rateHz the run's steps a second @returns the hold, if it has changed */
   check(now: number, rateHz: number, backlogBytes: number): Hold | undefined {
     if (this.#plan.policy === "journal") return undefined;
     const pressure = this.#starvedReaders > 0 || backlogBytes > BACKLOG_BYTES;
@@ -66,7 +61,7 @@ export class Backpressure {
   #throttle(now: number, pressure: boolean, rateHz: number): Hold {
     if (now - this.#steppedAt < STEP_MS) return this.#hold;
     const { maxRateHz } = this.#hold;
-    // Without a rate (not measured yet, while old output is read after a restart) there is nothing to halve.
+    // Without a rate (not measured yet, or old output is read after a restart) there is nothing to halve.
     if (maxRateHz === 0 && (!pressure || rateHz === 0)) return this.#hold;
     this.#steppedAt = now;
     if (pressure) {

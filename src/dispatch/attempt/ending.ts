@@ -1,10 +1,10 @@
-/** The event that tells how a run has ended, with a summary. Pure. */
+/** Makes the event of a run's end, with a summary. Pure. */
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { stepsReached } from "../../telemetry/progress_series.ts";
 import type { RunTelemetry } from "../../telemetry/telemetry_log.ts";
 
-/** How far a run is, as `mosaic list` has it: of a program that records no steps or episodes by what its metrics tell. */
+/** How far a run is, as in `mosaic list`: if it records no steps or episodes, by its metrics. */
 export function summaryOf(telemetry: RunTelemetry) {
   const { episodes, meanReward100, toldReward } = telemetry;
   return {
@@ -22,7 +22,7 @@ export function endedEvent(
   usedMs: number,
 ): EventToAppend {
   const { placement } = row;
-  // A later attempt is another job, on another node: this is where the history tells which one it was.
+  // A later attempt has another job and other nodes; only this event keeps those of this attempt.
   const place = placement === null ? {} : { job: placement.job, nodes: placement.nodes };
   const summary = { ...summaryOf(telemetry), duration_s: Math.round(usedMs) / 1000, ...place };
   if (row.state === "TERMINATED") return { kind: "completed", data: summary };

@@ -1,4 +1,4 @@
-/** Commits how attempts end, and which of them are followed by another attempt. */
+/** Commits how attempts end, and whether another attempt follows. */
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -17,7 +17,7 @@ import { type Verdict, verdictOf } from "./verdict.ts";
 import { storedPath, withinRun } from "../../base/uploaded.ts";
 import { newestCheckpoint } from "./worker_events.ts";
 
-/** An attempt whose proxy dies before it has started a worker begins anew this often. */
+/** If its proxy dies before it has started a worker, an attempt is requeued this often. */
 const MAX_START_FAILURES = 3;
 
 export interface EndsOptions {
@@ -47,8 +47,8 @@ export class Ends {
   }
 
   /**
-   * May be called again when it has thrown.
-   * @param runFailed what the attempt itself said of its failure
+   * May be called again after it has thrown.
+   * @param runFailed the worker's own report of a failure
    * @returns the run's row as it is now: ended, or waiting for its next attempt
    */
   commit(attempt: Attempt, ended: Ended, now: number, runFailed: () => string | undefined): RunRow {
@@ -57,18 +57,18 @@ export class Ends {
     return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine), now);
   }
 
-  /** Another attempt of a failed run that an earlier daemon did not live to begin; undefined when none is due. */
+  /** The next attempt of a failed run if an earlier daemon has not begun it; undefined when none is due. */
   restart(row: RunRow): RunRow | undefined {
     const next = this.#nextAttempt(row, planOf(row.configJson));
     return next === undefined ? undefined : this.#again(row, next);
   }
 
-  /** The newest checkpoint that the run has saved since it was last reset, unless it was not to be kept. */
+  /** The newest checkpoint since the run was last reset, unless checkpoints are deleted. */
   checkpointOf(row: RunRow, plan: RunPlan): string | undefined {
     const { registry, telemetry, layout } = this.#options;
     const transitions = registry.transitions(row.runId);
     const reset = transitions.findLast((t) => t.event === "retry" && t.reason === "reset");
-    // Up to this attempt they went with its end.
+    // Checkpoints of attempts up to this one were deleted at its end.
     const dropped = !plan.artifacts.dropCheckpoints
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
@@ -104,14 +104,14 @@ export class Ends {
 
   #end(attempt: Attempt, before: RunRow, verdict: () => Verdict, now: number): RunRow {
     if (before.attempt !== attempt.attempt) return before;
-    // Ended already: the next attempt could not be entered when that was last tried.
+    // The end is committed already; the next attempt could not be entered before.
     const entered = isEnded(before.state) && !before.damaged.includes("state");
     const row = entered ? before : this.#enter(attempt, verdict(), now);
     const next = this.#nextAttempt(row, attempt.plan);
     return next === undefined ? row : this.#again(row, next);
   }
 
-  /** The end and its event are one transaction: whoever follows events misses none. */
+  /** The end and its event are one transaction, so that subscribers of events miss none. */
   #enter(attempt: Attempt, { event, patch }: Verdict, now: number): RunRow {
     const { registry, telemetry, log, onEnded } = this.#options;
     const { runId, plan, progress } = attempt;
@@ -125,7 +125,7 @@ export class Ends {
     return row;
   }
 
-  /** Why and when a failed run gets another attempt: by a reset, or by its restart policy. */
+  /** Why and when a failed run gets another attempt: after a reset, or by its restart policy. */
   #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
@@ -146,7 +146,7 @@ export class Ends {
   }
 }
 
-/** Where a checkpoint is that a worker has saved on a disk of its own; undefined where it is not here. */
+/** Local path of a checkpoint that a worker has saved on another disk; undefined if it was not uploaded. */
 function uploadedTo(directory: string, row: RunRow, attempt: number, path: string): string | undefined {
   if (!path.startsWith("/") || path.startsWith(`${directory}/`)) return undefined;
   const inner = withinRun(row.runId, attempt, path);
@@ -154,14 +154,14 @@ function uploadedTo(directory: string, row: RunRow, attempt: number, path: strin
   return stored && `${directory}/${stored}`;
 }
 
-/** A checkpoint over which its attempt has died, or the disk was full. Of a path of another host nothing is known. */
+/** An empty checkpoint: its attempt died while writing, or the disk was full. A path of another host is not checked. */
 function isEmptyFile(path: string): boolean {
   if (!path.startsWith("/")) return false;
   try {
     const { isFile, size } = Deno.lstatSync(path);
     return isFile && size === 0;
   } catch {
-    // What the program calls the file may be without the ending that its library adds.
+    // The program may name the file without the extension that its library adds.
     return false;
   }
 }

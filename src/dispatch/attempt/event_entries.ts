@@ -1,7 +1,7 @@
 /**
  * Enters a run's lifecycle records (checkpoints, failures) into the event log, each once and in order. The records are in
- * the telemetry store and the events in the registry, so a daemon may die, or the registry be unwritable, between the two:
- * an event names the record it was made of, and whoever comes later goes on after the newest one entered.
+ * the telemetry store and the events in the registry. The daemon may die, or the registry may be unwritable, between the
+ * two: so an event contains the seq of its record, and a later daemon continues after the newest event.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -32,7 +32,7 @@ export class EventEntries {
   readonly #attempt: number;
   readonly #context: EntryContext;
   #failed: string | undefined;
-  /** Records after this seq wait, for the registry could not be written. */
+  /** Records after this seq wait, because the registry could not be written. */
   #waitAfter: number | undefined;
   #toldOf = 0;
 
@@ -42,23 +42,23 @@ export class EventEntries {
     this.#context = context;
   }
 
-  /** What the attempt itself said of its failure; undefined when it said nothing of the kind. */
+  /** The worker's own report of a failure; undefined if it reported none. */
   failed(): string | undefined {
     return this.#failed ?? saidFailed(this.#context.telemetry, this.#runId, this.#attempt);
   }
 
-  /** Records that were just stored; `lastSeq` is the newest one's. */
+  /** `events` were just stored; `lastSeq` is the seq of the newest. */
   stored(events: readonly { kind: string; dataJson: string }[], lastSeq: number): void {
     let seq = lastSeq - events.length;
     for (const event of events) this.#enter(event.kind, event.dataJson, ++seq);
   }
 
-  /** A file that is no record of its own. */
+  /** A file that has no record of its own. */
   namesFile(event: { kind: string; dataJson: string }): void {
     this.#context.namesFile(event);
   }
 
-  /** What an earlier daemon stored and did not live to enter. */
+  /** Enters what an earlier daemon stored but did not enter. */
   enterMissed(): void {
     const { registry } = this.#context;
     let entered = 0;
@@ -74,7 +74,7 @@ export class EventEntries {
     this.#enterAfter(entered);
   }
 
-  /** Tries again what could not be entered. */
+  /** Retries what could not be entered. */
   enterWaiting(): void {
     if (this.#waitAfter !== undefined) this.#enterAfter(this.#waitAfter);
   }
@@ -91,7 +91,7 @@ export class EventEntries {
     const { registry, log } = this.#context;
     if (kind === "run_failed") this.#failed = failureText(dataJson);
     if (kind === "artifact" || kind === "checkpoint_saved") this.#context.namesFile({ kind, dataJson });
-    // None passes one that waits: the newest that was entered tells a later daemon where to go on.
+    // Keep order: recovery resumes after the newest stored event.
     if (!isEntered(kind) || this.#waitAfter !== undefined) return;
     try {
       registry.appendEvent(this.#runId, kind, entryData(kind, dataJson, seq));

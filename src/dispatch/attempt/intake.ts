@@ -11,9 +11,9 @@ import type { EventEntries } from "./event_entries.ts";
 import type { BatchSamples } from "./session.ts";
 import { eventsFromNewest, FILE_KINDS } from "./worker_events.ts";
 
-/** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
+/** Warnings with samples of malformed lines: at most one per this many milliseconds and run. */
 const SAMPLE_INTERVAL_MS = 10_000;
-/** Announced files that are remembered; of further ones the oldest are forgotten. */
+/** Announced files that are kept in memory; beyond it the oldest are dropped. */
 const MAX_ANNOUNCED = 2000;
 
 interface IntakeContext {
@@ -30,7 +30,7 @@ export class Intake {
   readonly #telemetry: TelemetryLog;
   readonly #log: Logger;
   readonly #directories: readonly string[];
-  /** What the worker has said of files, by path; undefined until its proxy finds one. */
+  /** The worker's records about files, by path; undefined until its proxy finds a file. */
   #announced: Map<string, Announcement> | undefined;
   #sampledAt = -SAMPLE_INTERVAL_MS;
 
@@ -46,8 +46,9 @@ export class Intake {
   }
 
   /**
-   * Stores the batch, or as much of it as the store accepts: what it refuses for its content it would refuse for ever.
-   * @throws what has nothing to do with the content, such as a full disk
+   * Stores the batch, or as much of it as the store accepts: a record that is refused for its content would be refused every
+   * time.
+   * @throws errors that do not depend on the content, such as a full disk
    */
   async store(batch: IngestBatch): Promise<{ result: IngestResult; batch: IngestBatch }> {
     const { runId, attempt } = this.#run;
@@ -71,8 +72,8 @@ export class Intake {
   }
 
   /**
-   * A batch of files without those that the worker has announced: these have their record. The proxy's word of them is
-   * size and time; kind and step are the worker's.
+   * A batch of found files without those that the worker has announced: they have a record already. The proxy knows size and
+   * time; kind and step come from the worker.
    */
   withoutAnnounced(batch: IngestBatch): IngestBatch {
     if (!batch.events.some((event) => referenceOf(event) !== undefined)) return batch;
@@ -115,7 +116,7 @@ export class Intake {
     if (result.events.length > 0) this.entries.stored(result.events, result.lastEvent);
   }
 
-  /** Logs samples of lines that cannot be read or break their schema. */
+  /** Logs samples of lines that cannot be read or violate their schema. */
   sample(batch: IngestBatch, samples: BatchSamples, now: number): void {
     const violations = Object.keys(batch.violations).length;
     if (batch.malformedLines === 0 && violations === 0) return;

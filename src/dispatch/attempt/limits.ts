@@ -1,10 +1,10 @@
-/** How long a run may be silent, and how long and how far it may go. Times are milliseconds of a monotonic clock. */
+/** Limits of a run: silence, duration, steps. Times are milliseconds of a monotonic clock. */
 import type { RunState } from "../../registry/lifecycle/lifecycle.ts";
 
 export interface RunLimits {
   /** From the start of the proxy to its registration. */
   handshakeMs: number;
-  /** Without any sign of life of the proxy or the worker; and of the worker alone, once it has sent a heartbeat. */
+  /** Without any message of the proxy or output of the worker; and of the worker alone, once it has sent a heartbeat. */
   heartbeatMs: number;
   /** Without any output of the worker; null: no limit. */
   stallMs: number | null;
@@ -17,14 +17,14 @@ export interface RunLimits {
 export type LimitReason = "handshake_timeout" | "heartbeat_timeout" | "stall_timeout" | "max_duration" | "max_steps";
 
 /**
- * A worker that sends heartbeats may send them as seldom as it likes: only a silence that is longer than the heartbeat
- * timeout and so many times as long as its longest one before means that it hangs.
+ * A worker may send heartbeats at any interval: it counts as hung only after a silence longer than the heartbeat timeout and
+ * this many times its longest silence before.
  */
 const SILENCES = 3;
 
 /**
- * What a run has used of its limits. Time spent PAUSED counts for none of them: a worker that is held cannot speak, and
- * should not lose its time.
+ * How much of its limits a run has used. Time in PAUSED does not count: a held worker cannot print, and should not lose its
+ * time.
  */
 export class RunClock {
   #handshakeSince: number;
@@ -38,7 +38,7 @@ export class RunClock {
   #countedSince: number;
   #paused = false;
 
-  /** @param usedMs what earlier watchers of the same attempt have counted (the daemon may have been restarted) */
+  /** @param usedMs time of this attempt counted by earlier daemons */
   constructor(now: number, usedMs = 0) {
     this.#handshakeSince = now;
     this.#lastSignOfLife = now;
@@ -51,7 +51,7 @@ export class RunClock {
     this.#lastSignOfLife = now;
   }
 
-  /** Nobody listened for so long: what was said meanwhile is still to be heard, so that time is no silence. */
+  /** The daemon did not read for so long: messages of that time are still unread, so it does not count as silence. */
   unheard(ms: number, now: number): void {
     const later = (at: number) => Math.min(now, at + ms);
     this.#handshakeSince = later(this.#handshakeSince);
@@ -59,7 +59,7 @@ export class RunClock {
     this.#lastOutput = later(this.#lastOutput);
   }
 
-  /** Milliseconds since the last sign of life, of the worker or its proxy. */
+  /** Milliseconds since the worker's last output or its proxy's last message. */
   lifelessMs(now: number): number {
     return now - this.#lastSignOfLife;
   }
@@ -69,7 +69,7 @@ export class RunClock {
     this.#heard(now);
   }
 
-  /** A heartbeat was among the output. The proxy's own no longer hide that the worker is silent. */
+  /** The output contained a heartbeat. From now on the proxy's heartbeats do not hide a silent worker. */
   workerBeat(): void {
     this.#workerBeats = true;
   }
@@ -100,7 +100,7 @@ export class RunClock {
     return this.#usedMs + (this.#paused ? 0 : now - this.#countedSince);
   }
 
-  /** The limit that is passed, if one is. @param steps those of this attempt */
+  /** The limit that is exceeded, if any. @param steps those of this attempt */
   exceeded(state: RunState, limits: RunLimits, steps: number, now: number): LimitReason | undefined {
     if (limits.maxSteps !== null && steps > limits.maxSteps) return "max_steps";
     if (this.#paused) return undefined;

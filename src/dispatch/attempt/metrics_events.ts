@@ -1,4 +1,4 @@
-/** Enters how a running run does into the event log, now and then, for those who follow events and draw no charts. */
+/** Enters the newest metrics of a running run into the event log at intervals, for readers of events. */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { summaryOf } from "./ending.ts";
@@ -13,7 +13,7 @@ const MOST_METRICS = 50;
 
 export class MetricsEvents {
   readonly #context: { registry: Registry; telemetry: TelemetryLog; log: Logger };
-  /** The numbers of each live run's last event. */
+  /** The metrics of each live run's last event. */
   readonly #told = new Map<string, { at: number; records: number }>();
 
   constructor(context: { registry: Registry; telemetry: TelemetryLog; log: Logger }) {

@@ -1,4 +1,4 @@
-/** Performs what attempts decide: writes to the registry, messages to proxies, processes by their host. */
+/** Performs the effects of attempts: writes to the registry, messages to proxies, process control by their host. */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ProcessRef } from "../../os/identity.ts";
@@ -26,7 +26,7 @@ export interface Supervised {
 export interface PerformerOptions {
   registry: Registry;
   log: Logger;
-  /** All that are supervised, by run id; one that has ended is removed. */
+  /** All supervised attempts, by run id; ended ones are removed. */
   runs: Map<string, Supervised>;
   ends: Ends;
   ticker: Ticker;
@@ -39,7 +39,7 @@ export interface PerformerOptions {
 
 export class Performer {
   readonly #options: PerformerOptions;
-  /** What kept runs from being supervised when that was last tried. */
+  /** Errors that last kept runs from being supervised. */
   readonly #troubles = new Map<string, string>();
 
   constructor(options: PerformerOptions) {
@@ -91,7 +91,7 @@ export class Performer {
     if (step.do === "exited") {
       this.#options.log.error(
         { run_id: attempt.runId, exit: step.report },
-        "no proxy survives: the run ends with what is stored of its telemetry",
+        "proxies keep dying: the run ends with the telemetry stored so far",
       );
     }
     this.perform(supervised, attempt.absence(step, now));
@@ -107,11 +107,11 @@ export class Performer {
       log.error({ ...about, error: messageOf(error) }, "no proxy could be started; trying again");
       return;
     }
-    log.warn(about, "the proxy is gone; another takes over");
+    log.warn(about, "the proxy is gone; a new one attaches");
     try {
       registry.update(attempt.runId, { proxy: process ?? null });
     } catch (error) {
-      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock shows the proxy as well.
       log.warn({ ...about, error: messageOf(error) }, "the proxy could not be written to the registry");
     }
   }
@@ -134,7 +134,7 @@ export class Performer {
     onChanged(row);
   }
 
-  /** The run has failed by the daemon's decision: recorded first, then stopped. */
+  /** The daemon fails the run: recorded first, then stopped. */
   fault(supervised: Supervised, reason: string): void {
     const { registry, log, graceMs, clock } = this.#options;
     const { attempt } = supervised;
@@ -149,7 +149,10 @@ export class Performer {
     this.perform(supervised, attempt.stop(graceMs, clock(), reason === "heartbeat_timeout"));
   }
 
-  /** Tells of the rules that are broken, and does what they say. @throws what keeps it from being recorded: the rest stays due */
+  /**
+   * Enters the alerts of broken rules, and performs their actions. @throws what keeps an alert from being recorded: the
+   * others stay due
+   */
   alert(supervised: Supervised): void {
     const { registry, log, graceMs, clock } = this.#options;
     const { attempt, alerts: { due } } = supervised;
@@ -176,7 +179,7 @@ export class Performer {
     if (event.type === "registered") onChanged(row);
   }
 
-  /** A sign of life; new output when the journal has grown. */
+  /** The worker or its proxy is alive; if the journal has grown, there is new output. */
   alive(attempt: Attempt, journalSize = attempt.progress.journalSize): void {
     attempt.progress.alive(journalSize, this.#options.clock());
     this.#options.registry.touchHeartbeat(attempt.runId, Date.now());
@@ -203,13 +206,13 @@ export class Performer {
     return this.#options.registry.require(runId);
   }
 
-  /** Logs what keeps a run from being supervised, once, and leaves it to the next tick. */
+  /** Logs an error that keeps a run from being supervised, once, and leaves the work to the next tick. */
   guarded({ runId }: Attempt, work: () => void): void {
     try {
       work();
       this.#troubles.delete(runId);
     } catch (error) {
-      // A full disk, say: nothing was committed.
+      // For example a full disk: nothing was committed.
       const trouble = messageOf(error);
       if (this.#troubles.get(runId) !== trouble) {
         this.#options.log.error({ run_id: runId, error: trouble }, "run could not be supervised; trying again");

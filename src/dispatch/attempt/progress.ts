@@ -1,4 +1,4 @@
-/** How far an attempt's worker has come, and how fast: what its limits and its rate are measured by. */
+/** An attempt's progress and rate, and what its limits are measured by. */
 import { RateMeter } from "../../base/rate.ts";
 import type { RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
@@ -6,7 +6,7 @@ import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
 export class Progress {
   readonly clock: RunClock;
   readonly rate = new RateMeter();
-  /** Its worker is held because the disk of the telemetry store is full. */
+  /** The worker is held because the disk of the telemetry store is full. */
   heldByStore = false;
   readonly #limits: RunLimits;
   #state: RunState;
@@ -15,7 +15,7 @@ export class Progress {
   #told: number | undefined;
   #journalSize = 0;
 
-  /** Times are milliseconds of a monotonic clock. @param usedMs what earlier daemons have counted of the attempt */
+  /** Times are milliseconds of a monotonic clock. @param usedMs time of the attempt counted by earlier daemons */
   constructor(known: { limits: RunLimits; state: RunState; steps: number; now: number; usedMs: number }) {
     this.#limits = known.limits;
     this.#state = known.state;
@@ -35,13 +35,13 @@ export class Progress {
   }
 
   stateIs(state: RunState, now: number): void {
-    // Nothing that was before a pause, nor the pause itself, is part of the rate afterwards.
+    // The rate after a pause includes neither the pause nor the time before it.
     if (state === "EXECUTING" && this.#state === "PAUSED") this.rate.restart(now);
     this.#state = state;
     this.clock.pausedIs(state === "PAUSED", now);
   }
 
-  /** A sign of life; new output when the journal has grown. */
+  /** The worker or its proxy is alive; if the journal has grown, there is new output. */
   alive(journalSize: number, now: number): void {
     if (journalSize > this.#journalSize) {
       this.#journalSize = journalSize;
@@ -51,26 +51,26 @@ export class Progress {
     }
   }
 
-  /** @param late the batch was written before this connection: its steps are no rate of now */
+  /** @param late the batch was written before this connection, so it says nothing about the current rate */
   delivered(steps: number, late: boolean, now: number): void {
     this.#steps += steps;
     if (late) this.rate.restart(now);
     else if (steps > 0) this.rate.add(steps, now);
   }
 
-  /** The highest step of a metric. For a run that records no steps, its growth is the rate. */
+  /** The highest step of a metric. If a run records no steps, its rate is measured by this. */
   told(step: number, now: number): void {
     if (this.#told !== undefined && step > this.#told) this.rate.add(step - this.#told, now);
     this.#told = step;
   }
 
-  /** Telemetry that came beside the journal (the original's Publish RPCs). */
+  /** Telemetry that did not come through the journal (the original's Publish RPCs). */
   published(steps: number, now: number): void {
     this.delivered(steps, false, now);
     this.clock.output(now);
   }
 
-  /** The limit that is passed, if one is. */
+  /** The limit that is exceeded, if any. */
   exceeded(now: number): LimitReason | undefined {
     return this.clock.exceeded(this.#state, this.#limits, this.#steps, now);
   }

@@ -1,4 +1,4 @@
-/** What connected proxies say: hello, batches, heartbeats, applied control, the exit. */
+/** Handles what connected proxies send: hello, batches, heartbeats, applied control, the exit. */
 import type { ProcessRef } from "../../os/identity.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -40,7 +40,7 @@ export class ProxySessions implements SessionOwner {
     const { host, progress } = attempt;
     host.admit(row, hello);
     const position = this.#positionOf(attempt);
-    // Who says hello is alive, even if a full disk keeps its session from being entered.
+    // The proxy is alive, even if a full disk keeps its session from being entered.
     const now = clock();
     progress.clock.signOfLife(now);
     host.proxySeen(hello.proxy, now);
@@ -60,7 +60,7 @@ export class ProxySessions implements SessionOwner {
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
-    // They are not alone any more.
+    // They now share the host with another run.
     for (const other of others) other.link?.accompanied(shares(other));
     log.info(
       { run_id: row.runId, attempt: row.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
@@ -69,12 +69,12 @@ export class ProxySessions implements SessionOwner {
     return session;
   }
 
-  /** The attempt that a hello names. @throws MosaicError `unavailable`, `failed_precondition` when it needs no proxy */
+  /** The attempt of a hello. @throws MosaicError `unavailable`, `failed_precondition` when it needs no proxy */
   #called(hello: ProxyHello) {
     const supervised = this.#options.runs.get(hello.runId);
     const row = this.#options.registry.require(hello.runId);
     if (supervised === undefined) {
-      // By its recovery, which waits for free space.
+      // The attempt's recovery still waits for free space.
       if (RUNNING_STATES.includes(row.state)) {
         throw new MosaicError("unavailable", `run ${row.runId} is not recovered yet by this daemon`);
       }
@@ -87,7 +87,7 @@ export class ProxySessions implements SessionOwner {
     return { supervised, row };
   }
 
-  /** Up to where the attempt's journal is stored. */
+  /** Position up to which the attempt's journal is stored. */
   #positionOf({ runId, attempt }: Attempt): number {
     // Batches of an earlier connection may wait for their commit.
     this.commitBatches();
@@ -115,10 +115,10 @@ export class ProxySessions implements SessionOwner {
       intake.enterEvents(result);
       intake.sample(batch, samples, now);
     }
-    // It may have ended during the commit.
+    // The attempt may have ended during the commit.
     if (runs.get(attempt.runId) !== supervised) return result.position;
     const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
-    // A duplicate, too: the fault of the first delivery may not have been entered.
+    // Also for a duplicate: the fault of the first delivery may not have been entered.
     if (rule !== undefined) performer.fault(supervised, `telemetry_schema: ${rule}`);
     if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) {
       performer.active(attempt);
@@ -188,7 +188,7 @@ export class ProxySessions implements SessionOwner {
     this.#options.registry.update(attempt.runId, { worker });
   }
 
-  /** Enters into the registry what is in force at the proxy. */
+  /** Enters the applied control into the registry. */
   controlApplied(session: Session, applied: AppliedControl): void {
     const { performer } = this.#options;
     const { attempt } = this.#current(session);
@@ -212,7 +212,7 @@ export class ProxySessions implements SessionOwner {
     try {
       this.controlApplied(session, { paused: false, maxRateHz: 0, selfPaused: "store" });
     } catch (error) {
-      // The registry's disk may be the same.
+      // The registry may be on the same full disk.
       if (!isShortage(error)) throw error;
     }
   }
@@ -247,7 +247,7 @@ export class ProxySessions implements SessionOwner {
   }
 }
 
-/** The same, or one below the other. */
+/** Whether the directories are equal, or one is inside the other. */
 function sharesDirectory(one: string, other: string): boolean {
   const within = (inner: string, outer: string) => outer !== "" && `${inner}/`.startsWith(`${outer}/`);
   return one === other || within(one, other) || within(other, one);

@@ -2,12 +2,12 @@
 import type { RestartCause, RunPlan } from "../../config/plan.ts";
 import { restartDelaySeconds } from "../../config/plan.ts";
 
-/** How engines end jobs that did nothing wrong; what somebody cancelled there is cancelled. */
+/** Ends that are the engine's doing, not the job's; a cancellation at the engine is not among them. */
 const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten", "lease_expired"];
 
 /**
- * The cause that a reason counts as. Undefined for what another attempt cannot mend (a failing preflight, a program that
- * is not there) or that was meant (limits of the config, a strict schema).
+ * The restart cause of a failure reason. Undefined for failures that another attempt would repeat (a failing preflight, a
+ * missing program) or that were intended (limits of the config, a strict schema).
  */
 function causeOf(reason: string): RestartCause | undefined {
   if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed)/.test(reason)) return "exit";

@@ -1,4 +1,4 @@
-/** A connected proxy as the adapters see it: the supervisor checks with each call that it is still the run's current one. */
+/** A connected proxy as the adapters see it. Each call checks that it is still the run's current proxy. */
 import type { ProcessRef } from "../../os/identity.ts";
 import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
@@ -38,7 +38,9 @@ export class Session implements ProxySession {
   readonly control: DesiredControl;
   readonly observed: Observed | undefined;
   readonly workerSettings: WorkerSettings | undefined;
-  /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
+  /**
+   * Journal bytes that were written before this connection's first batch: reading them says nothing about the current rate.
+   */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
   readonly #uploads: Uploads | undefined;
@@ -75,7 +77,7 @@ export class Session implements ProxySession {
     return await this.#owner.takeFile(this, this.#uploads, chunk);
   }
 
-  /** Up to where the journal is stored. */
+  /** Position up to which the journal is stored. */
   get position(): number {
     return this.#position;
   }

@@ -1,6 +1,6 @@
 /**
- * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt; what an
- * attempt decides comes back as effects (performer.ts).
+ * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt. An attempt
+ * returns effects; performer.ts performs them.
  */
 import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
@@ -24,27 +24,27 @@ import { Progress } from "./progress.ts";
 import { ProxySessions } from "./proxy_sessions.ts";
 import { Ticker } from "./ticker.ts";
 
-/** Between two ticks while all runs are under their proxies. */
+/** Interval of ticks while all runs have a connected proxy. */
 const CALM_TICK_MS = 1000;
-/** A tick that is later than this shows that the daemon did not run: the host slept, or somebody stopped the process. */
+/** If a tick is later than this, the daemon was not running: the host was suspended, or the process was stopped. */
 const UNHEARD_MS = 5000;
-/** Between two searches of the directories of running runs for new files. */
+/** Interval of searches for new files in the directories of running runs. */
 const FILES_MS = 10_000;
-/** How long a proxy that an earlier daemon has started may take to connect to this one. */
+/** How long a proxy of an earlier daemon may take to connect to this one. */
 const BOOT_ABSENCE_MS = 5000;
 
 export interface SupervisorOptions extends EndsOptions {
   /** The host that a run's attempts are on. */
   hostOf: (plan: RunPlan) => Host;
-  /** Between SIGTERM and SIGKILL. */
+  /** Time between SIGTERM and SIGKILL. */
   graceSeconds: number;
-  /** Rules for every run, beside its own. */
+  /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
-  /** For runs whose config does not say. */
+  /** For runs whose config sets none. */
   heartbeatTimeoutSeconds: number;
-  /** Bytes of the files that one attempt uploads. */
+  /** Bound on the bytes that one attempt uploads. */
   maxUploadBytes: number;
-  /** Proxies that may be under replacement at one time. */
+  /** Proxies that may be in replacement at one time. */
   maxStarting: number;
   /** A record of the worker names a file. */
   onFileNamed: (row: RunRow, event: { kind: string; dataJson: string }) => void;
@@ -91,13 +91,13 @@ export class Supervisor {
   get size(): number {
     return this.#runs.size;
   }
-  /** Of them, those that `--max-runs` limits. */
+  /** Runs that count towards `--max-runs`. */
   get sizeHere(): number {
     let count = 0;
     for (const { attempt } of this.#runs.values()) if (!attempt.host.elsewhere) count++;
     return count;
   }
-  /** Of them, those whose proxy was started here and has not registered yet. */
+  /** Runs whose proxy was started here and has not registered yet. */
   get registering(): number {
     let count = 0;
     for (const { attempt } of this.#runs.values()) if (attempt.registering) count++;
@@ -112,7 +112,7 @@ export class Supervisor {
     attempt.host.proxyStarted(process, this.#clock());
   }
 
-  /** Recovers an attempt that an earlier daemon has left; does nothing for one that is supervised. */
+  /** Recovers an attempt that an earlier daemon has left; does nothing if it is already supervised. */
   adopt(row: RunRow): void {
     if (this.#runs.has(row.runId)) return;
     const { registry, graceSeconds } = this.#options;
@@ -127,7 +127,7 @@ export class Supervisor {
         this.#performer.perform(supervised, supervised.attempt.stop(graceSeconds * 1000, this.#clock()));
       }
     } catch (error) {
-      // Recovered as a whole or not at all: it is tried again, or quarantined.
+      // Recover all or nothing: it is retried, or quarantined.
       this.#runs.delete(row.runId);
       throw error;
     }
@@ -218,13 +218,13 @@ export class Supervisor {
     this.#performer.alive(attempt);
   }
 
-  /** A sign of life of the worker. */
+  /** The worker has sent a heartbeat. */
   heartbeat(runId: string): void {
     const attempt = this.get(runId);
     if (attempt !== undefined) this.#performer.alive(attempt);
   }
 
-  /** Telemetry that came beside the journal was stored. */
+  /** Telemetry that did not come through the journal was stored. */
   published(runId: string, recorded: Recorded): void {
     const supervised = this.#supervised(runId);
     const { attempt } = supervised;
@@ -237,13 +237,13 @@ export class Supervisor {
 
   // ------------------------------------------------------------------------------------------------------- control
 
-  /** Stops the worker's process group. What the run becomes is decided by what the registry says was asked. */
+  /** Stops the worker's process group. The run's end depends on what was requested in the registry. */
   stop(runId: string, graceMs: number): void {
     const supervised = this.#supervised(runId);
     this.#performer.perform(supervised, supervised.attempt.stop(graceMs, this.#clock()));
   }
 
-  /** The run has failed by a decision of people or the daemon: recorded first, then stopped. */
+  /** People or the daemon fail the run: recorded first, then stopped. */
   fault(runId: string, reason: string): void {
     this.#performer.fault(this.#supervised(runId), reason);
   }
@@ -254,7 +254,7 @@ export class Supervisor {
     if (attempt !== undefined) this.#performer.sendControl(attempt);
   }
 
-  /** Another limit holds: what the run made under the one before says nothing of its rate now. */
+  /** The limit has changed: the rate measured under the earlier one no longer counts. */
   throttled(runId: string): void {
     this.get(runId)?.progress.rate.restart(this.#clock());
     this.sendControl(runId);
@@ -262,7 +262,7 @@ export class Supervisor {
 
   // ---------------------------------------------------------------------------------------------------------- ends
 
-  /** Another attempt of a failed run, if it is due and no daemon has begun it. */
+  /** Begins another attempt of a failed run, if one is due and no daemon has begun it. */
   restartIfDue(row: RunRow): void {
     const waiting = this.#ends.restart(row);
     if (waiting !== undefined) this.#options.onChanged(waiting);
@@ -298,14 +298,14 @@ export class Supervisor {
     if (this.#runs.size > 0) this.#ticker.within(busy ? BUSY_TICK_MS : CALM_TICK_MS);
   }
 
-  /** Where this process did not run, proxies have waited for it, and what they say comes after this tick only. */
+  /** While this process did not run, proxies waited for it; their messages arrive only after this tick. */
   #afterSilence(now: number): void {
     const unheard = now - this.#tickedAt;
     this.#tickedAt = now;
     if (unheard <= CALM_TICK_MS + UNHEARD_MS) return;
     this.#options.log.warn(
       { seconds: Math.round(unheard / 1000) },
-      "the daemon did not run for a while (the host slept, or the process was stopped); that time is no silence of runs",
+      "the daemon did not run for a while (the host slept, or the process was stopped); that time does not count as silence of runs",
     );
     for (const { attempt } of this.#runs.values()) attempt.progress.clock.unheard(unheard, now);
   }
@@ -319,7 +319,7 @@ export class Supervisor {
     try {
       this.#performer.perform(supervised, effects, mayReplace);
     } catch (error) {
-      // What kept a silence from being entered may have silenced the worker too.
+      // The same shortage that prevents the entry may have silenced the worker.
       if (effects.some((effect) => effect.do === "fault")) attempt.progress.clock.output(now);
       throw error;
     }
@@ -336,11 +336,11 @@ export class Supervisor {
   }
 }
 
-/** The rules, and the names of those that have alerted in this attempt already. */
+/** The rules, and the names of those that have already alerted in this attempt. */
 function alertsOf(registry: Registry, row: RunRow, rules: readonly AlertRule[]): [readonly AlertRule[], Set<string>] {
   const told = new Set<string>();
   if (rules.length > 0) {
-    // A rule alerts once an attempt, so there are few.
+    // A rule alerts once per attempt, so there are few.
     for (const event of registry.eventsSince(0, { runId: row.runId, kinds: ["alert"], limit: 10_000 })) {
       if (event.attempt === row.attempt) told.add(String(JSON.parse(event.dataJson).alert));
     }

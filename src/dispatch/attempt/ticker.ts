@@ -1,4 +1,4 @@
-/** One timer for all runs: the next tick is due at the earliest time that somebody has asked for. */
+/** One timer for all runs: the next tick is at the earliest requested time. */
 export class Ticker {
   readonly #tick: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;

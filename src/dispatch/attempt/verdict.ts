@@ -1,4 +1,4 @@
-/** How a run ends, from what was asked of it and how its worker left. Pure. */
+/** How a run ends, from what was requested and how its worker ended. Pure. */
 import { type ExitReport, explain, type OutOfMemory } from "../../registry/failure/explain.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunPatch, RunRow } from "../../registry/row_types.ts";
@@ -12,13 +12,12 @@ export interface Verdict {
 }
 
 /**
- * A cancellation wins over everything, a failure that the daemon decided (a limit, a reset) over how the worker left
- * when it was stopped for it. A worker that said `run_failed` and exits with 0 has failed.
- *
- * @param exit undefined when no worker was ever started
+ * Precedence: a cancellation, then a failure decided by the daemon (a limit, a reset), then how the worker ended. A worker
+ * that reported `run_failed` and exits with 0 has failed.
+ * @param exit undefined if no worker was ever started
  * @param oomKilled the kernel has killed the worker or a child of it
  * @param runFailed the text of a `run_failed` record of this attempt
- * @param engine why the engine that had placed the attempt has ended its job; somebody's cancellation there is one here
+ * @param engine why the engine has ended the attempt's job; a cancellation at the engine counts as one here
  */
 export function verdictOf(
   requests: Requests,
@@ -35,7 +34,7 @@ export function verdictOf(
   if (requests.cancelRequestedAt !== null) {
     return { event: { type: "cancelled", reason: requests.cancelReason ?? "user_cancel" }, patch };
   }
-  // What ran to its end before the engine ended the job has succeeded.
+  // A worker that ended with 0 before the engine ended its job has succeeded.
   const engineEnd = exit?.code === 0 && !exit.lost ? undefined : engine;
   if (engineEnd?.reason === "job_cancelled" && requests.faultRequested === null) {
     const told = explain({ exit, faultRequested: null, runFailed: undefined, engineEnd });

@@ -1,11 +1,11 @@
-/** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
+/** What the worker's lifecycle records mean for the run: checkpoints, artifacts, a reported failure. */
 import { parsedObject } from "../../base/json_text.ts";
 import type { EventKind } from "../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../telemetry/refused.ts";
 import { referenceOf } from "../../registry/artifacts/announced.ts";
 import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
-/** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
+/** Record kinds that are entered into the event log, for people and webhooks. (Files have events of their own.) */
 export const ENTERED_KINDS: readonly EventKind[] = [
   "checkpoint_saved",
   "checkpoint_loaded",
@@ -16,10 +16,10 @@ export const ENTERED_KINDS: readonly EventKind[] = [
   "source_problem",
   REFUSED_KIND,
 ];
-/** Events that are searched at once, which takes some milliseconds. */
+/** Events searched in one turn, which takes some milliseconds. */
 const WINDOW = 20_000;
 
-/** What names files besides: src/registry/artifacts/announced.ts. */
+/** Other kinds that name files: src/registry/artifacts/announced.ts. */
 export const FILE_KINDS: readonly string[] = ["artifact", "checkpoint_saved"];
 
 export function isEntered(kind: string): kind is EventKind {
@@ -38,7 +38,7 @@ function firstText(data: Record<string, unknown>, ...keys: string[]): string | u
   return undefined;
 }
 
-/** The event log's form: `path` and `step` under one name each, whatever the worker calls them. */
+/** The event log's form: `path` and `step` always under these names, whatever the worker calls them. */
 export function entryData(kind: string, dataJson: string, seq: number): Record<string, unknown> {
   const data = dataOf(dataJson);
   if (kind !== "checkpoint_saved" && kind !== "checkpoint_loaded") return { ...data, telemetry_seq: seq };
@@ -55,7 +55,10 @@ export function failureText(dataJson: string): string {
   return (firstText(dataOf(dataJson), "error", "message", "reason") ?? "").slice(0, 500);
 }
 
-/** A run's records of these kinds after a seq, oldest first. undefined after each search: others may have their turn. */
+/**
+ * A run's records of these kinds after a seq, oldest first. Yields undefined after each search, so that the caller can yield
+ * to other work.
+ */
 export function* eventsAfter(
   telemetry: TelemetryLog,
   runId: string,
@@ -105,7 +108,7 @@ function findLast<T>(
   return undefined;
 }
 
-/** Place of the newest checkpoint saved in attempt `since` or later that `placeOf` finds by its path. */
+/** Path of the newest checkpoint saved in attempt `since` or later for which `placeOf` returns one. */
 export function newestCheckpoint(
   telemetry: TelemetryLog,
   runId: string,
@@ -118,7 +121,7 @@ export function newestCheckpoint(
   });
 }
 
-/** Unix milliseconds at which the run's worker saved a checkpoint; undefined where it did not say so. */
+/** Unix milliseconds at which the run's worker saved a checkpoint; undefined if it did not say when. */
 export function checkpointTime(telemetry: TelemetryLog, runId: string, path: string): number | undefined {
   return findLast(telemetry, runId, "checkpoint_saved", 1, (event) => {
     const saved = checkpointPath(event.dataJson);
@@ -127,7 +130,7 @@ export function checkpointTime(telemetry: TelemetryLog, runId: string, path: str
   });
 }
 
-/** What the attempt itself said of its failure; undefined when it said nothing of the kind. */
+/** The attempt's own report of a failure; undefined if there is none. */
 export function saidFailed(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
   return findLast(telemetry, runId, "run_failed", attempt, ({ dataJson }) => failureText(dataJson));
 }

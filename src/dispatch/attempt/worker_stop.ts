@@ -1,7 +1,7 @@
 /**
- * The stop of a worker's process group: SIGTERM, the grace period, SIGKILL until nothing of it lives. A connected proxy is
- * told to do it (it knows how to reach its worker); the daemon does it itself where none is connected, or where the proxy
- * has not done it in time. Pure: the steps are performed by the supervisor.
+ * Stops a worker's process group: SIGTERM, the grace period, then SIGKILL until no process is left. A connected proxy does
+ * it, because it knows how to reach its worker. The daemon does it if none is connected, or if the proxy has not done it in
+ * time. Pure: the supervisor performs the steps.
  */
 import type { Signal } from "../../os/signals.ts";
 import type { ProxyLink } from "../core/core.ts";
@@ -17,7 +17,7 @@ export interface WorkerStop {
   readonly toldProxy: ProxyLink | undefined;
   /** The daemon has sent SIGTERM. */
   readonly terminated: boolean;
-  /** When the group was first found gone, under the proxy that is connected now. */
+  /** When the group was first found gone while the current proxy was connected. */
   readonly goneSince: number | undefined;
 }
 
@@ -29,12 +29,12 @@ export function beginStop(graceMs: number, now: number): WorkerStop {
   return { startedAt: now, graceMs, toldProxy: undefined, terminated: false, goneSince: undefined };
 }
 
-/** A further request, which can only shorten the grace period; the proxy is asked again. */
+/** A further request can only shorten the grace period; the proxy is asked again. */
 export function shorten(stop: WorkerStop, graceMs: number): WorkerStop {
   return graceMs >= stop.graceMs ? stop : { ...stop, graceMs, toldProxy: undefined };
 }
 
-/** The next step; to be asked every fraction of a second. */
+/** The next step; called every fraction of a second. */
 export function advance(
   stop: WorkerStop,
   { now, group, link }: { now: number; group: WorkerGroup; link: ProxyLink | undefined },
@@ -52,7 +52,7 @@ export function advance(
   if (waited > stop.graceMs + (link === undefined ? 0 : PROXY_MARGIN_MS)) {
     effects.push({ do: "signal", signals: ["SIGKILL"] });
   } else if (link === undefined && !stop.terminated) {
-    // A group that is stopped takes its SIGTERM when it is continued.
+    // A stopped group receives its SIGTERM only when it is continued.
     effects.push({ do: "signal", signals: ["SIGTERM", "SIGCONT"] });
     next = { ...next, terminated: true };
   }

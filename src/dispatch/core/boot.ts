@@ -1,4 +1,4 @@
-/** What a daemon does before it starts runs: it recovers what an earlier daemon has left, and ends orphans. */
+/** What a daemon does before it starts runs: it recovers the runs of an earlier daemon, and ends orphans. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { parametersOf } from "../../config/parameters.ts";
@@ -38,7 +38,7 @@ export class Boot {
     this.#options = options;
   }
 
-  /** Recovers runs and GPU slots; what cannot be recovered yet is tried again. To be called before proxies can connect. */
+  /** Recovers runs and GPU slots, and retries what cannot be recovered yet. Call it before proxies can connect. */
   recover(): void {
     const { registry, log, host, recovery, supervisor } = this.#options;
     recovery.do({
@@ -58,7 +58,7 @@ export class Boot {
     if (supervisor.size > 0) log.info({ runs: supervisor.size }, "runs of an earlier daemon recovered");
   }
 
-  /** To be called when clients and proxies can connect, before runs are dispatched. */
+  /** Call it when clients and proxies can connect, before runs are dispatched. */
   begin(): void {
     this.#begun = true;
     this.#endOrphans();
@@ -74,7 +74,7 @@ export class Boot {
     }
   }
 
-  /** Of runs that an earlier version entered. */
+  /** Parameters of runs that an earlier version entered. */
   async #readDueParameters(): Promise<void> {
     const { registry } = this.#options;
     while (!this.#closed && registry.readDueParameters(RUNS_AT_ONCE, (json) => parametersOf(json).parameters) > 0) {
@@ -99,14 +99,14 @@ export class Boot {
     } while (token !== undefined);
   }
 
-  /** By the time that it can be entered, the run may have been deleted. */
+  /** The run may have been deleted before this is entered. */
   #restart(runId: string): void {
     const { registry, supervisor, cleanup } = this.#options;
     const row = registry.get(runId);
     if (row !== undefined && !cleanup.isDeleting(runId)) supervisor.restartIfDue(row);
   }
 
-  /** As the run is by now: while that waited, somebody may have cancelled it, and so recovered it. */
+  /** Reads the run again: while this waited, somebody may have cancelled it, and so recovered it. */
   #recoverRun(runId: string): void {
     const { registry, control, placer } = this.#options;
     const row = registry.get(runId);
@@ -116,7 +116,7 @@ export class Boot {
     else if (row.cancelRequestedAt !== null && !placer.isPlaced(row)) control.cancelWaiting(row);
   }
 
-  /** A run that cannot be supervised has failed; its proxy is refused when it says hello, and its group is ended. */
+  /** A run that cannot be supervised is FAULTED; its proxy is refused at its hello, and its group is ended. */
   #quarantine(runId: string, why: unknown): void {
     const { registry, dispatcher } = this.#options;
     const reason = `recovery_failed: ${messageOf(why)}`;

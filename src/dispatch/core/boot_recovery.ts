@@ -1,9 +1,9 @@
 /**
- * What a daemon begins with (its host's GPU slots, the runs an earlier daemon has left), piece by piece: none keeps it
- * from starting. What fails for want of free space is tried again until it succeeds; what fails for good is quarantined.
- *
- * What waits keeps back only what needs it: no GPU is given away before the host's slots are entered, and a run with
- * processes has its place among those that may run. (The slots that it holds are in the registry, recovered or not.)
+ * Recovery at the start of a daemon, in tasks (the host's GPU slots, the runs of an earlier daemon). A failing task does not
+ * keep the daemon from starting: a task without free space is retried until it succeeds; one that fails for good is
+ * quarantined.
+ * A pending task blocks only what depends on it: no GPU is assigned before the host's slots are entered, and a run with
+ * processes counts as running. (The slots that it holds are in the registry, recovered or not.)
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -12,11 +12,11 @@ import { isShortage } from "../../os/shortage.ts";
 export interface RecoveryTask {
   what: string;
   runId?: string;
-  /** What the daemon cannot count on while the task waits. */
+  /** What is blocked while the task waits. */
   keepsBack?: "gpus" | "a place";
-  /** May be called again when it has thrown. */
+  /** May be called again after it has thrown. */
   work(): void;
-  /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of free space. */
+  /** Called if `work` cannot succeed; may be called again after it has thrown for lack of free space. */
   quarantine?(why: unknown): void;
 }
 
@@ -32,25 +32,25 @@ export class Recovery {
     if (!this.#done(task, true)) this.#left.push(task);
   }
 
-  /** Tries what is left, up to the first that still fails: each may wait for a locked database, and the thread with it. */
+  /** Retries pending tasks up to the first that still fails: each may block this thread on a locked database. */
   retry(): void {
     if (this.#left.length === 0) return;
     while (this.#left.length > 0) {
       const task = this.#left.shift()!;
       if (this.#done(task, false)) continue;
-      // Behind the others: they must not wait for a trouble that is this one's alone.
+      // Moved to the end, so that the others do not wait for a trouble of this task alone.
       this.#left.push(task);
       return;
     }
     this.#log.info("recovery complete");
   }
 
-  /** How many of what is left keep this back. */
+  /** Number of pending tasks that block this. */
   keptBack(what: NonNullable<RecoveryTask["keepsBack"]>): number {
     return this.#left.filter((task) => task.keepsBack === what).length;
   }
 
-  /** Whether this run is among what is left. */
+  /** Whether this run's task is pending. */
   waits(runId: string): boolean {
     return this.#left.some((task) => task.runId === runId);
   }
@@ -61,7 +61,7 @@ export class Recovery {
       this.#try(task);
       return true;
     } catch (error) {
-      // Without the host's slots no GPU may be given away, whatever keeps them from being entered.
+      // Without the host's slots no GPU may be assigned, so this task is retried whatever the error is.
       if (isShortage(error) || task.keepsBack === "gpus") {
         if (first) {
           this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not recovered yet; trying again");

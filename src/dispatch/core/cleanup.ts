@@ -1,4 +1,4 @@
-/** What becomes of an ended run's files: artifacts listed, what is not to be kept removed, and the whole run deleted. */
+/** Cleans up after ended runs: lists artifacts, removes files that are not to be kept, and deletes whole runs. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -13,7 +13,7 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { thinLog } from "./thin_log.ts";
 
-/** At its start a daemon checks so many runs that have ended so recently. */
+/** At its start a daemon checks this many of the newest ended runs. */
 const NEWEST_RUNS = 100;
 const RECENTLY_MS = 24 * 3_600_000;
 
@@ -30,7 +30,7 @@ export class Cleanup {
   readonly #options: CleanupOptions;
   readonly #diskUsage: SharedScan<DiskUsage>;
   readonly #deleting = new Map<string, Promise<{ freedBytes: number }>>();
-  /** Runs of which an attempt has ended, while something is still made of its files. */
+  /** Runs with an ended attempt whose files are still being worked on. */
   readonly #finishing = new Map<string, Promise<void>>();
   #closed = false;
   #beforeDelete: (row: RunRow) => void = () => {};
@@ -47,18 +47,18 @@ export class Cleanup {
     return this.#diskUsage.get();
   }
 
-  /** What is there now, for whoever deletes by it: not what was found a while ago. */
+  /** Measures now, without the cache, for callers that delete by the result. */
   diskUsageNow(): Promise<DiskUsage> {
     this.#diskUsage.forget();
     return this.#diskUsage.get();
   }
 
-  /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */
+  /** `listener` is called before each deletion, while everything of the run still exists. There is one listener. */
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#beforeDelete = listener;
   }
 
-  /** The daemon ends. */
+  /** The daemon stops. */
   close(): void {
     this.#closed = true;
   }
@@ -67,13 +67,13 @@ export class Cleanup {
     return this.#deleting.has(runId);
   }
 
-  /** While its files and telemetry go, a run cannot begin anew. @throws MosaicError `failed_precondition` */
+  /** While a run is being deleted, it cannot start again. @throws MosaicError `failed_precondition` */
   refuseDeleted(runId: string): void {
     if (!this.#deleting.has(runId)) return;
     throw new MosaicError("failed_precondition", `run ${runId} is being deleted`);
   }
 
-  /** An attempt has ended: its files are gone through, beside everything else. */
+  /** An attempt has ended: its files are processed in the background. */
   attemptEnded(row: RunRow, plan: RunPlan): void {
     void this.#finish(row, async () => {
       await this.#afterEnd(row, plan);
@@ -81,13 +81,13 @@ export class Cleanup {
     });
   }
 
-  /** Does something with an ended run's files. A deletion waits for it, and does not fail for it. */
+  /** Works on an ended run's files. A deletion waits for the work, and ignores its failure. */
   #finish(row: RunRow, work: () => Promise<void>): Promise<void> {
     const before = this.#finishing.get(row.runId);
     const finishing = Promise.all([before, work()]).then(() => {}, (error) => {
       this.#options.log.error(
         { run_id: row.runId, error: messageOf(error) },
-        "the files of an ended run are not gone through",
+        "the files of an ended run could not be processed",
       );
     }).then(() => {
       if (this.#finishing.get(row.runId) === finishing) this.#finishing.delete(row.runId);
@@ -101,7 +101,7 @@ export class Cleanup {
     await artifacts.finish(row);
     const unkept = droppedDirectories(plan.artifacts);
     if (row.state === "FAULTED" || unkept.length === 0) return;
-    // It may have been given another attempt meanwhile, which needs them.
+    // Meanwhile the run may have another attempt, which needs the files.
     const now = registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
@@ -110,7 +110,7 @@ export class Cleanup {
       } finally {
         this.#diskUsage.forget();
       }
-      // What is gone is no artifact any more, and no summary names it.
+      // Removed files are no artifacts any more, and no summary names them.
       await artifacts.finish(row, unkept);
     } catch (error) {
       log.warn(
@@ -120,7 +120,7 @@ export class Cleanup {
     }
   }
 
-  /** Of a run whose files only processes of this host write. */
+  /** Only for runs whose files only processes of this host write. */
   async #thinLog({ runId, baseDir, workerId, attempt }: RunRow, plan: RunPlan): Promise<void> {
     if (plan.launcher !== "local" || plan.worker.external) return;
     if (plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
@@ -130,20 +130,20 @@ export class Cleanup {
     await thinLog({ ...this.#options, runId, attempt, files, isStopped });
   }
 
-  /** Logs that an earlier daemon has not come to: of the newest runs. */
+  /** Thins logs of the newest runs that an earlier daemon has not thinned. */
   async #thinOlder(): Promise<void> {
     const { registry } = this.#options;
     for (const row of registry.list({}, { limit: NEWEST_RUNS }).runs) {
       const plan = planIfReadable(row.configJson);
       const isRecent = isEnded(row.state) && Date.now() - (row.finishedAt ?? 0) < RECENTLY_MS;
-      // One that has ended since then is gone through already, and two at once would spoil a log that both pack.
+      // A run that has ended since then is handled already; two packings at once would damage a log.
       if (plan !== undefined && isRecent && !this.#deleting.has(row.runId) && !this.#finishing.has(row.runId)) {
         await this.#finish(row, () => this.#thinLog(row, plan));
       }
     }
   }
 
-  /** Who asks again while a run is being deleted gets the same answer. */
+  /** A second call during a deletion gets the same result. */
   async delete(runId: string): Promise<{ freedBytes: number }> {
     const { registry } = this.#options;
     const underWay = this.#deleting.get(runId);
@@ -157,12 +157,12 @@ export class Cleanup {
       return await deletion;
     } finally {
       this.#deleting.delete(runId);
-      // Some of it may be gone also where the rest could not be deleted.
+      // Some files may be deleted even if the rest could not be.
       this.#diskUsage.forget();
     }
   }
 
-  /** Deletions that an earlier daemon was ended in are finished, in the background. */
+  /** Finishes, in the background, deletions that an earlier daemon has begun. */
   resume(): void {
     const { registry, log } = this.#options;
     this.#thinOlder().catch((error) =>
@@ -177,16 +177,16 @@ export class Cleanup {
   async #delete(row: RunRow): Promise<{ freedBytes: number }> {
     const { registry, telemetry, log, layout } = this.#options;
     const { runId } = row;
-    // After its entry among those being deleted.
+    // Wait until this deletion is in the map.
     await Promise.resolve();
     try {
       this.#beforeDelete(row);
       let freedBytes = 0;
-      // What is still being written there would keep its directory from going.
+      // A file that is still being written would keep the directory from being removed.
       await this.#finishing.get(runId);
       freedBytes += (await removeRunFiles(layout, runId)).freedBytes;
       freedBytes += await telemetry.delete(runId);
-      // Last: while the row is there, a deletion that was cut off can be repeated.
+      // Last: while the row exists, an interrupted deletion can be repeated.
       registry.delete(runId);
       log.info({ run_id: runId, name: row.name }, "run deleted");
       return { freedBytes };
@@ -195,7 +195,7 @@ export class Cleanup {
         // The caller gets the error and decides.
         registry.keep(runId);
       } catch {
-        // The daemon ends, say: the next one finishes the deletion.
+        // For example, the daemon is stopping: the next one finishes the deletion.
       }
       throw error;
     }
@@ -214,7 +214,7 @@ export class Cleanup {
         { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and delete the run." },
       );
     }
-    // Its row was changed by another hand, or its next attempt could not be entered yet: its files are still needed.
+    // Another program changed its row, or its next attempt could not be entered yet: its files are still needed.
     if (this.#options.isSupervised(runId)) {
       throw new MosaicError(
         "failed_precondition",

@@ -1,4 +1,4 @@
-/** What people ask of a run: cancel, pause, resume, throttle, retry, reset. */
+/** Requests of people for a run: cancel, pause, resume, throttle, retry, reset. */
 import { MosaicError } from "../../base/errors.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -24,7 +24,7 @@ export interface ControlOptions {
   graceSeconds: number;
   /** The position in the queue that a run of this priority gets; 1 is next. */
   placeFor: (priority: number) => number;
-  /** A run waits now, or waits no longer. */
+  /** A run has begun or ceased to wait. */
   onChanged: (row: RunRow) => void;
   /** @throws MosaicError `failed_precondition` while the run is being deleted */
   refuseDeleted: (runId: string) => void;
@@ -45,12 +45,12 @@ export class Control {
     if (row.state === "INIT") {
       log.info({ run_id: runId, reason: request.cancelReason }, "run is cancelled");
       if (!placer.isPlaced(row)) return this.cancelWaiting(row, request);
-      // Its job is there, or may be: the run ends when the engine has none.
+      // A job of it may exist: the run ends when the engine has none.
       const placed = row.cancelRequestedAt !== null ? row : registry.update(runId, request);
       placer.cancelRequested(placed);
       return registry.require(runId);
     }
-    // Durable before the first signal, so that a daemon that dies now leaves a cancellation behind and not a lost worker.
+    // Durable before the first signal: if the daemon dies now, the next one sees a cancellation, not a lost worker.
     const requested = row.cancelRequestedAt !== null ? row : registry.update(runId, request);
     log.info({ run_id: runId, reason: requested.cancelReason }, "run is cancelled");
     this.supervised(requested).stop(runId, (options.graceSeconds ?? graceSeconds) * 1000);
@@ -121,7 +121,7 @@ export class Control {
         "failed_precondition",
         `run ${runId} is ${row.state}; only a run that has ended is retried`,
         {
-          hint: `To start it anew: mosaic reset ${runId}`,
+          hint: `To start it again: mosaic reset ${runId}`,
         },
       );
     }
@@ -152,7 +152,7 @@ export class Control {
     return registry.require(runId);
   }
 
-  /** @throws MosaicError `failed_precondition` for a run that has no processes; `done` says what cannot be done to it */
+  /** @param done the operation, for the message @throws MosaicError `failed_precondition` for a run without processes */
   requireRunning(runId: string, done: string): RunRow {
     const row = this.#options.registry.require(runId);
     if (isEnded(row.state)) throw ended(row, done);
@@ -162,13 +162,13 @@ export class Control {
     return row;
   }
 
-  /** The supervisor, which supervises this run now if it did not. */
+  /** The supervisor; it now supervises this run if it did not before. */
   supervised(row: RunRow): Supervisor {
     this.#options.supervisor.adopt(row);
     return this.#options.supervisor;
   }
 
-  /** An artifact's path, as it is listed, begins in the run's directory; any other is for the worker to find. */
+  /** A listed artifact's path is relative to the run's directory; any other path is for the worker to resolve. */
   #checkpointAt(row: RunRow, path: string): string {
     const { registry, layout } = this.#options;
     const listed = registry.artifacts(row.runId).some((a) => a.path === path || a.path.startsWith(`${path}/`));
@@ -190,7 +190,7 @@ export class Control {
   }
 }
 
-/** A row that is damaged in one place is trusted in none. @throws MosaicError `failed_precondition` */
+/** If one field of a row is damaged, no field is trusted. @throws MosaicError `failed_precondition` */
 export function requireWhole({ runId, damaged }: RunRow): void {
   if (damaged.length === 0) return;
   throw new MosaicError(
@@ -200,7 +200,7 @@ export function requireWhole({ runId, damaged }: RunRow): void {
   );
 }
 
-/** The ranks of a run on several nodes are no processes of its proxy's. @throws MosaicError `failed_precondition` */
+/** The proxy cannot signal the ranks of a run on several nodes. @throws MosaicError `failed_precondition` */
 function requireOneGroup({ runId, configJson }: RunRow, done: string): void {
   const plan = planIfReadable(configJson);
   if (plan === undefined || plan.launcher === "local" || plan.slurm.nodes * plan.slurm.tasksPerNode === 1) return;

@@ -1,6 +1,6 @@
 /**
- * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
- * Implemented by src/dispatch/core/engine.ts.
+ * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
+ * src/dispatch/core/engine.ts implements it.
  */
 import type { ProcessRef } from "../../os/identity.ts";
 import type { LogFile } from "../../os/packed_log.ts";
@@ -27,16 +27,16 @@ export type { RunParameter, RunQuery };
 
 export interface RunQueryPage {
   runs: RunDetail[];
-  /** By run, in the order of the columns. */
+  /** By run; each in the order of the columns. */
   values: unknown[][];
   nextToken: string | undefined;
   total: number;
 }
 
-/** Everything a person may want to know of a run, computed on demand. */
+/** Everything that is shown of a run, computed on demand. */
 export interface RunDetail {
   row: RunRow;
-  /** 1 is next; 0 when it does not wait. */
+  /** 1 is next; 0: the run does not wait. */
   queuePosition: number;
   /** Why an INIT run does not start yet, such as "2 GPUs" or "back-off until …"; "" otherwise. */
   waitingFor: string;
@@ -55,14 +55,14 @@ export interface RunDetail {
     /** Steps per second over the last seconds; 0 for a run that is not EXECUTING. */
     stepsPerSecond: number;
     lastRecordAt: number | null;
-    /** When a live worker last wrote to its logs; null where it has written nothing, or its logs are elsewhere. */
+    /** When a live worker last wrote to its logs; null if it has written nothing, or its logs are on another host. */
     lastOutputAt: number | null;
     metrics: number;
     /** The highest step of a metric. */
     toldStep: number;
-    /** What a metric tells as the reward of episodes. */
+    /** The reward of episodes, if a metric has it. */
     toldReward: ToldReward | null;
-    /** Of those that the run has recorded, how many a later attempt recorded again. */
+    /** How many of the recorded ones a later attempt has recorded again. */
     overwritten: { steps: number; episodes: number };
   };
   /** GPU slots of the host. */
@@ -99,22 +99,22 @@ export interface RegisterRequest {
   supportsCheckpoint: boolean;
 }
 
-/** What the daemon wants of a worker. */
+/** What clients and policies ask of a worker. */
 export interface DesiredControl {
   paused: boolean;
   /** 0 is unlimited. */
   maxRateHz: number;
-  /** The worker itself hears of it on its ControlStream: its answer is awaited before it is stopped. */
+  /** The worker itself subscribes to control on a ControlStream: the stop waits for its answer. */
   workerHears: boolean;
 }
 
 /** What the engine may send to a proxy at any time. */
-/** What the proxy has to know of the files that it observes. */
+/** What the proxy must know about files that it observes. */
 export interface Observed {
   cursors: SourceCursor[];
   /** Another live run has the same working directory. */
   shared: boolean;
-  /** Another run is live: what lies where trackers write besides the working directory may be its. */
+  /** Another run is live: files outside the working directory where trackers write may belong to it. */
   others: boolean;
 }
 
@@ -122,7 +122,7 @@ export interface ProxyLink {
   /** Another run has begun. @param shared it has the same working directory */
   accompanied(shared: boolean): void;
   control(desired: DesiredControl): void;
-  /** SIGTERM to the worker's group, after the grace period SIGKILL. */
+  /** SIGTERM to the worker's group, then SIGKILL after the grace period. */
   stop(graceSeconds: number): void;
   /** Ends the stream; the proxy reconnects. */
   close(reason: string): void;
@@ -135,15 +135,15 @@ export interface ProxyHello {
   worker: { pid: number; identity: string } | null;
   /** Where a proxy that an engine has placed runs; undefined for others. */
   place?: { host: string; job: string; gpus: string[] } | undefined;
-  /** It starts its worker when it is welcomed; earlier versions do not say. */
+  /** It starts its worker after the welcome; proxies of earlier versions do not set this. */
   startsWorker?: boolean;
 }
 
-/** What the config and the attempt bring to a worker whose start file this daemon has not written. */
+/** Settings of the config and the attempt, for a worker whose start file this daemon has not written. */
 export interface WorkerSettings {
   environment: Record<string, string>;
   resumeFrom: string | null;
-  /** The checkpoint is on this host's disk only, and `resumeFrom` a path in the run's directory. */
+  /** The checkpoint must be fetched from this host's disk; `resumeFrom` is a path in the run's directory. */
   fetch: boolean;
 }
 
@@ -151,16 +151,16 @@ export interface WorkerSettings {
 export interface ProxySession {
   readonly journalPosition: number;
   readonly control: DesiredControl;
-  /** undefined: nothing but the journal is taken. */
+  /** undefined: only the journal is accepted. */
   readonly observed: Observed | undefined;
   /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
   readonly takesFiles: boolean;
-  /** undefined: it has them, or its worker runs. */
+  /** undefined: the proxy has them, or its worker runs. */
   readonly workerSettings: WorkerSettings | undefined;
-  /** Takes the next part of a file. @throws what the disk says */
+  /** Stores the next chunk of a file. @throws errors of the disk */
   file(chunk: Chunk): Promise<ChunkAnswer>;
   /**
-   * Stores the batch and gives the position now stored; several may be under way, in order.
+   * Stores the batch and returns the position that is stored now; several may be in progress, in order.
    * @throws MosaicError `unavailable` with nothing stored.
    */
   batch(
@@ -170,21 +170,21 @@ export interface ProxySession {
   ): Promise<number>;
   /** Stores a batch of another source than the journal. @throws MosaicError `aborted` when one before it is missing */
   source(batch: IngestBatch): Promise<void>;
-  /** Commits at once the batches that are under way. */
+  /** Commits the pending batches at once. */
   commit(): void;
   heartbeat(journalSize: number): void;
   /** The proxy has started its worker. */
   workerStarted(leader: ProcessRef): void;
-  /** What is in force at the proxy. */
+  /** The proxy reports the control that it has applied. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
-  /** Whether its proxy knows that the store's disk is full: then it holds its worker, and its report of that follows the batch. */
+  /** Whether the proxy knows that the store's disk is full: then it holds its worker, and reports that after the batch. */
   heldByStore(held: boolean): void;
   /** Takes the exit; the transition is committed when this returns. */
   exit(report: ExitReport): void;
   closed(): void;
 }
 
-/** What people write about a run; undefined stays as it is. */
+/** Fields that people write; undefined: unchanged. */
 export interface Edit {
   name?: string | undefined;
   addTags?: readonly string[];
@@ -193,12 +193,12 @@ export interface Edit {
 }
 
 export interface Core {
-  /** Runs, transitions and events: to read and to follow. */
+  /** Reads and follows runs, transitions and events. */
   readonly runs: RunReader;
-  /** Stored telemetry: to read and to follow. */
+  /** Reads and follows stored telemetry. */
   readonly records: TelemetryReader;
   readonly log: Logger;
-  /** What adapters count, for metrics. */
+  /** Counters of the adapters, for metrics. */
   readonly activity: Activity;
   readonly startedAt: number;
   readonly version: string;
@@ -210,9 +210,9 @@ export interface Core {
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
 
   detail(row: RunRow): RunDetail;
-  /** One value a name, sorted by name; secrets are hidden. */
+  /** One value per name, sorted by name; secrets are hidden. */
   parameters(runId: string): RunParameter[];
-  /** The config's `resources` that the host holds the run's worker to ("memory_mb", "cpus"); the others are advice. */
+  /** Names of the config's `resources` that the host enforces ("memory_mb", "cpus"); the others are advice. */
   enforcedLimits(row: RunRow): string[];
   list(
     filter: RunFilter,
@@ -220,21 +220,21 @@ export interface Core {
   ): { runs: RunDetail[]; nextToken: string | undefined; total: number };
 
   /**
-   * A page of the runs that fit a filter over columns, parameters and metrics, with the values of the columns asked for.
-   * @throws MosaicError `invalid_argument` for a filter, column or token that is none
+   * A page of the runs that match a filter over columns, parameters and metrics, with the values of the requested columns.
+   * @throws MosaicError `invalid_argument` for an invalid filter, column or token
    */
   query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage>;
 
-  /** Answers at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
+  /** Returns at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
   pause(runId: string): RunRow;
   resume(runId: string): RunRow;
   throttle(runId: string, maxRateHz: number): RunRow;
-  /** Changes what people write about a run. @throws `invalid_argument` that names the field */
+  /** Changes the fields that people write. @throws `invalid_argument` that names the field */
   edit(runId: string, change: Edit): RunRow;
-  /** An ended run gets another attempt. @throws `failed_precondition` when it lives. */
+  /** Gives an ended run another attempt. @throws `failed_precondition` when it is live. */
   retry(runId: string): RunRow;
-  /** Stops the run if it lives and starts it again, from a checkpoint or the seed. */
+  /** Stops the run if it is live and starts it again, from a checkpoint or from the beginning. */
   reset(runId: string, fromCheckpoint: string): Promise<RunRow>;
   /**
    * Takes in a run of another host, which lies unpacked in a directory below `trainer/imports`.
@@ -244,33 +244,34 @@ export interface Core {
   /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
   /** `freedBytes`: what its files and its telemetry took. */
   delete(runId: string): Promise<{ freedBytes: number }>;
-  /** What all runs take, a minute ago at most; a walk through all of their files. */
+  /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };
   heartbeat(runId: string): void;
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
-  /** Numbers and parameters that a worker sends beside its output. @throws as `publish` does */
+  /** Numbers and parameters that a worker sends in addition to its output. @throws as `publish` does */
   record(runId: string, events: WorkerEventRecord[]): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
-  /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
+  /** A reader of the run has used up its credits (true), or has credits again or has disconnected (false). */
   readerStarved(runId: string, starved: boolean): void;
   /**
-   * A ControlStream names this run. @param bearer what its caller is authorized with
-   * @returns what to call when the stream ends; undefined where the caller is not the run's worker
+   * A ControlStream names this run.
+   * @param bearer the caller's token
+   * @returns the function to call when the stream ends; undefined if the caller is not the run's worker
    */
   workerListens(runId: string, bearer: string): (() => void) | undefined;
-  /** Enters into the event log that a reader waits for credits, or goes on. Of a run that is deleted, nothing. */
+  /** Enters into the event log that a reader waits for credits, or continues. Does nothing for a deleted run. */
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 
   /** Absolute path of a run's directory. */
   directoryOf(row: RunRow): string;
   /** Absolute path of a run's log file (the newest attempt's). */
   logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string;
-  /** That file with what of it is packed or thinned; undefined if there is none. */
+  /** That file, including its packed or thinned part; undefined if there is none. */
   openLog(row: RunRow, stream: "stdout" | "stderr", rank?: number): LogFile | undefined;
-  /** The ranks of the newest attempt; empty for a run with one. */
+  /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;
   requestShutdown(reason: string): void;

@@ -1,4 +1,4 @@
-/** What people write about a run: its name, its tags, its notes. */
+/** Fields that people write: name, tags, notes. */
 import { MosaicError } from "../../base/errors.ts";
 import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
 import type { RunPatch, RunRow } from "../../registry/row_types.ts";
@@ -8,7 +8,9 @@ const LONGEST_TAG = 100;
 const MOST_TAGS = 100;
 const LONGEST_NOTES = 64 << 10;
 
-/** The fields that the change makes different. @throws MosaicError `invalid_argument` with the field, its value and its bound */
+/**
+ * The fields that the change makes different. @throws MosaicError `invalid_argument` with the field, its value and its bound
+ */
 export function editedFields(row: RunRow, change: Edit): Pick<RunPatch, "name" | "tags" | "notes"> {
   const { name = row.name, addTags = [], removeTags = [], notes = row.notes } = change;
   if (name.trim() === "" || name.length > LONGEST_RUN_NAME) {

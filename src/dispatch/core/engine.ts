@@ -1,4 +1,4 @@
-/** The daemon's core: wires its parts together, and answers adapters (core.ts) by them. */
+/** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -55,7 +55,7 @@ import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
 import type { Auth } from "../../wire/tls.ts";
 
-/** Output that waits to be stored: more than what is always under way. */
+/** Output that waits to be stored: more than what is usually in progress. */
 const BACKLOG_BYTES = 64 << 10;
 
 export interface EngineOptions {
@@ -65,26 +65,26 @@ export interface EngineOptions {
   layout: Layout;
   version: string;
   gpus: readonly Gpu[];
-  /** Runs at once, and of them those that have not registered yet. */
+  /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
   bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
-  /** Rules for every run, beside its own. */
+  /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
-  /** What calls need. */
+  /** Authentication of calls. */
   auth?: Auth;
-  /** A TCP listener asks processes of the daemon's user for no token. */
+  /** A TCP listener requires no token from processes of the daemon's user. */
   openToOwnUser?: boolean;
   /** This process may start others as any user. */
   isRoot?: boolean;
-  /** The user of all workers; undefined: what their config says. */
+  /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
-  /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
+  /** Enforces the limits of configs; undefined: the limits are advice. */
   cgroups?: RunCgroups | undefined;
   /** "full": acknowledged submissions survive a power failure. */
   durability?: "normal" | "full";
@@ -93,11 +93,11 @@ export interface EngineOptions {
   launchers?: readonly Launcher[];
   /** Defaults of metadata.slurm for runs that are submitted from now on. */
   slurm?: SlurmFields;
-  /** Where proxies on other hosts reach the daemon, and how they know it; without `target` that is `--http`. */
+  /** Address and certificate authority that proxies on other hosts use; without `target`, the address of `--http`. */
   advertise?: { target?: string | undefined; ca?: string | undefined };
-  /** Between two queries of an engine, milliseconds. */
+  /** Interval of queries of an engine, milliseconds. */
   queryMs?: { least: number; most: number };
-  /** In a shortage nothing new is begun. */
+  /** In a shortage nothing new is started. */
   descriptors?: FileDescriptors;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
@@ -177,7 +177,7 @@ export class Engine implements Core {
       order: (row, plan, files) => {
         requireDescriptors(descriptors, "place a run");
         requireFreeSpace(layout.baseDir(row.baseDir));
-        // The attempt's own: a job of an attempt that is over is known by its token.
+        // A token of this attempt, because that identifies a job whose attempt is over.
         const placed = row.sessionToken !== null
           ? row
           : registry.update(row.runId, { sessionToken: newSessionToken() });
@@ -242,7 +242,7 @@ export class Engine implements Core {
 
   // ------------------------------------------------------------------------------------------ beginning and closing
 
-  /** Recovers what an earlier daemon has left. To be called before proxies can connect. */
+  /** Recovers the runs of an earlier daemon. Call it before proxies can connect. */
   recover(): void {
     this.#enterDueSlurmDefaults();
     this.#placer.recover();
@@ -262,8 +262,8 @@ export class Engine implements Core {
   }
 
   /**
-   * Starts and supervises runs. To be called when clients and proxies can connect.
-   * @param trackingAddress where workers can reach the API over HTTP without TLS; "" for nowhere
+   * Starts and supervises runs. Call it when clients and proxies can connect.
+   * @param trackingAddress where workers can reach the API over HTTP without TLS; "": nowhere
    */
   begin(addresses: { listen: string; http: string; socket: string }, trackingAddress = ""): void {
     this.#addresses = addresses;
@@ -275,7 +275,7 @@ export class Engine implements Core {
     this.#placer.start();
   }
 
-  /** Starts nothing more; runs and their proxies live on. */
+  /** Starts nothing more; runs and their proxies continue. */
   async close(): Promise<void> {
     this.#boot.close();
     this.#cleanup.close();
@@ -306,7 +306,7 @@ export class Engine implements Core {
   }
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
     const { found, nextToken, total } = await queryRuns(this, filter, query);
-    // One that was deleted meanwhile is left out.
+    // Runs that were deleted meanwhile are left out.
     const there = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
@@ -380,7 +380,7 @@ export class Engine implements Core {
   diskUsage(): Promise<DiskUsage> {
     return this.#cleanup.diskUsage();
   }
-  /** What is there now, for whoever deletes by it. */
+  /** Measures now, without the cache, for callers that delete by the result. */
   diskUsageNow(): Promise<DiskUsage> {
     return this.#cleanup.diskUsageNow();
   }

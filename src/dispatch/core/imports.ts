@@ -1,4 +1,4 @@
-/** Runs of another host, which a client has unpacked below `trainer/imports`, become runs of this one. */
+/** Imports runs of another host, which a client has unpacked below `trainer/imports`. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files.ts";
@@ -20,17 +20,16 @@ export interface ImportOptions {
   layout: Layout;
 }
 
-/** Nobody takes so long from unpacking a run to its import. */
+/** No client takes this long between unpacking a run and importing it. */
 const LEFT_MS = 24 * 3600_000;
-/** Runs that are being taken in. */
+/** Runs that are being imported. */
 const underWay = new Set<string>();
 
 /**
- * Rows of the telemetry first, then files, and the registry's rows last: whatever is cut short before them leaves no run,
- * and the next import of it begins anew.
- *
- * @param name of a directory below `trainer/imports`; it is gone afterwards
- * @throws MosaicError `invalid_argument` (no such directory, or nothing of a run in it), `already_exists`, `unavailable`
+ * Writes the rows of the telemetry first, then the files, the registry's rows last: an interrupted import leaves no run, and
+ * the next import begins again.
+ * @param name of a directory below `trainer/imports`; it is deleted afterwards
+ * @throws MosaicError `invalid_argument` (no such directory, or no run in it), `already_exists`, `unavailable`
  */
 export async function importRun({ registry, telemetry, log, layout }: ImportOptions, name: string): Promise<RunRow> {
   const spool = `${layout.imports}/${name}`;
@@ -55,7 +54,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
       throw new MosaicError("already_exists", `run ${id} already exists`);
     }
     underWay.add(runId = id);
-    // Of an import that was cut short.
+    // Rows of an interrupted import.
     telemetry.discard(id);
     await removeRunFiles(layout, id);
     using records = opened(`${spool}/telemetry.sqlite`, migrateTelemetry);
@@ -94,7 +93,10 @@ function opened(path: string, migrate: (db: DatabaseSync, path: string) => void)
   }
 }
 
-/** What is read of it are tables as mosaic makes them, and nothing runs meanwhile. @throws MosaicError `invalid_argument` */
+/**
+ * Refuses a database with triggers, virtual tables or views that mosaic does not create, so that only plain tables are read.
+ * @throws MosaicError `invalid_argument`
+ */
 function requireOwn(db: DatabaseSync, path: string, migrate: (db: DatabaseSync, path: string) => void): void {
   using own = new DatabaseSync(":memory:");
   migrate(own, path);
@@ -108,7 +110,7 @@ function requireOwn(db: DatabaseSync, path: string, migrate: (db: DatabaseSync, 
   throw new MosaicError("invalid_argument", `${path} has ${what}, which no database of mosaic has`);
 }
 
-/** What clients that were killed have left. */
+/** Removes the directories of killed clients. */
 function removeLeft({ imports }: Layout): void {
   for (const { name } of entriesOf(imports)) {
     const { mtime } = Deno.lstatSync(`${imports}/${name}`);

@@ -4,8 +4,7 @@ import { MosaicError } from "../../base/errors.ts";
 const OURS = "MOSAIC/1.0";
 
 /**
- * The version that holds for a worker that asked for `wanted`: any minor of our major, and ours where it does not say.
- *
+ * The version used for a worker that asked for `wanted`: any minor version of our major; ours if it names none.
  * @throws MosaicError `failed_precondition` naming both sides
  */
 export function acceptedProtocol(wanted: string): string {

@@ -1,4 +1,4 @@
-/** The parameters of runs, from the registry (config, command line) and from telemetry (what programs said). */
+/** The parameters of runs, from the registry (config, command line) and from telemetry (what programs recorded). */
 import { hideSecret, isSecretName, withoutSecrets } from "../../base/secrets.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import { effective, type ParameterValue } from "../../telemetry/parameters.ts";
@@ -16,7 +16,7 @@ interface Readers {
   records: TelemetryReader;
 }
 
-/** One value a name, sorted by name. */
+/** One value per name, sorted by name. */
 export function parametersOfRun({ runs, records }: Readers, runId: string): RunParameter[] {
   const all = [...runs.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...records.parameters(runId)];
   return [...effective(all).values()]
@@ -24,7 +24,7 @@ export function parametersOfRun({ runs, records }: Readers, runId: string): RunP
     .sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }
 
-/** The values of one name by run id; runs without it are left out. */
+/** The values of one name by run id, without runs that lack it. */
 export function parametersNamed({ runs, records }: Readers, name: string): Map<string, ParameterValue> {
   const byRun = new Map<string, ParameterRow[]>();
   const add = (row: ParameterRow) => {
@@ -63,7 +63,7 @@ function shownValue(name: string, source: string, json: string): ParameterValue 
   const parts = name.split(/[./]/);
   const secret = parts.find(isSecretName) ?? parts.at(-1)!;
   if (typeof value === "string") return hideSecret(secret, value);
-  // A word of a command line is a number by its form alone.
+  // A word of a command line is a number if it looks like one.
   if (typeof value === "number" && source === "command") return isSecretName(secret) ? hideSecret(secret, json) : value;
   return Array.isArray(value) ? withoutSecrets(secret, value) as ParameterValue : value;
 }

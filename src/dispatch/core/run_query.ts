@@ -1,4 +1,4 @@
-/** Lists of runs filtered and sorted by parameters and metrics: over all runs that match, whatever the page. */
+/** Lists of runs filtered and sorted by parameters and metrics, over all matching runs, not only one page. */
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
@@ -11,12 +11,12 @@ import { parametersNamed, parametersOfRun } from "./run_parameters.ts";
 export interface RunQuery {
   /** "" for all. */
   where: string;
-  /** A column; "-" before it: descending. "": newest first. */
+  /** A column; a leading "-" means descending; "": newest first. */
   sort: string;
-  /** Whose values are to be given with each run. */
+  /** Columns whose values are returned with each run. */
   columns: readonly string[];
   limit: number;
-  /** Of the page before. */
+  /** From the previous page. */
   token?: string | undefined;
 }
 
@@ -32,7 +32,7 @@ interface Readers {
 }
 
 type Lookup = (run: RunOutline) => Value;
-/** A place in the order. */
+/** A position in the order. */
 interface Place {
   key: Value;
   createdAt: number;
@@ -43,7 +43,7 @@ const MAX_COLUMNS = 100;
 /** Runs read in one turn. */
 const RUNS_AT_ONCE = 2000;
 
-/** @throws MosaicError `invalid_argument` for a filter, column or token that is none */
+/** @throws MosaicError `invalid_argument` for an invalid filter, column or page token */
 export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQuery): Promise<QueryPage> {
   if (query.columns.length > MAX_COLUMNS) {
     throw new MosaicError(
@@ -125,7 +125,7 @@ function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
   return known[column.name]!;
 }
 
-/** Runs without the value come last in either direction, null before them; numbers before texts; then newest first. */
+/** Runs without the value come last in either direction, after those with null; numbers before texts; then newest first. */
 function compare(a: Place, b: Place, descending: boolean): number {
   const rank = ({ key }: Place) => key === undefined ? 4 : key === null ? 3 : typeof key === "number" ? 0 : 1;
   if (rank(a) !== rank(b)) return rank(a) - rank(b);
@@ -146,7 +146,7 @@ function tokenOf({ key, createdAt, runId }: Place, { where, sort }: RunQuery): s
   return `q.${bytes.toBase64({ alphabet: "base64url" })}`;
 }
 
-/** @throws MosaicError `invalid_argument` for a token that no page of this query gave */
+/** @throws MosaicError `invalid_argument` for a token that this query did not return */
 function placeOf(token: string, { where, sort }: RunQuery): Place {
   try {
     const bytes = Uint8Array.fromBase64(token.slice(2), { alphabet: "base64url" });
@@ -161,7 +161,7 @@ function placeOf(token: string, { where, sort }: RunQuery): Place {
       return { key, createdAt, runId };
     }
   } catch {
-    // Said below.
+    // The error below covers this.
   }
   throw new MosaicError(
     "invalid_argument",

@@ -1,4 +1,4 @@
-/** Takes a submitted config: checks everything first, writes then; a submission that is rejected leaves nothing behind. */
+/** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
 import { boundReached } from "../../base/load_limits.ts";
 import { readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
@@ -15,7 +15,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
-/** A config is kept with its run and read for every listing. */
+/** A config is stored with its run and read for every list. */
 const MAX_CONFIG_BYTES = 8 << 20;
 
 export interface SubmissionContext {
@@ -25,22 +25,22 @@ export interface SubmissionContext {
   totalSlots: number;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
-  /** Files survive the loss of power as soon as the run does. */
+  /** Files survive a power failure as soon as the run does. */
   durable: boolean;
   /** Defaults of metadata.slurm. */
   slurm: SlurmFields;
-  /** Runs that wait, and how many may. */
+  /** Number of waiting runs, and its limit. */
   queueLength: number;
-  /** The place that a new run of this priority gets in the queue. */
+  /** The queue position for a new run of this priority. */
   placeFor: (priority: number) => number;
   maxQueue: number;
 }
 
 export interface Submission {
   row: RunRow;
-  /** False when the same config is alive already, under another submission's id. */
+  /** False if a live run has the same config, whatever its id. */
   fresh: boolean;
-  /** Parameters of the config beyond the bound. */
+  /** Number of the config's parameters beyond the bound. */
   leftOutParameters?: number;
 }
 
@@ -91,12 +91,12 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   }
 }
 
-/** What is left over is found by `mosaic doctor`; the error that is under way says more. */
+/** `mosaic doctor` finds leftover files; the error being handled says more. */
 function removeQuietly(path: string): void {
   try {
     removeIfThere(path);
   } catch {
-    // A read-only file system.
+    // For example a read-only file system.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Who may submit, how often, and what is counted of it; submission.ts takes the config itself. */
+/** Checks who may submit and how often, and counts submissions; submission.ts handles the config itself. */
 import { boundReached, type Bounds } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -28,7 +28,7 @@ export interface SubmissionsOptions {
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   placer: Placer;
-  /** Runs wait, or wait no longer. */
+  /** Runs have begun or ceased to wait. */
   onChanged: (row: RunRow) => void;
   /** Acknowledged submissions survive a power failure. */
   durable: boolean;
@@ -81,7 +81,7 @@ export class Submissions {
     }
   }
 
-  /** Reading a config and entering a run takes this thread's time, which belongs to all runs. */
+  /** Reading a config and entering a run takes time of this thread, which all runs share. */
   #admit(now: number): void {
     const waitMs = this.#rate.take(now);
     if (waitMs === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * Packs the logs of an attempt that has ended, where its proxy was killed before it did, and thins what it printed: what
- * telemetry can give back needs no text of its own.
+ * Packs the logs of an ended attempt if its proxy was killed before it did, and thins its packed log: steps that are stored
+ * in telemetry need no text.
  */
 import { messageOf } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
@@ -13,9 +13,9 @@ import { JournalFile } from "../../proxy/journal_file.ts";
 import { packEndedLog } from "../../proxy/pack_journal.ts";
 import { proxyLockHeld } from "../launch/local/attempt_files.ts";
 
-/** Its proxy packs the log when the attempt has ended. */
+/** The proxy packs the log when the attempt has ended. */
 const PROXY_MS = { longest: 60_000, between: 200 };
-/** Work takes a quarter of the daemon's time. */
+/** Work takes at most a quarter of the daemon's time. */
 const PAUSE_FACTOR = 3;
 
 export interface ThinOptions {
@@ -24,7 +24,7 @@ export interface ThinOptions {
   runId: string;
   attempt: number;
   files: RunFiles;
-  /** Somebody waits for this to end. */
+  /** The caller waits for this to end. */
   isStopped: () => boolean;
 }
 
@@ -36,7 +36,7 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
   }
   const journal = JournalFile.left(files, attempt);
   try {
-    // Then it is compared with how it began: no proxy may have noticed that it was emptied.
+    // This compares the file with its recorded beginning: no proxy may have noticed that it was truncated.
     journal.reached(0);
     await packEndedLog(files.stdout(attempt), log, { journal, isStopped });
   } finally {

@@ -1,4 +1,4 @@
-/** What is shown of runs and of the host, computed when it is asked for. */
+/** Views of runs and of the host, computed on demand. */
 import { JOURNAL_HEADER } from "../../base/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
@@ -74,7 +74,7 @@ export class Views {
     const times = [files.stdout(row.attempt), files.stderr(row.attempt)].map((path) => {
       try {
         const { isFile, size, mtime } = Deno.lstatSync(path);
-        // Before the worker writes there is at most mosaic's own blank line.
+        // Before the worker writes, the file has at most mosaic's own blank line.
         return isFile && size > 0 && size !== JOURNAL_HEADER.length ? mtime?.getTime() ?? 0 : 0;
       } catch {
         return 0;
@@ -96,15 +96,15 @@ export class Views {
     return { runs: runs.map((row) => this.detail(row)), nextToken, total: registry.count(filter) };
   }
 
-  /** @param rank of a run with several; 0 is the one whose output is the journal */
+  /** @param rank of a run with several; rank 0's output is the journal */
   logFile(row: RunRow, stream: "stdout" | "stderr", rank = 0): string {
     const files = this.#files(row);
-    // An attempt that waits has written nothing yet.
+    // A waiting attempt has written nothing yet.
     const attempt = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
     return files.rankLog(attempt, rank, stream);
   }
 
-  /** Empty for a run with one. */
+  /** Empty for a run with one rank. */
   ranks(row: RunRow): Rank[] {
     const plan = planIfReadable(row.configJson);
     const count = plan === undefined ? 1 : plan.slurm.nodes * plan.slurm.tasksPerNode;

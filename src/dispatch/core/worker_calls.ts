@@ -1,4 +1,4 @@
-/** What workers and proxies call by the original's contract: RegisterWorker, Heartbeat, Publish. */
+/** Calls of workers and proxies by the original's contract: RegisterWorker, Heartbeat, Publish. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -34,7 +34,7 @@ export class WorkerCalls {
     if (isEnded(row.state)) throw new MosaicError("failed_precondition", `run ${row.runId} is already terminated`);
     const acceptedVersion = acceptedProtocol(request.protoVersion);
     const supervisor = control.supervised(control.requireRunning(request.runId, "registered"));
-    // The proxy registers, and a worker that was given --grpc registers too: neither may undo the other.
+    // The proxy registers, and so does a worker with --grpc: neither may undo the other's registration.
     const sessionToken = row.sessionToken ?? newSessionToken();
     const byProxy = request.workerKind === "telemetry_proxy" && row.workerKind !== null;
     registry.update(row.runId, {
@@ -49,7 +49,7 @@ export class WorkerCalls {
       supportsCheckpoint: row.supportsCheckpoint || request.supportsCheckpoint,
     });
     supervisor.registered(row.runId);
-    // A worker that registers is not given its proxy's.
+    // A registering worker does not get its proxy's token.
     return { acceptedVersion, sessionToken: workerToken(sessionToken) };
   }
 
@@ -79,7 +79,8 @@ export class WorkerCalls {
       };
       supervisor.published(runId, { steps: columns, episodes, events });
     } catch (error) {
-      // The records are stored: a failure here must not make the caller publish them again. The next record tries again.
+      // The records are stored: a failure here must not make the caller publish them again. The next record tries this
+      // again.
       log.warn(
         { run_id: runId, error: messageOf(error) },
         "published records are stored, but the run's state is not updated yet",

@@ -1,6 +1,6 @@
 /**
- * Runs whose proxy somebody else starts, on another host or in a container (`worker.external`): this daemon places
- * nothing, knows no process of theirs, and only waits for the proxy to connect.
+ * Runs whose proxy somebody else starts, on another host or in a container (`worker.external`): the daemon starts nothing,
+ * sees none of their processes, and only waits for the proxy to connect.
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
@@ -10,11 +10,13 @@ import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt
 import type { ProxyHello, WorkerSettings } from "../core/core.ts";
 import { writeSessionToken } from "./session_token.ts";
 
-/** How long beyond the grace period the proxy of a stopped attempt may stay away until the attempt ends without it. */
+/**
+ * After the grace period, the proxy of a stopped attempt may stay disconnected this long; then the attempt ends without it.
+ */
 const STOPPED_ABSENCE_MS = 15_000;
 
 export class ExternalHost implements Host {
-  /** Nobody here knows when the proxy will be started. */
+  /** The daemon does not know when the proxy will be started. */
   readonly handshakeMs = Infinity;
   readonly #graceMs: number;
 
@@ -26,7 +28,7 @@ export class ExternalHost implements Host {
     return {
       started: "run waits for its external proxy",
       check: () => Promise.resolve([]),
-      // For whoever starts the proxy.
+      // The container platform passes it to the proxy.
       prepare: (sessionToken) => writeSessionToken(files, sessionToken),
       start: () => undefined,
     };
@@ -54,9 +56,9 @@ class ExternalAttempt implements AttemptHost {
     this.uploads = plan.worker.uploadFiles;
   }
 
-  /** A container that is started again has lost its journal: what it would deliver cannot follow what is stored. */
+  /** A container that is started again has lost its journal: its records cannot continue the stored ones. */
   admit(row: RunRow, hello: ProxyHello): void {
-    // Who has been welcomed may have started it.
+    // A proxy that was welcomed before may have started the worker.
     const isWelcomed = row.proxy !== null && row.proxy.identity !== hello.proxy.identity;
     const isAnother = hello.worker === null
       ? hello.startsWorker === true && (row.worker !== null || isWelcomed)
@@ -76,7 +78,7 @@ class ExternalAttempt implements AttemptHost {
     return { environment, resumeFrom: fetch ? resumeFrom.slice(own.length) : resumeFrom, fetch };
   }
 
-  /** A proxy that comes after the end finds the attempt over and ends its worker. */
+  /** A proxy that comes after the end learns that the attempt is over and ends its worker. */
   whileAbsent({ now, registered, stoppingSince }: Absence): AbsenceStep {
     if (stoppingSince === undefined) return { do: "wait" };
     const absenceMs = registered ? this.#graceMs + STOPPED_ABSENCE_MS : 0;
@@ -95,7 +97,7 @@ class ExternalAttempt implements AttemptHost {
   endRest(): { ended: true } {
     return { ended: true };
   }
-  // Its processes are out of reach.
+  // The daemon cannot reach its processes.
   proxyStarted(): void {}
   proxySeen(): void {}
   proxyConnected(): void {}

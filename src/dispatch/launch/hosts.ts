@@ -1,4 +1,4 @@
-/** The kinds of host a run's processes can be on, and which one a run's config asks for. */
+/** The kinds of host, and which one a run's config asks for. */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { Host } from "../attempt/host.ts";

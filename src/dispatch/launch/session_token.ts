@@ -1,4 +1,4 @@
-/** The token of a run's proxy, and the file in the run's directory that hands a token to whoever needs one. */
+/** The token of a run's proxy, and the file in the run's directory that passes it on. */
 import type { RunFiles } from "../../base/layout.ts";
 import { writeRecord } from "../../os/untrusted.ts";
 
@@ -6,7 +6,7 @@ export function newSessionToken(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
 
-/** @param group of a worker with a user of its own: it can read the file, too */
+/** @param group the group of a worker with its own user, which may then read the file */
 export function writeSessionToken(files: RunFiles, token: string, group?: number): void {
   writeRecord(files.sessionTokenFile, `${token}\n`);
   if (group === undefined) return;

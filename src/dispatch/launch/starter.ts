@@ -1,9 +1,8 @@
 /**
- * Starts an attempt on its host: preflight, files, transition, proxy, in that order.
- *
- * Where it may be cut off, and what the next daemon does: before the transition the run is INIT (holding its GPUs) and is
- * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
- * lock and files tell (launch/local/recovery_decision.ts). So there are never two workers of one attempt.
+ * Starts an attempt on its host: preflight, files, transition, proxy, in that order. If the daemon dies before the
+ * transition, the run is INIT (holding its GPUs) and is simply started again. If it dies after the transition but before the
+ * proxy starts, there is no trace of a proxy or worker, so the attempt is requeued. Once the proxy runs, its lock and files
+ * show it (launch/local/recovery_decision.ts). So an attempt never has two workers.
  */
 import type { RunPlan } from "../../config/plan.ts";
 import { planOf } from "../../config/plan.ts";
@@ -34,7 +33,7 @@ export interface StarterOptions {
   layout: Layout;
   /** The host that a run is started on. */
   hostOf: (plan: RunPlan) => Host;
-  /** What is left of them is for the runs there are. */
+  /** Remaining descriptors are reserved for running runs. */
   descriptors: FileDescriptors;
 }
 
@@ -90,7 +89,7 @@ export class Starter {
     return same && now.state === "INIT" && now.cancelRequestedAt === null;
   }
 
-  /** From here on without a pause: nobody can cancel the run in between. */
+  /** Synchronous from here on, so that nobody can cancel the run in between. */
   #spawn(row: RunRow, plan: RunPlan, launch: Launch, supervisor: Supervisor): void {
     const { registry, log } = this.#options;
     const sessionToken = row.sessionToken ?? newSessionToken();
@@ -105,7 +104,7 @@ export class Starter {
       try {
         registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
       } catch (again) {
-        // Not even that: the supervisor finds nothing started and begins the attempt anew.
+        // This failed, too: the supervisor finds nothing started and requeues the attempt.
         log.error({ run_id: row.runId, error: messageOf(again) }, "the reason cannot be written either; trying again");
         supervisor.started(spawned, plan, undefined, stepsBefore);
       }
@@ -115,7 +114,7 @@ export class Starter {
     try {
       if (process !== undefined) registry.update(row.runId, { proxy: process });
     } catch (error) {
-      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      // Needed only by a daemon that starts before the proxy has connected; the attempt's lock shows the proxy as well.
       log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy could not be written to the registry");
     }
     log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, launch.started);
@@ -130,10 +129,10 @@ export class Starter {
       }
     } catch (error) {
       if (isShortage(error)) throw error;
-      // What older attempts have stored is damaged: that is no reason against another.
+      // Damaged records of older attempts do not prevent another attempt.
       log.warn(
         { run_id: row.runId, error: messageOf(error) },
-        "the start of this attempt in curves could not be written",
+        "the position where this attempt begins in curves could not be written",
       );
     }
     const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
@@ -150,7 +149,9 @@ export class Starter {
   }
 }
 
-/** Unix milliseconds of the checkpoint; null: the attempt has none. One that nobody knows of counts as the newest. */
+/**
+ * Unix milliseconds of the checkpoint; null: the attempt has none. A checkpoint that no record names counts as the newest.
+ */
 function resumedAt(
   { resumeFrom, runId }: RunRow,
   telemetry: TelemetryLog,
@@ -163,7 +164,7 @@ function resumedAt(
     (times.length > 0 ? Math.max(...times) : Number.MAX_SAFE_INTEGER);
 }
 
-/** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */
+/** A worker started on a full disk would fail for that reason alone. @throws MosaicError `unavailable` */
 export function requireFreeSpace(directory: string): void {
   const room = freeSpaceOf(directory);
   if (!room.enough) throw new MosaicError("unavailable", freeSpaceText(directory, room));

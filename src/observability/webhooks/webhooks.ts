@@ -21,11 +21,11 @@ export interface WebhookOptions {
   /** File of the cursors. */
   stateFile: string;
   secret: string;
-  /** Gets the events of all runs. */
+  /** Receives the events of all runs. */
   daemonUrl?: string;
   /** Event kinds to deliver; undefined: all except the periodic kinds. */
   daemonKinds?: readonly string[];
-  /** What a run's config names. */
+  /** The target in a run's config. */
   targetOfRun: (runId: string) => RunTarget | undefined;
   /** Attempts per event; the waits between them double from `firstRetryMs` to five minutes. */
   giveUpAfter?: number;
@@ -38,9 +38,9 @@ export interface WebhookOptions {
 
 export interface RunTarget {
   url: string;
-  /** Kinds; null is all but those that come without end. */
+  /** Event kinds; null: all except the periodic kinds. */
   events: readonly string[] | null;
-  /** Holds the key; null is the daemon's key. */
+  /** File with the key; null: the daemon's key. */
   secretFile: string | null;
 }
 
@@ -49,7 +49,7 @@ interface Target {
   /** Undefined for the daemon-wide one. */
   runId?: string;
   seq: number;
-  /** What the run's config said: kept when the run is about to be deleted, and its config with it. */
+  /** The target from the run's config, kept when the run is about to be deleted together with its config. */
   last?: RunTarget;
 }
 
@@ -61,7 +61,7 @@ const PAGE = 100;
 /** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
 
-/** The cursors; undefined where there are none, or none that can be read: such a file is kept beside the new one. */
+/** The cursors; undefined if there are none, or they cannot be read: such a file is kept beside the new one. */
 function savedState({ stateFile, log }: WebhookOptions): { seen: number; targets: Target[] } | undefined {
   try {
     const text = readTextIfThere(stateFile);
@@ -77,11 +77,11 @@ function savedState({ stateFile, log }: WebhookOptions): { seen: number; targets
     try {
       Deno.renameSync(stateFile, aside);
     } catch {
-      // It stays, and is replaced when a cursor is saved.
+      // The file stays until a cursor is saved.
     }
     log.error(
       { path: stateFile, kept_as: aside, error: messageOf(error) },
-      "webhook cursors cannot be read: deliveries go on with new events; those that were not delivered yet are not",
+      "webhook cursors cannot be read: only new events will be delivered",
     );
     return undefined;
   }
@@ -128,7 +128,7 @@ export class Webhooks {
     this.#work.push(this.#supervised("webhook", () => this.#deliverAll(target)));
   }
 
-  /** The run is being deleted with its config: keep its target until its last event is delivered. */
+  /** The run will be deleted with its config: keep its target until its last event is delivered. */
   runWillGo(runId: string): void {
     const last = this.#options.targetOfRun(runId);
     if (last === undefined) return;
@@ -148,12 +148,12 @@ export class Webhooks {
     }
   }
 
-  /** Follows the log for runs whose config names a URL. */
+  /** Reads the event log for runs whose config names a URL. */
   async #discover(): Promise<void> {
     const { runs, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
       for (const event of runs.eventsSince(this.#seen, { limit: PAGE })) {
-        // A run is submitted, or gets another attempt after its target may have been let go of.
+        // A run is submitted, or gets another attempt after its target was removed.
         if (event.kind === "queued") {
           const url = targetOfRun(event.runId)?.url;
           const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
@@ -194,7 +194,7 @@ export class Webhooks {
     return !beingDeleted && row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS;
   }
 
-  /** Undefined when the event is not to be sent: not a wanted kind, or it cannot be signed. */
+  /** Undefined if the event is not to be sent: its kind is not wanted, or it cannot be signed. */
   #terms(target: Target, event: EventRow): { secret: string } | undefined {
     const { targetOfRun, daemonKinds, secret, log } = this.#options;
     const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
@@ -205,12 +205,12 @@ export class Webhooks {
     try {
       return { secret: Deno.readTextFileSync(own.secretFile).trim() };
     } catch (error) {
-      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event given up");
+      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event skipped");
       return undefined;
     }
   }
 
-  /** False when the daemon stops before the event got through. */
+  /** False if the daemon stops before the event was delivered. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
     const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
     const terms = this.#terms(target, event);
@@ -219,7 +219,7 @@ export class Webhooks {
     const body = JSON.stringify({
       type: `run.${event.kind}`,
       timestamp: new Date(event.at).toISOString(),
-      // First for people, and last because a worker names the fields of its own events as it likes.
+      // First for readability, and last because a worker may use these names for its own fields.
       data: { ...whose, ...JSON.parse(event.dataJson), ...whose },
     });
     for (let attempt = 1;; attempt++) {
@@ -248,7 +248,7 @@ export class Webhooks {
       }
       if (attempt >= giveUpAfter) {
         counts?.add("given_up");
-        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
+        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event skipped");
         return true;
       }
       counts?.add("retried");

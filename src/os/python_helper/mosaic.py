@@ -1,4 +1,4 @@
-"""Records what a training does, in mosaic. One file without dependencies, Python 3.8 or later.
+"""Records a training in mosaic. One file without dependencies, Python 3.8 or later.
 
     import mosaic
 
@@ -7,9 +7,9 @@
     mosaic.episode(r=21.0, l=200)
     mosaic.checkpoint("model.pt", step=step)
 
-In a program that mosaic did not start, every function does nothing. None of them raises: what cannot be recorded is said
-once on standard error. Each record is one line that is written at once to what was standard output when this module was
-imported; a redirection of sys.stdout does not matter, and lines of several threads and processes do not mix.
+In a program that mosaic did not start, every function does nothing. No function raises: if something cannot be recorded,
+the module says so once on standard error. Each record is one line, written at once to the standard output that the process
+had when it imported this module; sys.stdout may be redirected, and lines of several threads and processes do not mix.
 """
 import functools
 import json
@@ -23,8 +23,7 @@ __all__ = [
     "SB3Callback", "LightningCallback", "RecordSteps",
 ]
 
-# mosaic puts this file on the path of its workers. A module of this name that the program has itself goes first, wherever
-# on the path it is.
+# mosaic puts this file on its workers' Python path. Another module of this name takes precedence, wherever on the path it is.
 _INSTALLED_IN = "python-helper"
 
 
@@ -39,7 +38,7 @@ def _another_module():
     spec = PathFinder.find_spec(__name__, others)
     if spec is None or spec.origin not in (None, "namespace"):
         return spec
-    # Without __init__.py every directory is a package, one of data, too.
+    # Without __init__.py every directory counts as a package, even a directory of data.
     for place in spec.submodule_search_locations or ():
         for name in os.listdir(place):
             if name.endswith(".py") or os.path.isfile(os.path.join(place, name, "__init__.py")):
@@ -48,7 +47,7 @@ def _another_module():
 
 
 def active():
-    """Whether mosaic started this program: else nothing is recorded."""
+    """Whether mosaic started this program; otherwise nothing is recorded."""
     return bool(os.environ.get("MOSAIC_RUN_ID"))
 
 
@@ -56,7 +55,7 @@ def active():
 
 
 class _Output:
-    """Whole lines to one descriptor. A line that the program has begun there is ended first."""
+    """Writes whole lines to one descriptor. An unfinished line of the program there is ended first."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -91,7 +90,7 @@ class _Output:
             return False  # A pipe or a terminal.
 
     def tell(self, what, error):
-        """Says once that something is not recorded."""
+        """Warns once that something is not recorded."""
         if self.told:
             return
         self.told = True
@@ -132,9 +131,9 @@ _MOST_ELEMENTS = 4096
 
 
 def _plain(value, depth=0):
-    """The value as what JSON has: numbers of any library, arrays as lists, paths and all else as text."""
+    """The value in JSON types: numbers of any library, arrays as lists, paths and everything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
-        # Subclasses, as those of enum, may have a text of their own.
+        # Subclasses, such as those of enum, may have their own text form.
         return value if type(value) in (bool, int, str, type(None)) else _plain_subclass(value)
     if isinstance(value, float):
         return float(value)
@@ -157,7 +156,7 @@ def _plain(value, depth=0):
             try:
                 value = method()
             except Exception:
-                break  # bfloat16 has no numpy; item and tolist serve.
+                break  # bfloat16 has no numpy form; item and tolist work.
     shape = getattr(value, "shape", None)
     if shape is not None:
         size = 1
@@ -206,7 +205,7 @@ def _record(kind, payload):
 
 # Points that one record may have.
 _POINTS = 64
-# Fields of a record that say where it belongs, and the run's own series: a metric of this name needs another.
+# Fields that locate a record, and the run's own series: a metric with one of these names gets a prefix.
 _TAKEN = frozenset((
     "episode episode_index episode_number step_index time_step seed episode_seed timestamp ts ts_unix_ns time pid "
     "start_time end_time payload_version reward episode_reward episode_length run_id"
@@ -216,7 +215,7 @@ _STEPS = ("global_step", "total_timesteps", "timesteps", "num_timesteps", "step"
 
 @_never_raises
 def init(config=None, **values):
-    """Records the run's parameters: a mapping, a Namespace, a dataclass, or keywords. May be called again to add some."""
+    """Records the run's parameters: a mapping, a Namespace, a dataclass, or keywords. Call it again to add some."""
     given = {} if config is None else _plain(config)
     if not isinstance(given, dict):
         raise TypeError("config is a %s; it must be a mapping, a Namespace or a dataclass" % type(config).__name__)
@@ -227,9 +226,9 @@ def init(config=None, **values):
 @_never_raises
 def log(data=None, step=None, **values):
     """
-    Records numbers, each as a point of a metric of its name. Those of a mapping inside are called "outer.inner".
+    Records numbers, each as a point of the metric of its name. Numbers in a nested mapping are called "outer.inner".
 
-    step: the training step they belong to; without it, a field such as "global_step" says so. Names that mosaic uses
+    step: their training step; default: a field such as "global_step". Names that mosaic uses
     itself, such as "reward" or "seed", are recorded as "log/reward", "log/seed".
     """
     points = {}
@@ -297,7 +296,7 @@ def video(path, step=None, **more):
 
 @_never_raises
 def checkpoint(path, step=None, **more):
-    """Records that training can resume from the file at `path`: after a failure, `resume_path` gives it."""
+    """Records that training can resume from the file at `path`: after a failure, `resume_path` returns it."""
     _record("checkpoint_saved", _file(path, step, more))
 
 
@@ -309,7 +308,7 @@ def _file(path, step, more):
 
 
 def resume_path():
-    """The checkpoint that this attempt is to resume from; None where it begins anew."""
+    """The checkpoint that this attempt resumes from; None if it starts from the beginning."""
     return os.environ.get("MOSAIC_RESUME_FROM") or None
 
 
@@ -404,7 +403,7 @@ def _make_lightning_callback():
                 checkpoint(path, step=getattr(checkpoint_callback, "_last_global_step_saved", None))
 
     class LightningCallback(Callback):
-        """For `Trainer(callbacks=[mosaic.LightningCallback()])`: all that is logged, hyperparameters and checkpoints."""
+        """For `Trainer(callbacks=[mosaic.LightningCallback()])`: logged values, hyperparameters and checkpoints."""
 
         def setup(self, trainer, pl_module, stage=None):
             if active() and trainer.is_global_zero and not any(isinstance(l, MosaicLogger) for l in trainer.loggers):
@@ -417,9 +416,9 @@ def _make_record_steps():
     import gymnasium
 
     class RecordSteps(gymnasium.Wrapper):
-        """A Gymnasium environment whose every step and episode is recorded, and once the environment itself.
+        """A Gymnasium environment that records every step and episode, and once the environment itself.
 
-        observations: record what the agent sees; of more than `most` numbers (an image) nothing is recorded.
+        observations: also record observations, except those of more than `most` numbers (images).
         """
 
         def __init__(self, env, observations=True, most=256):
@@ -452,7 +451,7 @@ def _make_record_steps():
                 try:
                     payload["env_spec"] = spec.to_json()
                 except (TypeError, ValueError):
-                    pass  # Its arguments are no JSON: the name must do.
+                    pass  # Its arguments are not JSON: only the name is recorded.
             for name in ("observation_space", "action_space"):
                 described = json.dumps(_space(getattr(self.env, name)))
                 if described != "null" and len(described) <= _LONGEST_SPACE:
@@ -490,7 +489,7 @@ def _make_record_steps():
                 self._index, self._total, self._reset = 0, 0.0, None
 
         def _how_reset(self):
-            """A step has the state after its action; so the first one says what there was before it."""
+            """A step has the observation after its action; so the first step also has the one before it."""
             observation, kwargs = self._reset
             reset = {"observation": _plain(observation)}
             for name in ("seed", "options"):
@@ -501,20 +500,20 @@ def _make_record_steps():
     return RecordSteps
 
 
-# Those that are recorded; what a space of images has for bounds is too much.
+# Recorded environments. The bounds of an image space are too long to record.
 _environments = []
 _LONGEST_SPACE = 65536
 
 
 def _worker_name():
-    """Processes that a training starts count their episodes each."""
+    """Each process that a training starts counts its own episodes."""
     import multiprocessing
 
     return multiprocessing.current_process().name if multiprocessing.parent_process() is not None else None
 
 
 def _space(space):
-    """The Gymnasium space in the form of Minari's datasets; None for one that they do not have."""
+    """The Gymnasium space in the form of Minari's datasets; None for a space that Minari does not have."""
     kind = type(space).__name__
     if kind == "Box":
         return {"type": kind, "dtype": str(space.dtype), "shape": list(space.shape),

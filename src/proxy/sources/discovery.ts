@@ -1,23 +1,23 @@
 /**
- * Finds the files of trackers below the run's directory, the working directory and the roots of patterns. Links are not
- * followed. A directory is listed again only when it has changed, so a scan of a tree where nothing happens is one system
- * call per directory; nothing relies on notifications, which a network's file system has none of.
+ * Finds files of trackers below the run's directory, the working directory and the roots of patterns, without following
+ * links. A directory is listed again only when it has changed, so a scan of an unchanged tree is one system call per
+ * directory. It uses no notifications, because network file systems have none.
  */
 import { formatOfName } from "../../telemetry/formats/formats.ts";
 import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
 import { matcherOf, type Observation } from "./observation.ts";
 
-/** Levels below a root that are searched. */
+/** Searched levels below a root. */
 export const MAX_DEPTH = 5;
 const MAX_DIRECTORIES = 2000;
-/** A directory with more entries is listed now and then only: a program may write frames or a data set there. */
+/** A directory with more entries is listed only at intervals: a program may write frames or a data set there. */
 const MANY_ENTRIES = 5000;
 const MANY_AGAIN_MS = 30_000;
-/** A change within the same tick of the file system's clock as the listing shows in no time. */
+/** A change within the same clock tick of the file system as the listing does not change the directory's time. */
 const CLOCK_MS = 2000;
 
 const SKIPPED = new Set(["node_modules", "__pycache__", "site-packages", "venv", "lib", "bin"]);
-/** Below directories of these names JSON Lines files are logs; elsewhere they may be data. */
+/** In directories of these names JSON Lines files are logs; elsewhere they may be data. */
 const LOG_DIRECTORY = /(?:^|\/)(?:logs?|runs|results?|outputs?|experiments|wandb|tensorboard)(?:\/|$)/;
 const FILES_OF_RUNS: readonly [pattern: RegExp, kind: string][] = [
   [/\.(?:pth?|zip|ckpt|cleanrl_model|safetensors)$/, "checkpoint"],
@@ -26,11 +26,14 @@ const FILES_OF_RUNS: readonly [pattern: RegExp, kind: string][] = [
 
 export interface FoundFile {
   path: string;
-  /** Whose files the root has: the run's own, those of runs in its working directory, of any run, or what was asked for. */
+  /**
+   * Whose files are below the root: the run's own, those of runs in its working directory, those of any run, or explicitly
+   * requested ones.
+   */
   place: "run" | "cwd" | "common" | "asked";
   /** undefined: its records are read. */
   artifact: string | undefined;
-  /** The directory below which no link is followed. */
+  /** The directory below which links are not followed. */
   root: string;
 }
 
@@ -51,14 +54,14 @@ export class Discovery {
   /** Directories that were not searched, by reason. */
   readonly leftOut = new Map<"depth" | "directories" | "permission", string>();
 
-  /** @param excluded directories that are not searched: the state directory, where other runs' files lie */
+  /** @param excluded directories that are not searched: the state directory, which has files of other runs */
   constructor(runDirectory: string, { roots, places = [], globs }: Observation, excluded: readonly string[]) {
     this.#runDirectory = runDirectory;
     this.#roots = [
       { path: runDirectory, place: "run" },
-      // What was asked for is the run's, also where others' files lie.
+      // Explicitly requested files belong to the run, also in shared places.
       ...globs.map(({ root }) => ({ path: root, place: "asked" as const })),
-      // Also where they lie below the working directory.
+      // Also if they are below the working directory.
       ...places.map((path) => ({ path, place: "common" as const })),
       ...roots.map((path) => ({ path, place: "cwd" as const })),
     ];
@@ -66,13 +69,13 @@ export class Discovery {
     this.#excluded = new Set([...excluded, runDirectory]);
   }
 
-  /** All files of interest that there are; one that lies below two roots is the first one's. */
+  /** All files of interest; one that is below two roots belongs to the first. */
   scan(now = Date.now()): FoundFile[] {
     const found = new Map<string, FoundFile>();
     const before = this.#listings;
     this.#listings = new Map();
     for (const root of this.#roots) {
-      // Level by level: where there is too much, what is near comes first.
+      // Level by level: if there is too much, the nearest levels come first.
       let level = [root.path];
       for (let depth = 0; level.length > 0; depth++) {
         const below: string[] = [];
@@ -83,7 +86,7 @@ export class Discovery {
           for (const file of this.#ofInterest(root, directory, listing.files)) {
             if (!found.has(file.path)) found.set(file.path, file);
           }
-          // What lies below a W&B run are its own files, among them links to event files that its log has, too.
+          // Below a W&B run are only its own files, including links to event files that its log already contains.
           if (isRun) continue;
           for (const name of listing.directories) {
             const path = join(directory, name);
@@ -115,7 +118,7 @@ export class Discovery {
       this.#listings.set(directory, listing!);
       return listing;
     } catch (error) {
-      // Removed meanwhile, not this user's to read, or not granted: a fixed set of permissions names no such place.
+      // Removed meanwhile, or not readable for this user, or outside the permission set.
       if (error instanceof Deno.errors.NotCapable) this.leftOut.set("permission", directory);
       return undefined;
     }
@@ -135,7 +138,7 @@ export class Discovery {
       }
       const isLog = /\.(?:jsonl|ndjson)$/.test(name) && (place === "run" || LOG_DIRECTORY.test(directory));
       if (isOfTracker(name) || isLog) yield { path, place, artifact: undefined, root };
-      // What lies in the run's directory is recorded by the daemon.
+      // The daemon records files in the run's directory.
       const kind = place === "run" ? undefined : FILES_OF_RUNS.find(([pattern]) => pattern.test(name))?.[1];
       if (kind !== undefined) yield { path, place, artifact: kind, root };
     }

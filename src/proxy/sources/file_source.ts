@@ -1,4 +1,4 @@
-/** One observed file: what was read of it, where reading goes on, and whether it is still the file that it was. */
+/** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
 import { openRegularInProxy } from "../../os/untrusted.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
 import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
@@ -6,7 +6,7 @@ import type { FormatReader, FormatState, Problem } from "../../telemetry/formats
 import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
 
-/** A reader that has more to remember (the columns of a huge table) is given up: all cursors are one message. */
+/** A reader with a larger state (the columns of a huge table) is given up: all cursors are sent in one message. */
 const MAX_STATE_LENGTH = 64 << 10;
 const MAX_RECORDS = 2000;
 
@@ -15,9 +15,9 @@ interface State {
   path: string;
   root: string;
   ino: number | null;
-  /** Records of bytes before this position are an earlier program's. */
+  /** Records before this position belong to an earlier program. */
   from: number;
-  /** Nothing more is read of it. */
+  /** The file is not read any more. */
   over: boolean;
   reader: FormatState;
 }
@@ -35,12 +35,12 @@ export class FileSource {
   #serial: number;
   readonly #state: Omit<State, "reader">;
   readonly #reader: FormatReader;
-  /** What the file was when there was nothing more to read. */
+  /** Identifies the file's state when everything was read. */
   #seen = "";
-  /** What it was, and where reading stood, the last time: twice the same is nothing more. */
+  /** The file's state and the cursor at the last read: if both are unchanged, nothing more can be read. */
   #last = "";
   #want = 0;
-  /** What lies behind it is not read. */
+  /** Bytes after it are not read. */
   #limit = Infinity;
 
   private constructor(cursor: Omit<SourceCursor, "state">, { reader, ...state }: State) {
@@ -51,20 +51,20 @@ export class FileSource {
     this.#reader = openFormat(reader.format, reader);
   }
 
-  /** @param from where what this attempt has written begins, in a file that was there before */
+  /** @param from where this attempt's output begins, in a file that existed before */
   static at(path: string, root: string, label: string, from: number): FileSource {
     const reader = openFormat(formatOfName(path)!).state();
     return new FileSource({ name: path, label, serial: 0 }, { path, root, ino: null, from, over: false, reader });
   }
 
-  /** Goes on where the daemon's store ends. @throws for a cursor that no proxy has written */
+  /** Continues where the daemon's store ends. @throws for a cursor that no proxy has written */
   static of(cursor: SourceCursor): FileSource {
     const state = JSON.parse(cursor.state) as State;
-    // The attempt before had read to its end.
+    // The previous attempt had read it to its end.
     return new FileSource(cursor, { ...state, over: state.over && cursor.serial > 0 });
   }
 
-  /** From its beginning to where the cursor's reading stood, and no further. */
+  /** From its beginning to the cursor, and no further. */
   static again(cursor: SourceCursor): FileSource {
     const { path, root, from, reader } = JSON.parse(cursor.state) as State;
     const source = FileSource.at(path, root, cursor.label, from);
@@ -72,7 +72,7 @@ export class FileSource {
     return source;
   }
 
-  /** Whether what lies there is not what was read, as far as its inode tells. */
+  /** Whether the inode shows that another file is in its place. */
   isOther(info: Deno.FileInfo): boolean {
     return this.#state.ino !== null && this.#state.ino !== info.ino;
   }
@@ -87,16 +87,16 @@ export class FileSource {
     return this.#reader.format;
   }
 
-  /** The cursor behind what was read last, of the next batch. */
+  /** The cursor after the last read, for the next batch. */
   advance(): SourceCursor {
     const state = JSON.stringify({ ...this.#state, reader: this.#reader.state() } satisfies State);
     return { name: this.name, label: this.label, serial: ++this.#serial, state };
   }
 
   /**
-   * What there is to read, at most about `most` bytes; undefined when that is nothing.
+   * The next content, about `most` bytes; undefined if there is none.
    * @param end nothing will be appended any more
-   * @throws when the file cannot be read, or something else lies in its place
+   * @throws if the file cannot be read, or another file is in its place
    */
   read(most: number, end: boolean): Chunk | undefined {
     if (this.#state.over) return undefined;
@@ -115,7 +115,7 @@ export class FileSource {
     const from = this.#reader.offset;
     const before = this.#state.from > from ? this.#state.from - from : Infinity;
     const bytes = readAt(file, from, Math.min(size - from, before, Math.max(most, this.#want)));
-    // After the content: what was read must be of the file that begins like this.
+    // Checked after reading the content, which must belong to a file with this beginning.
     if (from > 0 && !this.#reader.isSame(readAt(file, 0, this.#reader.headBytes))) {
       this.#beginAgain("another beginning", size, problems);
       return { records: [], problems, bytes: 0 };
@@ -127,7 +127,7 @@ export class FileSource {
     });
     problems.push(...more);
     this.#want = need > bytes.length ? Math.min(need, MAX_RECORD_BYTES + 1024) : 0;
-    // Nothing could be decoded of these bytes: read more of them, if there are more.
+    // These bytes could not be decoded alone: read more, if there is more.
     if (!again && !atEnd && this.#reader.offset === from) {
       this.#want = Math.min(Math.max(need, bytes.length * 2), MAX_RECORD_BYTES + 1024);
       return { records, problems, bytes: 1 };
@@ -153,7 +153,7 @@ export class FileSource {
     return isNothing ? undefined : { records: own, problems, bytes: Math.max(1, this.#reader.offset - from) };
   }
 
-  /** A table passes over the rows that it has given, and says itself when they are others. */
+  /** A table skips the rows that it has returned already, and reports if they differ. */
   #beginAgain(why: string, size: number, problems: Problem[]): void {
     if (this.#reader.format !== "csv") {
       const detail = `${why} than what was read before; it is read from its beginning`;

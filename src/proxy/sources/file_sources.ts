@@ -1,6 +1,6 @@
 /**
- * The files that a proxy observes besides the journal: finds them, reads them one batch after the other, and makes the
- * batches' messages. The daemon stores each batch with its file's cursor; what it has not stored is read again.
+ * The files that a proxy observes besides the journal: finds them, reads one batch after the other, and builds the messages.
+ * The daemon stores each batch with its file's cursor; what is not stored is read again.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf } from "../../base/errors.ts";
@@ -23,17 +23,17 @@ export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>
 
 const MAX_SOURCES = 256;
 
-/** Most runs end before, or write no files: nothing is read so early but what there is at the end. */
+/** Most runs write no files or end before this: the first read is this late, or at the end. */
 const FIRST_READ_MS = 1000;
 const SCAN_MS = { least: 1000, most: 5000 };
 const POLL_MS = { least: 250, most: 1000, idle: 5000 };
-/** While files grow now and then they are polled as often as once a second. */
+/** For so long after a growth, files are polled at least once a second. */
 const ACTIVE_MS = 60_000;
-/** A file is complete when it has not changed for so long. */
+/** A file is complete when it has not changed for this long. */
 const QUIET_MS = 3000;
 /** After the worker's end: what cannot be read within this time is left out. */
 const FINAL_MS = 60_000;
-/** What a program writes last may be a moment later than the file that tells its end. */
+/** A program's last output may come a moment after the file that marks its end. */
 const LATER_MS = 2000;
 
 export interface FileSourcesPlan extends WorkerFilesPlan {
@@ -43,7 +43,7 @@ export interface FileSourcesPlan extends WorkerFilesPlan {
 
 interface Batch {
   message: SourceBatchInit;
-  /** Read for it. */
+  /** Bytes read for it. */
   bytes: number;
 }
 
@@ -51,7 +51,7 @@ export class FileSources {
   readonly #plan: FileSourcesPlan;
   readonly #files: WorkerFiles;
   readonly #startedAt = performance.now();
-  /** The daemon takes them. */
+  /** The daemon accepts observed files. */
   #isOn = false;
   /** By name. */
   #sources = new Map<string, FileSource>();
@@ -70,7 +70,7 @@ export class FileSources {
     this.#own = new OwnSource(plan.log, undefined);
   }
 
-  /** Goes on where the daemon's store ends. @param observed undefined: it takes nothing but the journal */
+  /** Continues where the daemon's store ends. @param observed undefined: the daemon accepts only the journal */
   restore(observed: { cursors: SourceCursor[] } & Company | undefined): void {
     this.#isOn = observed !== undefined;
     const cursors = observed?.cursors ?? [];
@@ -81,7 +81,7 @@ export class FileSources {
     if (observed !== undefined) this.accompanied(observed);
   }
 
-  /** From now on. */
+  /** From now on there are such other runs. */
   accompanied(company: Company): void {
     this.#own.accompanied(company);
   }
@@ -100,7 +100,7 @@ export class FileSources {
   }
 
   /**
-   * The next batch of about `most` bytes; undefined when there is nothing to read for now.
+   * The next batch of about `most` bytes; undefined if there is nothing to read now.
    * @param final the worker has ended: everything is read to its end
    */
   next(most: number, final: boolean): Batch | undefined {
@@ -124,9 +124,9 @@ export class FileSources {
   }
 
   /**
-   * For who reads an attempt's files after its proxy: what there is of each, one after the other, without what is of no file
-   * in particular.
-   * @param which "known": of files with a cursor what is behind it; "new": of others, too; "again": what is before the cursors
+   * For a reader that comes after the attempt's proxy: the content of each file, one after the other, without records that
+   * belong to no file.
+   * @param which "known": files with a cursor, from the cursor on; "new": also others; "again": what is before the cursors
    */
   *left(
     cursors: readonly SourceCursor[],
@@ -155,7 +155,7 @@ export class FileSources {
     }
   }
 
-  /** Of the files in turn. */
+  /** A batch of the next file in turn. */
   #fileBatch(most: number, final: boolean, now: number): Batch | undefined {
     const sources = [...this.#sources.values()];
     for (let i = 0; i < sources.length; i++) {
@@ -188,7 +188,7 @@ export class FileSources {
         records.events.push(...events, ...chunk.problems.map((problem) => problemEvent(source.path, problem)));
       }
     } catch (error) {
-      // What is no file of its own any more, or was removed, is not read; its cursor stays.
+      // A file that was removed or is now part of another is not read; its cursor stays.
       if (!(error instanceof Deno.errors.NotFound)) {
         this.#own.sayOnce(source.name, `${source.path} is not read: ${messageOf(error)}`);
       }

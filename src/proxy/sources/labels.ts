@@ -1,13 +1,11 @@
-/** Names of sources, by which series of one name are told apart. Pure. */
+/** Labels of sources, which distinguish series of the same name. Pure. */
 import { isMonitor } from "../../telemetry/formats/tracker_files.ts";
 
 /**
- * What a file's series are called by where another source has their names: for event files the directory, as TensorBoard
- * has it, for a W&B log "wandb", for others the file's name; as many directories in front as make it unique.
- *
- * Event files that one process writes into one directory one after the other are one source, as are Monitor's tables.
- *
- * @param taken by label, what has it: `writerOf` of the source
+ * The label of a file's series, used if another source has series of the same names: the directory for event files, as in
+ * TensorBoard; "wandb" for a W&B log; the file's name for others; with as many parent directories as make it unique. Event
+ * files that one process writes into one directory one after the other are one source, and so are Monitor's tables.
+ * @param taken by label, its owner: `writerOf` of the source
  */
 export function labelOf(path: string, taken: ReadonlyMap<string, string>): string {
   const parts = path.split("/").filter((part) => part !== "");
@@ -23,7 +21,7 @@ export function labelOf(path: string, taken: ReadonlyMap<string, string>): strin
   return `${parts.join("/")}/${name}`;
 }
 
-/** Files with the same one have the same series: the directory and the process of event files, else the file itself. */
+/** Files with the same value have the same series: the directory and process for event files, else the file itself. */
 export function writerOf(path: string): string {
   const at = path.lastIndexOf("/");
   const name = path.slice(at + 1);

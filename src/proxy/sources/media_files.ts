@@ -1,4 +1,4 @@
-/** Pictures and sounds that stand in a tracker's files, as files of the run. */
+/** Writes pictures and sounds that are embedded in a tracker's files as files of the run. */
 import { messageOf } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files.ts";
 import { writeRecord } from "../../os/untrusted.ts";
@@ -8,8 +8,8 @@ const MAX_FILES = 1000;
 const MAX_BYTES = 4 << 20;
 
 /**
- * Writes one below the run's directory; the same record is the same file, however often it is read.
- * @returns its path in the run's directory; undefined where it is not kept
+ * Writes one below the run's directory; the same record always gives the same file.
+ * @returns its path in the run's directory; undefined if it is not kept
  */
 export function keepMedia(
   runDirectory: string,

@@ -1,15 +1,15 @@
-/** Which files a proxy observes besides the journal, by the word of its start file. */
+/** The files that a proxy observes besides the journal, from its start file. */
 
 export interface Observation {
-  /** Directories that are searched, absolute: the worker's working directory. Earlier versions' have all. */
+  /** Directories to search, absolute: the worker's working directory. In earlier versions, all directories. */
   roots: readonly string[];
-  /** Others, where trackers write, whoever started them. */
+  /** Other directories where trackers of any program write. */
   places?: readonly string[];
   /** Patterns of further files, absolute, each with the directory above its first wildcard. */
   globs: readonly { root: string; glob: string }[];
 }
 
-/** Where trackers write besides the working directory, below or by variables of the worker's. */
+/** Where trackers write besides the working directory: a variable of the worker's environment, and a path below its value. */
 const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_results"], ["WANDB_DIR", ""]];
 
 /** @param globs absolute, or relative to the working directory */
@@ -18,7 +18,7 @@ export function observationOf(
   globs: readonly string[],
 ): Observation {
   const places = PLACES.flatMap(([variable, below]) => env[variable]?.startsWith("/") ? [env[variable] + below] : []);
-  // With the root of all files everything would be the worker's.
+  // With / as a root every file would count as the worker's.
   const known = (paths: string[]) => [...new Set(paths)].filter((path) => path !== "/");
   const absolute = globs.map((glob) => glob.startsWith("/") ? glob : `${cwd}/${glob}`);
   const [roots, others] = [known([cwd]), known(places.filter((path) => path !== cwd))];

@@ -1,6 +1,6 @@
 /**
- * A worker's processes, and which files they have open for writing, by /proc, which only a shell may read under a permission
- * set.
+ * A worker's processes, and the files that they have open for writing, from /proc. Under a permission set only a shell may
+ * read it.
  */
 import { askShell } from "../../os/shell.ts";
 
@@ -13,13 +13,13 @@ for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; do
 export interface WorkerProcesses {
   /** Absolute paths. */
   writes: Set<string>;
-  /** As this host has them. */
+  /** Their pids on this host. */
   pids: Set<number>;
-  /** By which sandboxed ones know themselves: they are the same in each sandbox. */
+  /** Their pids inside sandboxes; these are not unique, because each sandbox numbers its own. */
   inner: Set<number>;
 }
 
-/** undefined where nobody can tell: without /proc, or when the worker's processes are gone. */
+/** undefined if unknown: without /proc, or after the worker's processes have ended. */
 export function processesOf(leader: number): WorkerProcesses | undefined {
   const members = leader > 0 ? membersOf(askShell(STATS) ?? "", leader) : [];
   if (members.length === 0) return undefined;
@@ -33,7 +33,9 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
   return found;
 }
 
-/** What any process that this user may inspect has open for writing. Reads all of /proc: seldom. */
+/**
+ * All files that any process, as far as this user may see, has open for writing. It reads all of /proc, so call it seldom.
+ */
 export function writtenByAnyone(): Set<string> {
   const listing = askShell("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
   return new Set(listing.split("\n").map(writtenPath).filter((path) => path !== undefined));
@@ -45,8 +47,8 @@ function writtenPath(line: string): string | undefined {
 }
 
 /**
- * The process that writes an event file, by the file's name: `events.out.tfevents.TIME.HOST.PID.NUMBER`, as TensorBoard and
- * torch name theirs, which they open anew for each write. undefined where the name tells none, or another host.
+ * The process that writes an event file, from the file's name `events.out.tfevents.TIME.HOST.PID.NUMBER`: TensorBoard and
+ * torch reopen the file for each write. undefined if the name contains no process, or another host.
  */
 export function pidInName(path: string, host: string): number | undefined {
   const [, itsHost, pid] = /\.tfevents\.\d+\.(.+)\.(\d+)\.\d+(?:\.v2)?$/.exec(path) ?? [];
@@ -54,13 +56,13 @@ export function pidInName(path: string, host: string): number | undefined {
 }
 
 /**
- * Processes of the leader's group and session, and their children that have left both, by lines of /proc/PID/stat in any
- * order: pids begin again at their end.
+ * Processes of the leader's group and session, and their children that have left both, from lines of /proc/PID/stat in any
+ * order (pids wrap around).
  */
 export function membersOf(stats: string, leader: number): number[] {
   const rest = new Map<number, number[]>();
   for (const line of stats.split("\n")) {
-    // A name may have brackets and blanks in it.
+    // A process name may contain brackets and blanks.
     const [, pid, ...of] = /^(\d+) \(.*\) \S (\d+) (\d+) (\d+)/.exec(line) ?? [];
     if (pid !== undefined) rest.set(Number(pid), of.map(Number));
   }

@@ -1,37 +1,37 @@
-/** The source that is no file: artifacts, each problem once, and which processes are the worker's. */
+/** The source without a file: artifacts, each problem once, and the worker's processes. */
 import type { Logger } from "../../base/log.ts";
 import type { SourceCursor, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import { eventOf, type Records } from "./source_records.ts";
 
-/** Its name, which no file has. */
+/** Its name; no file has it. */
 export const OWN_SOURCE = ".";
 const MAX_PROBLEMS = 256;
 const MAX_ARTIFACTS = 1000;
-/** Processes of the worker, remembered. */
+/** Bound on remembered processes of the worker. */
 const MAX_PIDS = 256;
 
-/** Who else there is. */
+/** Which other runs there are. */
 export interface Company {
-  /** In the same working directory. */
+  /** A run in the same working directory. */
   shared: boolean;
-  /** On this host, so perhaps in places that all have in common. */
+  /** A run on this host, which may write to shared places. */
   others: boolean;
 }
 
-/** Its cursor's state. */
+/** The state of its cursor. */
 export interface OwnState {
   shared: boolean;
-  /** Absent in what earlier versions stored. */
+  /** Absent in states stored by earlier versions. */
   others?: boolean;
-  /** Processes of the worker, while others use its directory, too; absent in what earlier versions stored. */
+  /** Processes of the worker, recorded while other runs use its directory; absent in states stored by earlier versions. */
   pids?: number[];
-  /** What they are in their sandbox; as many. */
+  /** Their pids in the sandbox; the same number. */
   inner?: number[];
-  /** Where they are. */
+  /** The host of these pids. */
   host?: string;
-  /** Told artifacts: size and time of change by path. */
+  /** Reported artifacts: size and time of change by path. */
   artifacts: Record<string, string>;
-  /** Problems that were told. */
+  /** Reported problems. */
   said: string[];
 }
 
@@ -39,15 +39,15 @@ export class OwnSource {
   readonly #state: OwnState;
   readonly #log: Logger;
   #serial: number;
-  /** To be told with the next batch. */
+  /** Sent with the next batch. */
   #events: WorkerEventRecord[] = [];
-  /** The daemon has the state as it is. */
+  /** The daemon has stored the current state. */
   #isStored = true;
 
-  /** @param cursor what the daemon has stored of it */
+  /** @param cursor as stored by the daemon */
   constructor(log: Logger, cursor: SourceCursor | undefined) {
     this.#log = log;
-    // Serial 0: told by an earlier attempt.
+    // Serial 0: reported by an earlier attempt.
     const known = cursor !== undefined && cursor.serial > 0;
     this.#serial = known ? cursor.serial : 0;
     this.#state = known ? JSON.parse(cursor.state) : { shared: false, artifacts: {}, said: [] };
@@ -57,7 +57,7 @@ export class OwnSource {
     return this.#state;
   }
 
-  /** From now on, also when the other has ended: its files are still there. */
+  /** From now on, also after the other run has ended: its files are still there. */
   accompanied({ shared, others }: Company): void {
     const state = this.#state;
     if ((!shared || state.shared) && (!others || state.others)) return;
@@ -66,7 +66,7 @@ export class OwnSource {
     this.#isStored = false;
   }
 
-  /** Keeps processes of the worker: after a restart of this proxy it may be gone. @returns whether some are new */
+  /** Records processes of the worker: it may have ended when this proxy is restarted. @returns whether some are new */
   addProcesses(pids: Iterable<number>, inner: Iterable<number>): boolean {
     const state = this.#state;
     const all = new Set([...state.pids ?? [], ...pids]);
@@ -92,7 +92,7 @@ export class OwnSource {
     this.#events.push(eventOf("artifact", { path, kind, bytes, changed_at: changedAt }, changedAt / 1000));
   }
 
-  /** @param what names the problem */
+  /** @param what identifies the problem */
   sayOnce(what: string, detail: string): void {
     const { said } = this.#state;
     if (said.includes(what) || said.length >= MAX_PROBLEMS) return;
@@ -101,7 +101,7 @@ export class OwnSource {
     this.#events.push(eventOf("source_problem", { problem: "left_out", detail }, undefined));
   }
 
-  /** What the daemon does not have yet; undefined for nothing. */
+  /** What the daemon has not stored yet; undefined: nothing. */
   take(): { cursor: SourceCursor; records: Records } | undefined {
     if (this.#events.length === 0 && this.#isStored) return undefined;
     this.#isStored = true;

@@ -1,4 +1,4 @@
-/** Whose file it is that lies where several runs may write. Pure. */
+/** Decides which run owns a file in a place where several runs may write. Pure. */
 import type { FoundFile } from "./discovery.ts";
 import type { OwnState } from "./own_source.ts";
 
@@ -6,13 +6,13 @@ export interface FileFacts {
   place: FoundFile["place"];
   /** A process of the worker was seen to write it. */
   isOpen: boolean;
-  /** It was begun since the worker was started. */
+  /** It was created after the worker's start. */
   isBegun: boolean;
-  /** The process that its name tells; undefined where it tells none of this host. */
+  /** The process in its name; undefined if the name contains none of this host. */
   pid: number | undefined;
 }
 
-/** "unknown": it may be the worker's and may be another run's. */
+/** "unknown": it may belong to the worker or to another run. */
 export function ownerOf(
   { place, isOpen, isBegun, pid }: FileFacts,
   { shared, others, pids, inner }: Pick<OwnState, "shared" | "others" | "pids" | "inner">,
@@ -21,6 +21,6 @@ export function ownerOf(
   if (!isBegun) return "other";
   const isAlone = !shared && (place === "cwd" || !others);
   if (isAlone || (pid !== undefined && pids?.includes(pid))) return "worker";
-  // Processes of other sandboxes have the same numbers within them.
+  // Processes in other sandboxes may have the same pids.
   return pid === undefined || inner?.includes(pid) ? "unknown" : "other";
 }

@@ -1,4 +1,4 @@
-/** When something is due again: it is done less and less often while it finds nothing new. Milliseconds. */
+/** When something is due again: at longer and longer intervals while it finds nothing new. Milliseconds. */
 export class Pace {
   readonly #bounds: { least: number; most: number };
   #ms: number;
@@ -15,7 +15,7 @@ export class Pace {
     this.later(now);
   }
 
-  /** It could not be done. */
+  /** It could not be done now. */
   later(now: number): void {
     this.due = now + this.#ms;
   }

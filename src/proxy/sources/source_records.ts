@@ -1,9 +1,7 @@
 /**
- * Records of a tracker's file as what the daemon stores: metrics as the events that printed numbers are stored as, too
+ * Converts records of a tracker's file to what the daemon stores: metrics as events of the same kind as printed numbers
  * (text_records.ts), episodes, and events of other kinds. Pure.
- *
- * Scalars that were written at one step within one millisecond become one record: the store keeps no more of a point's
- * time than that.
+ * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
@@ -22,7 +20,7 @@ import { jsonText } from "../text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
 
 const METRICS_KIND = "metrics";
-/** In front of names that mean something else to the store, such as `reward` and `time`. */
+/** Prefix of names that mean something else in the store, such as `reward` and `time`. */
 const OWN = "tracked/";
 const MAX_TEXT = 16 << 10;
 const MAX_HISTOGRAM_BUCKETS = 2048;
@@ -33,12 +31,12 @@ export interface Records {
   events: WorkerEventRecord[];
 }
 
-/** A picture or a sound that stands in the file itself. */
+/** A picture or a sound embedded in the file. */
 export type Embedded = MediaRecord & { bytes: Uint8Array };
 
 /**
  * @param source the file's path
- * @param keep writes what is embedded into a file, and gives its path; undefined where it is not to be kept
+ * @param keep writes an embedded picture or sound to a file and returns its path; undefined if it is not kept
  */
 export function recordsOf(
   read: readonly SourceRecord[],
@@ -79,7 +77,7 @@ export function recordsOf(
         }
         break;
       case "text": {
-        // The table that parameters were written as says nothing more than they do.
+        // The table that follows parameters repeats them.
         const next = read[i + 1];
         if (next?.kind === "params" && next.origin === "text_summary") break;
         const data = { ...stepOf(record), tag: record.tag, text: record.text.slice(0, MAX_TEXT) };
@@ -118,7 +116,7 @@ export function eventOf(kind: string, data: unknown, wallTime: number | undefine
   return { kind, dataJson: jsonText(data), tsNs: timeOf(wallTime) };
 }
 
-/** Unix seconds; a time before 2001 is none. */
+/** Unix seconds; a time before 2001 is invalid. */
 function timeOf(wallTime: number | undefined): string {
   if (wallTime === undefined || !(wallTime > 1e9 && wallTime < 1e10)) return "";
   return nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
@@ -128,7 +126,7 @@ function stepOf({ step }: { step: number | undefined }): { global_step?: number 
   return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? { global_step: step } : {};
 }
 
-/** The name of a tag's series; undefined where it can have none. */
+/** The name of a tag's series; undefined if it can have none. */
 function nameOf(tag: string): string | undefined {
   const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag) ? tag : OWN + tag;
   return tag === "" || name.length > MAX_NAME_LENGTH ? undefined : name;

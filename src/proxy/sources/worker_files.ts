@@ -1,6 +1,7 @@
 /**
- * Which of the files that are there are the worker's. In places that several runs write to, the worker's are those that it
- * has open, or whose names tell its processes (owner.ts decides); asking for these costs a process, so it is done seldom.
+ * Decides which of the found files belong to the worker. In places where several runs write, these are files that the worker
+ * has open, or whose names contain its processes (owner.ts decides). Finding that out starts a process, so it is done
+ * seldom.
  */
 import type { RunFiles } from "../../base/layout.ts";
 import { infoIfThere } from "../../os/files.ts";
@@ -14,7 +15,7 @@ import { Pace } from "./pace.ts";
 import { begunAt, changedAt } from "./file_times.ts";
 
 const ASK_MS = { least: 2000, most: 30_000 };
-/** A file that nobody was seen to write for so long is told of; several, by one event each. */
+/** A file that nobody was seen to write for so long is reported; several files, by one event each. */
 const UNCLAIMED_MS = 10_000;
 const MAX_UNCLAIMED = 8;
 
@@ -30,7 +31,9 @@ export interface WorkerFilesPlan {
   observation: Observation;
   /** Directories that are not searched. */
   excluded: readonly string[];
-  /** Unix milliseconds: the attempt is long over, so files begun later are not its own, and no process can be asked. */
+  /**
+   * Unix milliseconds: the attempt is long over, so later files do not belong to it, and its processes cannot be inspected.
+   */
   endedAt?: number;
 }
 
@@ -43,11 +46,11 @@ export class WorkerFiles {
   readonly #plan: WorkerFilesPlan;
   readonly #discovery: Discovery;
   readonly #ask = new Pace(ASK_MS);
-  /** Sizes of files as an earlier program had left them, by path. */
+  /** Sizes of files that an earlier program had left, by path. */
   #before: Map<string, number> | undefined;
-  /** The worker was seen to write these. */
+  /** Files that the worker was seen to write. */
   readonly #open = new Set<string>();
-  /** Somebody was seen to write these. */
+  /** Files that any process was seen to write. */
   readonly #written = new Set<string>();
   #start: { leader: number; since: number } | undefined;
 
@@ -56,7 +59,7 @@ export class WorkerFiles {
     this.#discovery = new Discovery(plan.files.directory, plan.observation, plan.excluded);
   }
 
-  /** To be called before the worker has begun to write, or nearly so. */
+  /** Call it before the worker has begun to write, or soon after. */
   rememberBefore(): void {
     if (this.#before !== undefined) return;
     this.#before = new Map();
@@ -67,21 +70,21 @@ export class WorkerFiles {
     }
   }
 
-  /** What an earlier program had left in a file, bytes. */
+  /** Bytes that an earlier program had left in a file. */
   sizeBefore(path: string): number {
     return this.#before?.get(path) ?? 0;
   }
 
-  /** All files of interest, whosever they are. @throws what the file system says */
+  /** All files of interest, whoever owns them. @throws errors of the file system */
   list(): FoundFile[] {
     return this.#discovery.scan();
   }
 
-  /** The worker's files among those found, as they are decided. What stays undecided is said to `own`. */
+  /** The found files that belong to the worker, as each is decided. Undecided ones are reported to `own`. */
   *claim(found: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
     const { since } = this.#started();
     const { endedAt } = this.#plan;
-    // The program itself is there from the beginning, and perhaps gone when its last file is read.
+    // The main process exists from the beginning, and may have ended when its last file is read.
     const { shared, pids = [] } = own.state;
     if (shared && pids.length === 0 && endedAt === undefined) this.#askProcesses(own, final);
     const undecided: FoundFile[] = [];
@@ -96,7 +99,7 @@ export class WorkerFiles {
     for (const [what, directory] of this.#discovery.leftOut) {
       own.sayOnce(
         what,
-        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and perhaps not others; name the files there ` +
+        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and maybe others; name the files there ` +
           "with --observe",
       );
     }
@@ -140,13 +143,13 @@ export class WorkerFiles {
         : ["was live, too", "Name"];
       own.sayOnce(
         path,
-        `${path} is not read: another run ${company}, and neither an open descriptor nor the name tells whose file it is. ` +
+        `${path} is not read: another run ${company}, and neither an open descriptor nor the name shows which run has written it. ` +
           `${advice} the file with --observe`,
       );
     }
   }
 
-  /** Learns what the worker's processes are, and what they write. @returns false where that was not long ago */
+  /** Finds the worker's processes and the files that they write. @returns false if that was done recently */
   #askProcesses(own: OwnSource, final: boolean): boolean {
     const now = performance.now();
     if (now < this.#ask.due && !final) return false;
@@ -158,8 +161,8 @@ export class WorkerFiles {
     if (found === undefined && own.state.pids === undefined && own.state.shared) {
       own.sayOnce(
         "shared",
-        "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
-          "observed, and what --observe names",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
+          "files named with --observe are observed",
       );
     }
     return true;
@@ -174,7 +177,7 @@ export class WorkerFiles {
     try {
       leader = Number(JSON.parse(readRecordInProxy(path) ?? "{}").pid) || 0;
     } catch {
-      // Torn by a crash: nothing is known to be the worker's by its open files then.
+      // Torn by a crash: then open files cannot be attributed to the worker.
     }
     return this.#start = { leader, since: info === undefined ? Date.now() : changedAt(info) };
   }

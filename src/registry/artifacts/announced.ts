@@ -20,7 +20,7 @@ function firstText(data: Json, names: readonly string[]): string | undefined {
   return names.map((name) => data[name]).find((v): v is string => typeof v === "string" && v !== "");
 }
 
-/** The file that an event of the worker announces; undefined when it announces none. */
+/** The file that an event of the worker announces; undefined if it announces none. */
 export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson">): Announcement | undefined {
   if (event.kind !== "artifact" && event.kind !== "checkpoint_saved") return undefined;
   const record = parsedObject(event.dataJson);
@@ -38,7 +38,7 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
   return { path, kind, step: (step as number | undefined) ?? stepInName(path) };
 }
 
-/** Where a path that a worker wrote may lie: below its run's directory, or its working directory ("" is none). */
+/** Possible places of a path that a worker wrote: below its run's directory, or its working directory ("": none). */
 export function placesOf(path: string, directories: readonly string[]): string[] {
   const { resolve } = nodePath();
   return [...new Set(directories.filter((directory) => directory !== "").map((directory) => resolve(directory, path)))];

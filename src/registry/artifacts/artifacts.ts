@@ -25,13 +25,13 @@ import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 /** Directories of a run whose files are artifacts, and of which kind. */
 const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
 
-/** Artifacts of one run; further ones are not recorded, and the log says so. */
+/** Bounds for one run; further artifacts are not recorded, and the log says so. */
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 /** Rows written in one transaction: some milliseconds. */
 const ROWS_AT_ONCE = 200;
-/** An evaluation's summary covers so many episodes at most. */
+/** An evaluation's summary covers at most this many episodes. */
 const MAX_EPISODES = 1_000_000;
-/** A larger summary cannot be mosaic's own: it stays as it is. */
+/** A larger summary cannot be mosaic's own, so it is not changed. */
 const MAX_ANALYTICS_BYTES = 1 << 20;
 
 export interface ArtifactsOptions {
@@ -40,7 +40,7 @@ export interface ArtifactsOptions {
   /** Absolute path of a run's directory. */
   directoryOf: (run: RunRow) => string;
   log: Logger;
-  /** Working directory of its worker; "" where it is not known. */
+  /** The worker's working directory; "" if unknown. */
   cwdOf?: (run: RunRow) => string;
   /** `artifacts.keep_videos` of its config; null keeps all. */
   keepVideosOf?: (run: RunRow) => number | null;
@@ -57,10 +57,10 @@ export class Artifacts {
   /** The current or queued scan, per run. */
   readonly #scans = new Map<string, Promise<void>>();
   readonly #scanWanted = new Set<string>();
-  /** All hashing, one file after the other. */
+  /** Files are hashed one after the other. */
   #hashing: Promise<void> = Promise.resolve();
   readonly #hashQueued = new Set<string>();
-  /** Of runs that do not keep all videos. */
+  /** For runs that do not keep all videos. */
   readonly #returns = new Map<string, EpisodeReturns>();
 
   constructor(options: ArtifactsOptions) {
@@ -69,7 +69,7 @@ export class Artifacts {
     this.#now = options.now ?? Date.now;
   }
 
-  /** Scans the run's directories soon; further requests before that are free. */
+  /** Scans the run's directories soon; further requests before that cost nothing. */
   observe(run: RunRow): void {
     if (this.#scanWanted.has(run.runId)) return;
     this.#scanWanted.add(run.runId);
@@ -80,7 +80,7 @@ export class Artifacts {
   }
 
   /**
-   * Records the file that an event of the run's worker announces. One outside of the run's directory, which the run's
+   * Records the file that an event of the run's worker announces. A file outside of the run's directory, which the run's
    * proxy has found, is recorded by reference: its absolute path, and what the proxy knows. It is never opened.
    */
   announced(run: RunRow, event: Pick<WorkerEventRecord, "kind" | "dataJson">): void {
@@ -92,7 +92,7 @@ export class Artifacts {
     const { kind, step } = announcement;
     const known = placesOf(announcement.path, [this.#options.cwdOf?.(run) ?? ""])
       .map((place) => this.#options.registry.artifact(run.runId, place)).find((row) => row !== undefined);
-    // Its proxy has found it before. What the worker says is worth more than place and name.
+    // Its proxy has found it before. The worker's kind and step take precedence over those guessed from path and name.
     if (known !== undefined) {
       this.#after(run, () => {
         this.#options.registry.putArtifact({ ...known, kind, step: step ?? known.step });
@@ -123,10 +123,9 @@ export class Artifacts {
   }
 
   /**
-   * The run has ended: a last scan, and the summaries that its worker did not write. Resolves when these are there;
-   * checksums follow.
-   *
-   * @param removed names of directories that were removed at its end: no summary is to name what lay in them
+   * The run has ended: a last scan, and the summaries that its worker did not write. Resolves when the summaries are
+   * written; checksums follow.
+   * @param removed names of directories that were removed at its end: no summary must name files in them
    */
   async finish(run: RunRow, removed: readonly string[] = []): Promise<void> {
     await this.#after(run, async () => {
@@ -188,7 +187,7 @@ export class Artifacts {
         );
       }
       for (const file of files) seen.add(file.path);
-      // What the worker said of a file is worth more than its place and name.
+      // The worker's kind and step take precedence over those guessed from path and name.
       await this.#record(
         run,
         files,
@@ -196,7 +195,7 @@ export class Artifacts {
         final,
       );
     }
-    // The others were announced by the worker, or are gone.
+    // The others were announced by the worker, or are removed.
     for (const known of this.#options.registry.artifacts(run.runId)) {
       if (seen.has(known.path) || known.path.startsWith("/")) continue;
       const [file] = await filesAt(directory, known.path, { maxFiles: 1, maxDepth: 1 });
@@ -216,7 +215,7 @@ export class Artifacts {
       await returns.read((since) => telemetry.read(run.runId, "episodes", since, 1000));
       const removed = new Set<FoundFile>();
       for (const file of videosNotKept(found, keep, (episode) => returns.of(episode))) {
-        // Its writer may not be done with it.
+        // It may still be written to.
         if (!final && this.#now() - file.changedAt < this.#quietMs) continue;
         removeRegular(`${directoryOf(run)}/${file.path}`, directoryOf(run));
         removed.add(file);
@@ -281,7 +280,7 @@ export class Artifacts {
     const directory = this.#options.directoryOf(run);
     if (!(await Deno.lstat(directory).catch(() => undefined))?.isDirectory) return;
     const writeIfMissing = async (name: string, content: () => Record<string, unknown>) => {
-      // Whatever the worker left under this name is kept, a dangling link too.
+      // Anything that the worker left under this name stays, even a dangling link.
       if (await Deno.lstat(`${directory}/${name}`).catch(() => undefined)) return;
       writeFileAtomic(`${directory}/${name}`, `${JSON.stringify(content(), null, 2)}\n`);
     };
@@ -293,7 +292,7 @@ export class Artifacts {
     });
   }
 
-  /** mosaic's own is written anew at each end; a worker's loses only what names removed files. */
+  /** mosaic's own summary is rewritten at each end; from a worker's, only the paths of removed files are removed. */
   async #writeAnalytics(run: RunRow, directory: string, removed: readonly string[]): Promise<void> {
     const path = `${directory}/analytics.json`;
     const info = await Deno.lstat(path).catch(() => undefined);
@@ -301,7 +300,7 @@ export class Artifacts {
     const there = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
     const ours = info === undefined || isMosaics(there);
     const wanted = ours ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)) : there;
-    // What is no JSON is the worker's, whatever it means.
+    // If it is not JSON, it belongs to the worker and stays.
     if (wanted === undefined) return;
     const written = JSON.stringify(withoutRemoved(wanted, directory, removed), null, 2);
     const before = ours ? text?.trimEnd() : JSON.stringify(there, null, 2);

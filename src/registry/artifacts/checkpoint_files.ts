@@ -1,4 +1,4 @@
-/** The files of one checkpoint, in the chunks in which another host fetches them. */
+/** The files of one checkpoint, in chunks, for another host that fetches them. */
 import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
@@ -11,8 +11,8 @@ const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 /**
  * @param directory the run's, absolute
  * @param checkpoint a file or a directory in it
- * @param has bytes of a file that the other side has already; all of a file that it has checked
- * @throws MosaicError `not_found` where there is nothing
+ * @param has bytes of a file that the other side already has; all bytes of a file that it has verified
+ * @throws MosaicError `not_found` if there is no such checkpoint
  */
 export async function* checkpointFiles(
   directory: string,
@@ -22,7 +22,7 @@ export async function* checkpointFiles(
   const path = relativeWithin(directory, checkpoint);
   let files = path === undefined ? [] : await filesAt(directory, path, LIMITS);
   if (path !== undefined && files.length === 0) {
-    // What the program calls it may be without the ending that its library adds.
+    // The program may name it without the extension that its library adds.
     const beside = await filesAt(directory, path.slice(0, path.lastIndexOf("/")) || ".", { ...LIMITS, maxDepth: 1 });
     files = beside.filter((file) => file.path.startsWith(`${path}.`));
   }

@@ -1,18 +1,17 @@
-/** Which videos of episodes `artifacts.keep_videos` keeps: of the best, of the worst and of the last. */
+/** Selects the videos of episodes that `artifacts.keep_videos` keeps: of the best, the worst and the last. */
 import { yieldToOthers } from "../../base/sleep.ts";
 import type { StoredEpisode } from "../../telemetry/telemetry_log.ts";
 import type { FoundFile } from "./run_directory.ts";
 
-/** The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined where there is none. */
+/** The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined if the name has none. */
 function episodeInName(path: string): number | undefined {
   const digits = /(?<![a-z])ep(?:isode)?[-_=]?(\d{1,15})\.(?:mp4|webm|gif)$/i.exec(path)?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
 /**
- * The videos to remove. Of an episode whose return is not known, and of none that its name tells, a video stays.
- *
- * @param keep so many of the best, of the worst and of the last episodes
+ * The videos to remove. A video stays if its name contains no episode, or the episode's return is unknown.
+ * @param keep number of the best, of the worst and of the last episodes
  */
 export function videosNotKept(
   videos: readonly FoundFile[],
@@ -30,7 +29,7 @@ export function videosNotKept(
   return known.filter((one) => !kept.has(one)).map(({ file }) => file);
 }
 
-/** The returns of a run's episodes, read on from where the last scan ended. */
+/** The returns of a run's episodes; each scan continues where the last one ended. */
 export class EpisodeReturns {
   readonly #byEpisode = new Map<number, number>();
   #since = 0;
@@ -47,7 +46,7 @@ export class EpisodeReturns {
     }
   }
 
-  /** The newest that was reported. */
+  /** The newest reported return. */
   of(episode: number): number | undefined {
     return this.#byEpisode.get(episode);
   }

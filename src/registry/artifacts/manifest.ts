@@ -1,6 +1,6 @@
 /**
- * The two summaries that the original GUI reads when a run has ended, for workers that write none themselves:
- * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
+ * The two summaries that the original's GUI reads when a run has ended, for workers that write none: `analytics.json` (in
+ * the form that the original's workers use) and, for evaluations, `eval_summary.json`. Pure.
  */
 import { isPlainObject } from "../../base/exact_numbers.ts";
 import { relativeWithin } from "./run_directory.ts";
@@ -72,14 +72,13 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
   };
 }
 
-/** Whether mosaic wrote this summary, so that it may be written anew. */
+/** Whether mosaic wrote this summary, so that it may be rewritten. */
 export function isMosaics(analytics: unknown): boolean {
   return at(analytics, "metadata", "written_by") === "mosaic";
 }
 
 /**
- * A summary without the paths of removed directories: null where one stood, and nothing in lists.
- *
+ * A summary without the paths of removed directories: null instead of a path, and nothing in lists.
  * @param directory the run's, absolute
  * @param removed names of directories in it
  */
@@ -98,7 +97,7 @@ export function withoutRemoved(analytics: unknown, directory: string, removed: r
   return artifacts === undefined ? analytics : { ...analytics as Json, artifacts: without(artifacts) };
 }
 
-/** @param returns total rewards of the evaluation's episodes; those that are not finite count for nothing */
+/** @param returns total rewards of the evaluation's episodes; those that are not finite are ignored */
 export function evalSummaryOf(returns: readonly number[], durationSeconds: number, now: Date): Json {
   const finite = returns.filter(Number.isFinite).sort((a, b) => a - b);
   const n = finite.length;

@@ -1,6 +1,6 @@
 /**
- * The files of a run's directory, seen without ever following a link: a worker owns this directory and may put anything
- * there. What is not a plain file in a plain directory does not exist for mosaic.
+ * The files of a run's directory, read without ever following a link: the worker owns this directory and may put anything
+ * there. mosaic ignores everything that is not a plain file in a plain directory.
  */
 import { sha256 } from "../../base/node_modules.ts";
 import { openRegular, type RegularFile } from "../../os/untrusted.ts";
@@ -18,20 +18,20 @@ export interface WalkLimits {
   maxDepth: number;
 }
 
-/** A relative path's parts; undefined when it is absolute, empty or would climb out. */
+/** A relative path's parts; undefined if it is absolute, empty or leads outside. */
 function partsOf(path: string): string[] | undefined {
   if (path.startsWith("/") || path.includes("\0")) return undefined;
   const parts = path.split("/").filter((part) => part !== "" && part !== ".");
   return parts.length === 0 || parts.includes("..") ? undefined : parts;
 }
 
-/** `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined when it lies outside. */
+/** `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined if it is outside. */
 export function relativeWithin(directory: string, path: string): string | undefined {
   const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path;
   return partsOf(inside)?.join("/");
 }
 
-/** What lies at a relative path whose every directory is a real one; undefined when there is nothing of ours. */
+/** What is at a relative path whose directories are all real ones; undefined if there is nothing that mosaic accepts. */
 async function statWithin(directory: string, path: string): Promise<Deno.FileInfo | undefined> {
   const parts = partsOf(path);
   if (parts === undefined) return undefined;
@@ -54,8 +54,8 @@ function found(path: string, info: Deno.FileInfo): FoundFile {
 }
 
 /**
- * The plain files at `path` below `directory`: itself, or everything under it when it is a directory. Names that begin
- * with a dot or end like a file that is still being written are left out.
+ * The plain files at `path` below `directory`: the file itself, or everything below a directory. Names that begin with a dot
+ * or end like a file that is still being written are left out.
  */
 export async function filesAt(directory: string, path: string, limits: WalkLimits): Promise<FoundFile[]> {
   const info = await statWithin(directory, path);
@@ -87,12 +87,12 @@ async function walk(directory: string, path: string, limits: WalkLimits, depth: 
   }
 }
 
-/** Read at a time while hashing: some tenths of a millisecond of work, so that nothing else has to wait. */
+/** Bytes read at a time while hashing: some tenths of a millisecond of work, so that nothing else waits. */
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * Hex SHA-256 of a file that is as `file` says, before and after; undefined when it changed, is gone, or turned out to
- * lie elsewhere. Reads in small chunks and lets other work run in between.
+ * Hex SHA-256 of a file that matches `file` before and after; undefined if it was changed, removed, or is elsewhere. Reads
+ * in small chunks and yields to other work in between.
  */
 export async function hashFile(directory: string, file: FoundFile, signal: AbortSignal): Promise<string | undefined> {
   if (partsOf(file.path) === undefined) return undefined;

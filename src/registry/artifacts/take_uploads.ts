@@ -1,9 +1,9 @@
 /**
- * Takes the files that an attempt's proxy uploads, where its host shares no disk with the daemon. A file comes in chunks, in
- * order, into a part below the run's control directory; a whole one is checked, synced and renamed to its place. So a
- * connection or a process may end at any moment: the next one learns how much is stored. Logs grow in their place.
- *
- * A file that is in its place with the same size and time is the same file: nothing else is kept of what was uploaded.
+ * Stores the files that an attempt's proxy uploads, if its host shares no disk with the daemon. A file comes in chunks, in
+ * order, into a partial file below the run's control directory; a complete one is verified, synced and renamed to its final
+ * path. So a connection or a process may end at any moment: the next one asks how much is stored. Logs are written to their
+ * final path from the start. A file at its final path with the same size and time counts as the same file: no other record
+ * of uploads is kept.
  */
 import type { Hash } from "node:crypto";
 import { sha256 } from "../../base/node_modules.ts";
@@ -14,7 +14,7 @@ import { makeDirectory, openRegular, quarantineFile } from "../../os/untrusted.t
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
 
 export const MOST_CHUNK_BYTES = 256 << 10;
-/** Of one attempt. */
+/** Bound for one attempt. */
 const MAX_FILES = 20_000;
 
 export interface Chunk {
@@ -25,7 +25,7 @@ export interface Chunk {
   offset: number;
   data: Uint8Array;
   crc: number;
-  /** Of the whole file; "" before its last chunk. */
+  /** SHA-256 of the whole file; "" before its last chunk. */
   sha256: string;
 }
 
@@ -42,7 +42,7 @@ export interface UploadsOptions {
   allowance: Allowance;
 }
 
-/** What the files of one attempt may take, over all its connections. */
+/** The bound on the files of one attempt, over all its connections. */
 export class Allowance {
   readonly #maxBytes: number;
   readonly #sizes = new Map<string, number>();
@@ -70,7 +70,7 @@ interface Open {
   key: string;
   file: Deno.FsFile;
   at: number;
-  /** Of the bytes before `at`; undefined where they were written over an earlier connection. */
+  /** Hash of the bytes before `at`; undefined if they were written over an earlier connection. */
   hash: Hash | undefined;
 }
 
@@ -86,7 +86,7 @@ export class Uploads implements Disposable {
     this.#logs = logFiles(options.files, options.attempt);
   }
 
-  /** One chunk after the other. @throws what the disk says; a full one is no error but a hold */
+  /** Stores one chunk after the other. @throws errors of the disk; a full disk is no error but a hold */
   async take(chunk: Chunk): Promise<ChunkAnswer> {
     const { files, attempt } = this.#options;
     const stored = storedPath(files.workerId, attempt, chunk.path);
@@ -168,7 +168,7 @@ export class Uploads implements Disposable {
     }
     const open = this.#open!;
     if (offset !== open.at) {
-      // Its last chunk stands before what is here: somebody has emptied it there.
+      // The last chunk begins before what is stored: the file was truncated on the other host.
       if (sha256 === "" || offset > open.at) return { offset: open.at };
       return this.#emptied(open);
     }
@@ -211,7 +211,7 @@ export class Uploads implements Disposable {
   }
 }
 
-/** Files of an attempt that did not come whole: by their names in the run's directory. They are removed. */
+/** Files of an attempt that were not uploaded completely: their names in the run's directory. Their parts are removed. */
 export function unfinishedUploads(files: RunFiles, attempt: number): { path: string; bytes: number }[] {
   const parts = partsOf(files, attempt);
   const found: { path: string; bytes: number }[] = [];
@@ -243,7 +243,7 @@ function partOf(parts: string, stored: string, { size, changedAt }: Chunk): stri
   return `${parts}/${stored}.${size}-${changedAt}.part`;
 }
 
-/** A file that has changed while it was uploaded is begun anew, and its old beginning would never be asked for. */
+/** If a file changes during its upload, the upload begins again; the old beginning would never be used. */
 function removeOtherVersions(path: string, stored: string): void {
   const directory = path.slice(0, path.lastIndexOf("/"));
   const name = stored.slice(stored.lastIndexOf("/") + 1);
@@ -254,7 +254,7 @@ function removeOtherVersions(path: string, stored: string): void {
   }
 }
 
-/** The directories between `directory` and the file; what is there and is none is renamed. */
+/** Creates the directories between `directory` and the file; anything else in their place is renamed. */
 function makeDirectories(directory: string, path: string): void {
   let at = directory;
   for (const part of path.split("/").slice(0, -1)) makeDirectory(at += `/${part}`);
@@ -264,7 +264,7 @@ function openRegularOrNothing(path: string, below: string) {
   try {
     return openRegular(path, below);
   } catch {
-    // A link, or a directory: it is put aside when the file is whole.
+    // A link or a directory: it is renamed when the file is complete.
     return undefined;
   }
 }

@@ -1,12 +1,12 @@
 /**
- * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
  */
 import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
-/** How a worker left, as its proxy reports it. */
+/** How a worker ended, as its proxy reports it. */
 export interface ExitReport {
   code: number | null;
-  /** "SIGKILL" and the like; "" when it ended by itself. */
+  /** Such as "SIGKILL"; "" if it ended by itself. */
   signal: string;
   lost: boolean;
   finalPosition: number;
@@ -15,20 +15,20 @@ export interface ExitReport {
 }
 
 export interface Ending {
-  /** How the worker left; undefined when none was ever started. */
+  /** How the worker ended; undefined if none was ever started. */
   exit: Pick<ExitReport, "code" | "signal" | "lost" | "stderrTail" | "spawnError"> | undefined;
-  /** A failure that the daemon decided before the worker left (a limit, a preflight); null when it decided none. */
+  /** A failure that the daemon decided before the worker ended (a limit, a preflight); null: none. */
   faultRequested: string | null;
-  /** The text of the attempt's `run_failed` record; undefined when it printed none. */
+  /** The text of the attempt's `run_failed` record; undefined if it printed none. */
   runFailed: string | undefined;
-  /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
+  /** The kernel is known to have killed the worker (or a child of it) for lack of memory. */
   oomKilled?: OutOfMemory | undefined;
   /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
   engineEnd?: { reason: string; said: string } | undefined;
 }
 
 export interface OutOfMemory {
-  /** Memory limit that was enforced, in MiB; null: the host's memory was used up. */
+  /** Enforced memory limit in MiB; null: the host's memory was used up. */
   limitMb: number | null;
 }
 
@@ -40,7 +40,7 @@ export interface Explanation {
 /** Texts of workers become part of a reason: one line of this many characters at most. */
 const DETAIL_LENGTH = 200;
 
-/** Undefined when nothing failed: the worker ended with 0 and did not say `run_failed`. */
+/** Undefined if nothing failed: the worker ended with 0 and did not report `run_failed`. */
 export function explain(ending: Ending): Explanation | undefined {
   const reason = reasonOf(ending);
   return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
@@ -50,7 +50,7 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (faultRequested !== null) return faultRequested;
   if (engineEnd !== undefined) return engineEnd.reason;
   if (exit === undefined) return "worker_lost";
-  // Of a check on the host where the worker was to run.
+  // Failed checks on the worker's host.
   if (exit.spawnError.startsWith("preflight: ")) return exit.spawnError;
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
@@ -94,16 +94,16 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
   reset: () => null,
   time_limit: () =>
-    "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run goes on from its last checkpoint.",
+    "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run continues from its last checkpoint.",
   preempted: () =>
-    "The engine gave the job's place to another. With metadata.restart the run goes on from its last checkpoint.",
-  node_fail: () => "The job's node failed. With metadata.restart the run goes on from its last checkpoint.",
+    "The engine gave the job's place to another. With metadata.restart the run continues from its last checkpoint.",
+  node_fail: () => "The job's node failed. With metadata.restart the run continues from its last checkpoint.",
   out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
   job_cancelled: () =>
     "Somebody ended the job at the engine (scancel), so no other attempt follows. mosaic retry RUN begins one.",
   job_forgotten: () => "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
   lease_expired: () =>
-    "The job's proxy had no word of the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run goes on from its last checkpoint.",
+    "The job's proxy heard nothing from the daemon for metadata.slurm.lease_seconds and stopped the worker. With metadata.restart the run continues from its last checkpoint.",
   // The text after the colon says what to do.
   preflight: () => null,
   spawn_failed: (reason) => {
@@ -122,7 +122,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
 
 const HINT_OF_SIGNAL: Record<string, string> = {
   SIGKILL:
-    "Somebody or the kernel killed the worker. When it was the kernel for want of memory, its log (dmesg, journalctl -k) says so.",
+    "Somebody or the kernel killed the worker. If the kernel did so for lack of memory, its log (dmesg, journalctl -k) says so.",
   SIGTERM: "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
   SIGINT: "The worker was interrupted.",
   SIGHUP: "The worker's terminal went away.",
@@ -164,7 +164,7 @@ function hintOfStatus(reason: string): string | null {
 }
 
 function oneLine(text: string): string {
-  // deno-lint-ignore no-control-regex -- a worker's text must not move the cursor of whoever reads the reason.
+  // deno-lint-ignore no-control-regex -- a worker's text must not control the reader's terminal.
   const clean = text.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
   return clean.length > DETAIL_LENGTH ? `${clean.slice(0, DETAIL_LENGTH - 1)}…` : clean;
 }

@@ -1,11 +1,11 @@
 /**
- * The usual causes of a failed run, recognised in the last lines of its standard error, and what a person can do about
- * each. The table is searched from the newest line back; within a line the first entry that fits is taken.
+ * Common causes of a failed run, recognized in the last lines of its standard error, with a hint for each. Lines are
+ * searched from the newest back; within a line the first matching entry is used.
  */
 
 interface Cause {
   pattern: RegExp;
-  /** `match[1]` and so on come from the worker: they are shown, never run. */
+  /** `match[1]` and so on are the worker's text: they are shown, never run. */
   hint: (match: RegExpExecArray) => string;
 }
 
@@ -88,7 +88,7 @@ const CAUSES: readonly Cause[] = [
   {
     pattern: /\/dev\/(?:stdout|stderr): Permission denied|Permission denied: '\/dev\/(?:stdout|stderr)'/,
     hint: () =>
-      "The worker opened /dev/stdout or /dev/stderr anew, which would empty its log. In a shell write >&1 and >&2; in a program use the open stream.",
+      "The worker opened /dev/stdout or /dev/stderr again, which would truncate its log. In a shell write >&1 and >&2; in a program use the open stream.",
   },
   {
     pattern: /(?:PermissionError|Permission denied|EACCES|\[Errno 13\])(?:[^'"]*['"]([^'"]+)['"])?/,
@@ -118,7 +118,7 @@ const CAUSES: readonly Cause[] = [
   },
 ];
 
-/** What to do about the newest recognised cause in these lines (oldest first); undefined when there is none. */
+/** A hint for the newest recognized cause in these lines (oldest first); undefined if there is none. */
 export function hintFromLines(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i >= 0; i--) {
     // A hostile line must not make a pattern slow.
@@ -134,10 +134,10 @@ export function hintFromLines(lines: readonly string[]): string | undefined {
 /** A line that ends a traceback: `RuntimeError: text`, `queue.Empty`. */
 const EXCEPTION = /^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: .*|:)?$/;
 const FRAME = /^ {2}File "(.+)", line (\d+)/;
-/** Code that its user did not write and will hardly mend. */
+/** Code that its user did not write and is unlikely to change. */
 const LIBRARY = /\/(?:site|dist)-packages\/|\/lib(?:64)?\/python[\d.]+\/|^</;
 
-/** The exception that ended a Python program, and the place in the program's own code; undefined without a traceback. */
+/** The exception that ended a Python program, and its line in the program's own code; undefined without a traceback. */
 export function hintFromTraceback(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i > 0; i--) {
     const said = lines[i]!.slice(0, 2000);

@@ -5,9 +5,9 @@
 import { MosaicError } from "../../base/errors.ts";
 
 /**
- * - `INIT`: submitted (or to be attempted again), waiting for GPUs and for its turn
+ * - `INIT`: submitted (or to be attempted again), waiting to be started
  * - `HANDSHAKE`: its proxy was started and has not registered yet
- * - `READY`: registered; the worker has not said anything yet
+ * - `READY`: registered; the worker has not printed a record yet
  * - `EXECUTING`: telemetry or a lifecycle event has arrived
  * - `PAUSED`: held by a person or by the backpressure policy
  * - `FAULTED`: this attempt failed; final unless attempts are left or somebody retries it
@@ -50,7 +50,9 @@ export type LifecycleEvent =
   | { type: "cancelled"; reason: string }
   /** FAULTED → INIT: the next attempt, by the restart policy or by hand. */
   | { type: "retry"; reason: string }
-  /** The start was undone before the proxy registered (no room, daemon stopped in between); the attempt is the same. */
+  /**
+   * The start was undone before the proxy registered (no free space, daemon stopped in between); the attempt is the same.
+   */
   | { type: "requeued"; reason: string };
 
 export type Transition =
@@ -83,7 +85,7 @@ const EDGES: Record<LifecycleEvent["type"], Partial<Record<RunState, RunState>>>
   requeued: { HANDSHAKE: "INIT" },
 };
 
-/** Events that a state has outlived: they change nothing and are no error. */
+/** Events that have no effect in these states and are no error. */
 const IDEMPOTENT: Record<LifecycleEvent["type"], readonly RunState[]> = {
   spawned: [],
   registered: ["READY", "EXECUTING", "PAUSED"],
@@ -98,9 +100,8 @@ const IDEMPOTENT: Record<LifecycleEvent["type"], readonly RunState[]> = {
 };
 
 /**
- * What `event` does to a run in `state`; null is a state that cannot be read, out of which a run can only end.
- *
- * @throws {MosaicError} `failed_precondition` when the edge does not exist: ended states are final but for `retry`.
+ * The effect of `event` on a run in `state`; null is a state that cannot be read, from which a run can only end.
+ * @throws {MosaicError} `failed_precondition` if the transition does not exist: ended states are final except for `retry`.
  */
 export function transition(state: RunState | null, event: LifecycleEvent): Transition {
   if (state === null) {
@@ -114,7 +115,7 @@ export function transition(state: RunState | null, event: LifecycleEvent): Trans
   throw new MosaicError("failed_precondition", `a run that is ${state} cannot take the event "${event.type}"`);
 }
 
-/** The outcome that a state stands for; undefined while the run lives. */
+/** The outcome of an ended state; undefined while the run is live. */
 export function outcomeOf(state: RunState): Outcome | undefined {
   switch (state) {
     case "TERMINATED":

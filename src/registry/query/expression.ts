@@ -12,7 +12,7 @@ export type Value = string | number | boolean | null | readonly unknown[] | unde
 export type Expression =
   | { type: "and" | "or"; parts: Expression[] }
   | { type: "not"; part: Expression }
-  /** `known` for a column alone: the run has it, and it is neither false nor null. */
+  /** `known` for a column alone: the run has it, and its value is neither false nor null. */
   | { type: "compare"; column: string; operator: Operator; values: Literal[] };
 
 type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "in" | "known";
@@ -146,7 +146,9 @@ export function columnsOf(expression: Expression, into = new Set<string>()): Set
   return into;
 }
 
-/** A run without the column fits `!=` alone; so does one whose value has another type than what it is compared with. */
+/**
+ * A run without the column matches only `!=`; so does a run whose value has another type than the one it is compared with.
+ */
 export function fits(expression: Expression, value: (column: string) => Value): boolean {
   switch (expression.type) {
     case "and":
@@ -171,11 +173,11 @@ export function fits(expression: Expression, value: (column: string) => Value): 
   }
 }
 
-/** A list has each of its items, so that `tags=sweep` finds runs with that tag among others. */
+/** A list equals each of its items, so that `tags=sweep` finds runs with that tag among others. */
 function isEqual(own: Value, other: Literal): boolean {
   if (own === undefined) return false;
   if (Array.isArray(own)) return own.some((item) => isEqual(item as Value, other));
-  // A text such as "1" is written without quotes, too.
+  // A text such as "1" may also be written without quotes.
   return own === other || (typeof own === "string" && other !== null && own === String(other));
 }
 
@@ -183,7 +185,7 @@ function textOf(own: Exclude<Value, undefined>): string {
   return typeof own === "string" ? own : JSON.stringify(own);
 }
 
-/** Whether a text has the parts of a pattern between its "*", in order; upper and lower case are the same. Linear. */
+/** Whether a text contains the parts of a pattern between its "*", in order, ignoring case. Linear. */
 function matches(text: string, pattern: string): boolean {
   let at = 0;
   for (const part of pattern.toLowerCase().split("*")) {

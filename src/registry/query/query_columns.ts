@@ -19,8 +19,7 @@ export type QueryColumn =
 
 /**
  * `param.NAME`, `metric.NAME` (its last value) or `metric.NAME:max`, or a column of the run itself.
- *
- * @param bare what any other name is: a parameter (in filters), or an error
+ * @param bare how to read any other name: as a parameter (in filters), or as an error
  * @throws MosaicError `invalid_argument`
  */
 export function queryColumn(text: string, bare: "param" | "refused" = "refused"): QueryColumn {

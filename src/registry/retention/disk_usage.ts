@@ -1,16 +1,16 @@
-/** What all runs take on the disk. */
+/** Disk usage of all runs. */
 import { BASE_DIRS, type BaseDir, type Layout } from "../../base/layout.ts";
 import { eachIn } from "./removal.ts";
 
 export interface FilesUsage {
-  /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */
+  /** Bytes of each run's files: its directories and its configs. Without runs that have none. */
   byRun: ReadonlyMap<string, number>;
   /** Bytes below each base directory, of whatever is there. */
   byBase: Readonly<Record<BaseDir, number>>;
 }
 
 export interface DiskUsage extends FilesUsage {
-  /** Each run's share of the telemetry database, about. */
+  /** Each run's approximate share of the telemetry database. */
   telemetryByRun: ReadonlyMap<string, number>;
 }
 
@@ -19,7 +19,7 @@ export function bytesOfRun(usage: Pick<DiskUsage, "byRun" | "telemetryByRun">, r
   return (usage.byRun.get(runId) ?? 0) + (usage.telemetryByRun.get(runId) ?? 0);
 }
 
-/** One walk through the files of all runs. Links count as links. */
+/** Reads the sizes of all runs' files once. Links count as links. */
 export async function filesUsage(layout: Layout): Promise<FilesUsage> {
   const byRun = new Map<string, number>();
   const byBase = { runs: 0, evals: 0, custom_scripts: 0 };

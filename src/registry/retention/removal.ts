@@ -36,7 +36,7 @@ export function isConfigOf(runId: string, name: string): boolean {
 /** Files whose sizes are read before yielding: about 2 ms. */
 const SIZES_A_TURN = 256;
 
-/** A file's length, or what it takes on the disk where that is less: a packed journal is mostly a hole. */
+/** A file's length, or its disk blocks if they are less: a packed journal is mostly a hole. */
 function diskBytes({ blocks, size }: Deno.FileInfo): number {
   return blocks === null ? size : Math.min(size, blocks * 512);
 }
@@ -80,8 +80,7 @@ function sizeOf(path: string): number {
 }
 
 /**
- * Removes a run's files. Files that are gone already are no error, so it can be repeated after a crash.
- *
+ * Removes a run's files. Missing files are no error, so it can be repeated after a crash.
  * @throws MosaicError `unavailable` naming the path that could not be removed.
  */
 export async function removeRunFiles(layout: Layout, runId: string): Promise<{ freedBytes: number }> {
@@ -99,7 +98,7 @@ async function removeAt(path: string): Promise<number> {
     if (error instanceof Deno.errors.NotFound) return bytes;
     if (!(error instanceof Deno.errors.PermissionDenied)) throw notRemoved(path, error);
   }
-  // A worker may have taken the right to write from its own directories.
+  // A worker may have removed the write permission of its own directories.
   try {
     await makeRemovable(path);
     await Deno.remove(path, { recursive: true });
@@ -130,11 +129,14 @@ export function droppedDirectories(artifacts: { dropCheckpoints: boolean; persis
   return [...(artifacts.dropCheckpoints ? ["checkpoints"] : []), ...(artifacts.persistLogs ? [] : ["logs"])];
 }
 
-/** Removes these directories of a run. To be called when everything is stored, in the turn that has seen that no other attempt has begun. */
+/**
+ * Removes these directories of a run. Call it when everything is stored, in the same turn as the check that no other attempt
+ * has begun.
+ */
 export async function removeDropped(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
   for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
-  // Also what a daemon left that died while it removed them.
+  // Including directories left by a daemon that died while it removed them.
   for (const { name } of Deno.readDirSync(runDirectory)) {
     if (name.startsWith(ASIDE)) freedBytes += await removeAt(`${runDirectory}/${name}`);
   }

@@ -19,9 +19,9 @@ export interface PrunableRun {
   state: RunState;
   createdAt: number;
   finishedAt: number | null;
-  /** What cannot be read of its row. */
+  /** Unreadable fields of its row. */
   damaged: readonly string[];
-  /** Of its files and its telemetry; 0 where only number and age matter. */
+  /** Of its files and its telemetry; 0 if only number and age matter. */
   bytes: number;
 }
 
@@ -30,17 +30,15 @@ export interface Chosen<R extends PrunableRun> {
   because: "number" | "age" | "size";
 }
 
-/** When a run ended; one whose end is not on record counts from its submission. */
+/** When a run ended; if that is not recorded, when it was submitted. */
 function endOf(run: PrunableRun): number {
   return run.finishedAt ?? run.createdAt;
 }
 
 /**
- * The runs to delete, oldest first. A live run is never among them, nor one whose row is damaged (what it says of its end
- * is not to be trusted), and neither are the newest `keepLast` ended ones. Those that are never chosen count towards
- * `maxBytes`, so that limit may not be reached.
- *
- * @throws MosaicError `invalid_argument` for a policy that says nothing or something negative.
+ * The runs to delete, oldest first. Never chosen: live runs, runs with a damaged row (their end cannot be trusted), and the
+ * newest `keepLast` ended ones. They count towards `maxBytes`, so that limit may not be reached.
+ * @throws MosaicError `invalid_argument` for an empty policy or a negative value.
  */
 export function chooseRunsToPrune<R extends PrunableRun>(
   runs: readonly R[],

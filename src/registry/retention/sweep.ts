@@ -1,4 +1,4 @@
-/** The daemon's own pruning: applies a policy to everything that has ended. */
+/** The daemon's own pruning: applies a policy to all ended runs. */
 import { messageOf } from "../../base/errors.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
@@ -9,9 +9,9 @@ import { bytesOfRun, type DiskUsage } from "./disk_usage.ts";
 export interface SweepOptions {
   registry: Pick<Registry, "list">;
   policy: RetentionPolicy;
-  /** Asked for a policy with a size only: a walk through all files, begun when it is asked for. */
+  /** Called only for a policy with a size: reads the sizes of all files. */
   diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
-  /** Of the telemetry database now: asked for a policy that limits them, before each deletion. */
+  /** Current size of the telemetry database; called only for a policy that limits it, before each deletion. */
   telemetryBytes: () => number;
   /** Removes an ended run: rows, telemetry, files. */
   deleteRun: (runId: string) => Promise<{ freedBytes: number }>;
@@ -19,7 +19,7 @@ export interface SweepOptions {
   now?: () => number;
 }
 
-/** One pass. What could not be deleted is logged and tried again by the next pass. */
+/** One pass. Failed deletions are logged and tried again by the next pass. */
 export async function sweep(options: SweepOptions): Promise<{ deleted: string[]; freedBytes: number }> {
   const { registry, policy, log } = options;
   const runs: PrunableRun[] = [];
@@ -48,7 +48,7 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   for (const { run, because } of chooseRunsToPrune(runs, policy, (options.now ?? Date.now)())) {
     await remove(run.runId, because);
   }
-  // Measured, not estimated: what a run's deletion gives back is known when it has gone.
+  // Measured, not estimated: how much space a deletion frees is known only afterwards.
   for (const { runId } of deletableRuns(runs, policy)) {
     if (options.telemetryBytes() <= (policy.maxTelemetryBytes ?? Infinity)) break;
     if (!deleted.includes(runId)) await remove(runId, "telemetry");

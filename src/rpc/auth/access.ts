@@ -1,15 +1,13 @@
 /**
- * Who may call what: the one table of it. A method that is not in the table is refused, and a test holds the table against
- * everything that is served.
- *
+ * Who may call what. A method that is not in this table is refused, and a test compares the table with everything that is
+ * served.
  * - `open`: anybody who can connect (probes)
- * - `read`: read everything but the secrets in configs
- * - `submit`: besides, submit runs
- * - `operate`: besides, pause, throttle, cancel, retry and reset any run
+ * - `read`: read everything except the secrets in configs
+ * - `submit`: also submit runs
+ * - `operate`: also pause, throttle, cancel, retry and reset any run
  * - `admin`: everything
- *
- * `session` names, besides, the run that a request is about where a run's own session token may make it: the token publishes
- * for that run and nothing else. `worker` says that the token of its worker may make it, too.
+ * `session` returns the run of a request that the run's own session token may make: the token publishes for that run and
+ * nothing else. `worker`: the token of its worker may make it, too.
  */
 import type { DescMethod } from "@bufbuild/protobuf";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
@@ -33,7 +31,7 @@ const SUBMIT: Rule = { needs: "submit" };
 const OPERATE: Rule = { needs: "operate" };
 const ADMIN: Rule = { needs: "admin" };
 const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
-/** Whoever delivers says how far the journal is stored and how the worker ended: that is not the worker's to say. */
+/** A proxy reports how far the journal is stored and how the worker ended: the worker itself must not. */
 const OWN_CONTROL: Rule = { ...OWN_RUN, needs: "operate" };
 const OWN_DELIVERY: Rule = {
   needs: "admin",
@@ -43,7 +41,7 @@ const OWN_DELIVERY: Rule = {
   },
 };
 
-/** Read by its proxy; the worker finds it on its host. */
+/** The proxy reads it; the worker finds it on its host. */
 const OWN_CHECKPOINT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
 
 const trainer = TrainerService.method;

@@ -1,11 +1,14 @@
-/** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
+/**
+ * Decides for each call and each message whether its sender is authorized: by the table, the tokens, the runs' session
+ * tokens.
+ */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import { mayDo, type Role, sameToken, type TokenFile } from "../../wire/tokens.ts";
 import { tokenHash, workerToken } from "../../base/session_tokens.ts";
 import { ruleOf } from "./access.ts";
 
-/** Who calls. A session is a run's own token: its proxy's, or its worker's. */
+/** The caller. A session is a run's own token: its proxy's, or its worker's. */
 export type Principal =
   | { type: "anybody" }
   | { type: "role"; role: Role; name: string }
@@ -13,16 +16,17 @@ export type Principal =
 
 export interface Gatekeeper {
   /**
-   * Knows every credential by the headers alone, so that nothing of a stranger's message is read.
-   *
+   * Checks a credential by the headers alone, so that nothing of a stranger's message is read.
    * @param path `/package.Service/Method`
    * @param token the text after "Bearer "; "" without a credential
-   * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` when it does not suffice
+   * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` if it does not suffice
    */
   enter(path: string, token: string): Principal;
-  /** Checks each message of the call. @throws MosaicError `permission_denied` for a run that the credential is not for */
+  /**
+   * Checks each message of the call. @throws MosaicError `permission_denied` for a run that the credential does not cover
+   */
   admit(principal: Principal, path: string, message: unknown): void;
-  /** For requests that are none of the table's and act for a run, as its worker does. @throws as `enter` */
+  /** For requests outside of the table that act for a run, as its worker does. @throws as `enter` */
   requireOwnRun(runId: string, token: string): void;
 }
 
@@ -53,7 +57,7 @@ export function gatekeeper(
     admit(principal, path, message) {
       if (principal.type !== "session") return;
       const runId = ruleOf(path)!.session!(message);
-      // A message that names no run belongs to the one that did.
+      // A message without a run belongs to the run named before.
       if (runId === undefined || runId === principal.runId) return;
       throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
     },
@@ -61,7 +65,7 @@ export function gatekeeper(
     requireOwnRun(runId, token) {
       if (tokens.holderOf(token)?.role === "admin") return;
       const session = token === "" ? undefined : sessions.of(token);
-      // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
+      // An unknown run gets the same answer as a wrong token, so that ids cannot be probed.
       if (session?.runId !== runId) throw unauthenticated(token === "");
     },
   };
@@ -70,11 +74,11 @@ export function gatekeeper(
 interface Session {
   runId: string;
   ofWorker: boolean;
-  /** The run's session token, from which the worker's is made. */
+  /** The run's session token, from which the worker's is derived. */
   token: string;
 }
 
-/** The tokens of the runs that have processes, by their hashes: how long a search takes says nothing of a token. */
+/** The tokens of the runs that have processes, by their hashes: the time of a search reveals nothing about a token. */
 class Sessions {
   readonly #runs: Pick<RunReader, "get" | "sessionTokens">;
   #byHash = new Map<string, Session>();
@@ -103,7 +107,10 @@ class Sessions {
   }
 }
 
-/** Told apart from a token that is mistyped or rotated: a proxy whose attempt is over ends its worker. @throws `failed_precondition` */
+/**
+ * Distinguished from a mistyped or rotated token: a proxy whose attempt is over ends its worker. @throws
+ * `failed_precondition`
+ */
 function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void {
   const past = token === "" ? undefined : runs.pastAttempt(token);
   if (past === undefined) return;

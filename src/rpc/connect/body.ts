@@ -1,8 +1,8 @@
-/** The body of a streamed answer: bytes as fast as the client takes them. The runtime stops asking when it does not. */
+/** The body of a streamed answer. The runtime asks for more only as fast as the client reads. */
 import { MosaicError } from "../../base/errors.ts";
 import { StalledError } from "../handlers.ts";
 
-/** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some besides. */
+/** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some in addition. */
 const ROOM_BYTES = 64 << 10;
 
 export class AnswerBody {
@@ -10,16 +10,13 @@ export class AnswerBody {
   readonly #stallMs: number;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
   #open = true;
-  /** The client has left before the end. A write finds out in the middle of `enqueue`: the runtime cancels the stream there. */
+  /** The client has left before the end. A write may notice that inside `enqueue`, where the runtime cancels the stream. */
   #gone = false;
-  /** Shared by all who write at one time. */
+  /** Shared by all current writers. */
   #waiting: Promise<void> | undefined;
   #wake: (() => void) | undefined;
 
-  /**
-   * @param onGone called when the client leaves before the end
-   * @param stallMs how long a client may take nothing
-   */
+  /** @param onGone called if the client leaves before the end @param stallMs how long a client may read nothing */
   constructor(onGone: () => void, stallMs: number) {
     this.#stallMs = stallMs;
     this.stream = new ReadableStream<Uint8Array>({
@@ -35,13 +32,13 @@ export class AnswerBody {
   }
 
   /**
-   * Undefined where there is room for more; otherwise resolves when there is.
-   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it took nothing for too long
+   * Undefined if there is space for more; otherwise resolves when there is. @throws MosaicError `aborted` if the client has
+   * left, `unavailable` if it read nothing for too long
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
-    if (!this.#open) throw new MosaicError("aborted", "the client has gone");
+    if (!this.#open) throw new MosaicError("aborted", "the client has disconnected");
     this.#controller.enqueue(bytes);
-    if (this.#gone) throw new MosaicError("aborted", "the client has gone");
+    if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
     return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
   }
 
@@ -52,8 +49,7 @@ export class AnswerBody {
   }
 
   /**
-   * Resolves when the client has taken all, or left, or takes nothing any more: only then the answer holds no memory.
-   *
+   * Resolves when the client has read everything, has left, or reads nothing any more: only then the answer holds no memory.
    * @param last sent before the end
    */
   async end(last?: Uint8Array): Promise<void> {
@@ -68,7 +64,7 @@ export class AnswerBody {
     }
   }
 
-  /** Drops what the client has not taken, and its stream. */
+  /** Drops what the client has not read, and its stream. */
   reset(error: unknown): void {
     if (!this.#open) return;
     this.#open = false;

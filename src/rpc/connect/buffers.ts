@@ -1,9 +1,9 @@
 /**
- * Buffers for large messages, used again and again by all streams. The runtime counts a buffer that nobody holds any more
- * only when some 64 MiB of them have come together, so a buffer for each message would be most of the daemon's memory.
+ * Buffers for large messages, reused by all streams. The runtime frees unused buffers only after some 64 MiB of them have
+ * accumulated, so a buffer for each message would be most of the daemon's memory.
  */
 const LEAST_BYTES = 64 << 10;
-/** A larger one, which only huge records need, is not kept. */
+/** A larger one, needed only for huge records, is not kept. */
 const LARGEST_KEPT_BYTES = 1 << 20;
 const ALL_KEPT_BYTES = 4 << 20;
 
@@ -11,7 +11,7 @@ export class BufferPool {
   readonly #free = new Map<number, ArrayBuffer[]>();
   #bytes = 0;
 
-  /** Its size is a power of two; what is in it is left from others. */
+  /** Its size is a power of two; its content is undefined. */
   take(least: number): ArrayBuffer {
     const size = Math.max(LEAST_BYTES, 2 ** Math.ceil(Math.log2(least)));
     const free = this.#free.get(size)?.pop();
@@ -20,7 +20,7 @@ export class BufferPool {
     return free;
   }
 
-  /** Whoever gives it uses it no longer. */
+  /** The caller must not use it any more. */
   give(buffer: ArrayBuffer): void {
     const size = buffer.byteLength;
     if (size > LARGEST_KEPT_BYTES || this.#bytes + size > ALL_KEPT_BYTES) return;

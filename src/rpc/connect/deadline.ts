@@ -17,6 +17,6 @@ export function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: str
     throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be ${form}`);
   }
   const ms = Number(digits) * UNITS[unit]!;
-  // Longer than the runtime's timers can wait is as good as for ever.
+  // Longer than the runtime's timers can wait: no deadline.
   return ms > MAX_TIMER_MS ? undefined : ms;
 }

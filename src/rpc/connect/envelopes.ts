@@ -1,6 +1,6 @@
 /**
- * A client's stream of enveloped messages (a byte of flags, the length in four, the message), read as they are taken, into
- * buffers of our own: for each chunk that comes, of 16 KiB at most, the runtime would make a buffer of 64 KiB.
+ * A client's stream of enveloped messages (a byte of flags, four bytes of length, the message), read on demand into reused
+ * buffers: for each chunk, of 16 KiB at most, the runtime would allocate a buffer of 64 KiB.
  */
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -9,20 +9,23 @@ import type { Incoming } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { BufferPool } from "./buffers.ts";
 
-/** Each stream has a buffer of so many bytes for itself, and reads larger messages into one of the pool. */
+/** Each stream has a buffer of this size, and reads larger messages into one of the pool. */
 const SMALL_BYTES = 16 << 10;
-/** Of a message that announces more, a buffer twice as large as what has come: a header alone costs nobody memory. */
+/**
+ * For a message that announces more, the buffer is at most twice as large as what has arrived: a header alone allocates
+ * little.
+ */
 const BELIEVED_BYTES = 1 << 20;
 
 const pool = new BufferPool();
 
 export class EnvelopedIncoming<T> implements Incoming<T> {
-  /** Undefined when nothing more comes. */
+  /** Undefined when nothing more arrives. */
   #reader: ReadableStreamBYOBReader | undefined;
   readonly #most: () => number;
   readonly #decode: (bytes: Uint8Array) => T;
   readonly #interruption = new Interruption();
-  /** Messages and beginnings of such that are not taken lie in it from `#from` to `#to`. */
+  /** Received bytes that were not taken yet are between `#from` and `#to`. */
   #small = new ArrayBuffer(SMALL_BYTES);
   #from = 0;
   #to = 0;
@@ -30,9 +33,9 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   #large: ArrayBuffer | undefined;
 
   /**
-   * @param most bytes of the message that comes next
-   * @param decode its result may have views of the bytes: they are valid until the next `take`
-   * @param signal aborted when the client has gone or the server stops: who waits for messages is woken.
+   * @param most bytes of the next message
+   * @param decode its result may contain views of the bytes, valid until the next `take`
+   * @param signal aborted when the client has left or the server stops; it wakes a waiting `take`
    */
   constructor(
     body: ReadableStream<Uint8Array> | null,
@@ -43,7 +46,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#reader = body === null ? undefined : readerOf(body);
     this.#most = most;
     this.#decode = decode;
-    const gone = () => this.interrupt(new MosaicError("aborted", "the client has gone"));
+    const gone = () => this.interrupt(new MosaicError("aborted", "the client has disconnected"));
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone, { once: true });
   }
@@ -62,7 +65,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
       const read = await this.#read(new Uint8Array(this.#small, this.#to));
       if (read === undefined) {
         if (this.#to > 0) throw this.#broken(cutOff());
-        // The runtime has the other one.
+        // The runtime has transferred the old one.
         this.#small = new ArrayBuffer(SMALL_BYTES);
         return [];
       }
@@ -75,13 +78,13 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#interruption.interrupt(error);
   }
 
-  /** The rest is not wanted, and no further message is decoded. */
+  /** The rest is not needed, and no further message is decoded. */
   async close(): Promise<void> {
     this.#release();
     await this.#reader?.cancel().catch(() => {});
   }
 
-  /** The messages that are whole. */
+  /** The complete messages. */
   #whole(): T[] {
     const messages: T[] = [];
     for (let size = this.#size(); size <= this.#to - this.#from; size = this.#size()) {
@@ -93,8 +96,8 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   }
 
   /**
-   * Bytes of the next envelope, or of its header while that is not whole.
-   * @throws MosaicError `resource_exhausted`, `invalid_argument`
+   * Bytes of the next envelope, or of its header while that is incomplete. @throws MosaicError `resource_exhausted`,
+   * `invalid_argument`
    */
   #size(): number {
     if (this.#to - this.#from < FRAME_BYTES) return FRAME_BYTES;
@@ -123,7 +126,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
         buffer = larger;
       }
       const wanted = Math.min(size, buffer.byteLength) - length;
-      // Read until all of it has come, without coming back here for each chunk.
+      // Read until it is complete, without returning here for each chunk.
       const read = await this.#read(new Uint8Array(buffer, length, wanted), wanted);
       if (read === undefined) throw this.#broken(cutOff());
       buffer = read.buffer;
@@ -137,7 +140,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   async #read(into: Uint8Array<ArrayBuffer>, min = 1): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#reader === undefined) return undefined;
     const reading = this.#reader.read(into, { min }).catch((cause) => {
-      throw this.#broken(new MosaicError("aborted", "the client has gone", { cause }));
+      throw this.#broken(new MosaicError("aborted", "the client has disconnected", { cause }));
     });
     const { done, value } = await this.#interruption.wait(reading);
     if (!done) return value;
@@ -145,7 +148,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     return undefined;
   }
 
-  /** No message comes any more: what is asked for later fails the same way. */
+  /** No more messages: later calls fail in the same way. */
   #broken(error: MosaicError): MosaicError {
     this.interrupt(error);
     return error;
@@ -157,7 +160,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   }
 }
 
-/** The runtime's server makes the stream of a request without any bytes by other means, which do not read into a buffer. */
+/** The runtime creates the stream of an empty request in another way, which cannot read into a buffer. */
 function readerOf(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader {
   try {
     return body.getReader({ mode: "byob" });
@@ -172,7 +175,7 @@ function bytesOf(reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStrea
     type: "bytes",
     async pull(controller) {
       let { done, value } = await reader.read();
-      // It is asked again only when it has given something.
+      // It is asked again only after it has returned something.
       while (value?.length === 0) ({ done, value } = await reader.read());
       if (!done) return controller.enqueue(value as Uint8Array<ArrayBuffer>);
       controller.close();

@@ -40,7 +40,7 @@ export function refusal(error: unknown, status?: number, headers: Record<string,
   });
 }
 
-/** The envelope that ends one of Connect's streams, with its error where it failed. */
+/** The last envelope of a Connect stream, with its error if it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
   let end = {};
   if (error !== undefined) {
@@ -54,7 +54,7 @@ export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
 /** The flag of gRPC-Web's last envelope. */
 const WEB_TRAILERS = 0x80;
 
-/** The envelope that ends a call of gRPC-Web. */
+/** The last envelope of a gRPC-Web call. */
 export function webTrailers(error?: unknown): Uint8Array<ArrayBuffer> {
   const trailers: Record<string, string> = { "grpc-status": "0" };
   if (error !== undefined) {

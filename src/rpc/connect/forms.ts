@@ -1,4 +1,4 @@
-/** The forms in which calls come and are answered: Connect's and gRPC-Web's, with messages in binary or as JSON. */
+/** The protocols of calls and answers: Connect and gRPC-Web, with messages in binary or as JSON. */
 import {
   create,
   type DescMessage,
@@ -11,12 +11,12 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { decode, encode } from "../calls.ts";
 import { endOfStream, webTrailers } from "./errors.ts";
 
-/** How a message is written. */
+/** Encodes and decodes messages. */
 export interface Coding {
   /** @throws MosaicError `invalid_argument` */
   decode(schema: DescMessage, bytes: Uint8Array): MessageShape<DescMessage>;
   encode(schema: DescMessage, message: MessageInitShape<DescMessage>): Uint8Array<ArrayBuffer>;
-  /** The same of a message in binary. */
+  /** The same for a binary message. */
   ofBinary(schema: DescMessage, bytes: Uint8Array): Uint8Array;
 }
 
@@ -64,17 +64,17 @@ export interface EnvelopedForm extends UnaryForm {
 const connect = { timeout: "connect-timeout-ms", end: endOfStream } as const;
 const web = { timeout: "grpc-timeout", end: webTrailers } as const;
 
-/** Connect's, of unary calls. */
+/** Connect's unary calls. */
 const UNARY: readonly UnaryForm[] = [
   { type: "application/proto", coding: BINARY },
   { type: "application/json", coding: undefined },
 ];
-/** Connect's, of streams. */
+/** Connect's streams. */
 const STREAM: readonly EnvelopedForm[] = [
   { type: "application/connect+proto", coding: BINARY, ...connect },
   { type: "application/connect+json", coding: undefined, ...connect },
 ];
-/** gRPC-Web's, of both. */
+/** gRPC-Web's unary calls and streams. */
 const WEB: readonly EnvelopedForm[] = [
   { type: "application/grpc-web+proto", coding: BINARY, ...web },
   { type: "application/grpc-web", coding: BINARY, ...web },

@@ -1,4 +1,4 @@
-/** The API on the page's server: Connect's protocol, and gRPC-Web, which need no trailers of HTTP. */
+/** The API on the page's server: Connect's protocol and gRPC-Web, which need no HTTP trailers. */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
@@ -37,7 +37,7 @@ export class HttpApi {
     return this;
   }
 
-  /** Whether the path is one of its services', with a method that there is or not. */
+  /** Whether the path belongs to one of its services, even if the method does not exist. */
   has(path: string): boolean {
     return this.#services.has(path.slice(0, path.lastIndexOf("/") + 1));
   }
@@ -58,7 +58,7 @@ export class HttpApi {
   }
 }
 
-/** What a client of a later version is told. */
+/** The answer to a client of a later version. */
 function noMethod(path: string): MosaicError {
   return new MosaicError("unimplemented", `this daemon has no method ${path.slice(1)}`, {
     hint: "Is the client of a later version? Upgrade the daemon, or use a client of the daemon's version.",

@@ -1,6 +1,6 @@
 /**
- * Calls whose messages are in envelopes: Connect's streams, which mosaic's own clients and proxies speak, and all of gRPC-Web's.
- * Binary messages come and go as they are, many records in a chunk.
+ * Calls with messages in envelopes: Connect's streams, which mosaic's own clients and proxies use, and all calls of
+ * gRPC-Web. Binary messages are passed as they are, many records in a chunk.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
@@ -18,7 +18,7 @@ import { BINARY, type Coding, type EnvelopedForm } from "./forms.ts";
 const WRITE_BYTES = 1 << 16;
 
 export interface StreamOptions {
-  /** How long a client may take nothing, milliseconds. */
+  /** How long a client may read nothing, milliseconds. */
   stallMs: number;
 }
 

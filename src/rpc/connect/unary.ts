@@ -1,6 +1,6 @@
 /**
- * Connect's unary calls, which are those of mosaic's own clients: a body in, a body out, and nothing awaited in between that
- * need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
+ * Connect's unary calls, which mosaic's own clients use: one body in, one body out, with as few awaits as possible. Beside
+ * busy proxies each await costs a call some milliseconds.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
@@ -51,7 +51,7 @@ async function bodyOf(request: Request, method: DescMethod, most: number): Promi
   let length = 0;
   for await (const chunk of request.body ?? []) {
     requireSize(method, length += chunk.length, most);
-    // The runtime gives a single byte in a buffer of 64 KiB.
+    // The runtime returns a single byte in a buffer of 64 KiB.
     chunks.push(chunk.slice());
   }
   return new Uint8Array(await new Blob(chunks).arrayBuffer());

@@ -1,13 +1,13 @@
-/** An answer in one message: its bytes count against the bounds until its client has taken them. */
+/** An answer in one message: its bytes count against the bounds until its client has read them. */
 import type { CallContext } from "../calls.ts";
 import { AnswerBody } from "./body.ts";
 import type { StreamOptions } from "./streams.ts";
 
-/** What the runtime holds of an answer anyway. */
+/** The runtime buffers this much of an answer anyway. */
 const SMALL_BYTES = 16 << 10;
 const WRITE_BYTES = 64 << 10;
 
-/** @throws MosaicError `resource_exhausted` when too much waits to be taken already */
+/** @throws MosaicError `resource_exhausted` if too much waits to be read already */
 export function wholeAnswer(
   context: CallContext,
   peer: string,

@@ -1,8 +1,8 @@
 /**
- * gRPC's connections: who they are, and bounds on them. Beyond the limit a connection is let in, but calls on it are refused
- * with the reason and it is closed. At twice the limit further ones are closed as they arrive. One on which nobody calls
- * within a time (a slow handshake, a port scanner, a client that only holds it) is closed: clients connect again when they
- * need to.
+ * gRPC's connections: their peers, and bounds on them. Beyond the limit a connection is accepted, but calls on it are
+ * refused with the reason and it is closed. At twice the limit further ones are closed as they arrive. A connection without
+ * a call within a time (a slow handshake, a port scanner, an idle client) is closed: clients connect again when they need
+ * to.
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
@@ -17,10 +17,10 @@ export interface ConnectionLimits {
 }
 
 export const FIRST_CALL_MS = 30_000;
-/** Time for the refusal to arrive. */
+/** Time to deliver the refusal. */
 const REFUSED_MS = 1000;
 
-/** As many as are wanted, and no more than leave half of a process's descriptors to its work. */
+/** As many as are wanted, but at most half of a process's descriptors. */
 export function connectionsWithin(wanted: number, descriptors: number | undefined): number {
   return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
 }
@@ -29,10 +29,10 @@ const STRANGER: User = { owner: false };
 
 interface Connection {
   socket: Socket;
-  /** It came when there were enough. */
+  /** It was beyond the limit when it arrived. */
   beyond: boolean;
   user: User;
-  /** Closes it where nobody calls on it. */
+  /** Closes it if no call arrives. */
   silence: ReturnType<typeof setTimeout>;
   /** Closes it soon after the first refusal. */
   refusal: ReturnType<typeof setTimeout> | undefined;
@@ -41,7 +41,7 @@ interface Connection {
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #gates: SendGates;
-  /** By their other end's name, as grpc-js tells it of a call. */
+  /** By their peer's name, as grpc-js gives it for a call. */
   readonly #open = new Map<string, Connection>();
   #ofUnix = 0;
 
@@ -50,10 +50,10 @@ export class Connections {
     this.#gates = gates;
   }
 
-  /** @param onClosed called when it has gone @returns false when there are too many: it was closed */
+  /** @param onClosed called when it has closed @returns false if there are too many: it was closed */
   add(socket: Socket, onClosed: () => void): boolean {
     const { connections, firstCallMs } = this.#limits;
-    // Until its session is made, nobody else hears of an error, which would end the process.
+    // Until its session is created, nothing else handles an error, which would end the process.
     socket.on("error", () => {});
     if (this.#open.size >= 2 * connections) {
       socket.destroy();
@@ -78,9 +78,8 @@ export class Connections {
   }
 
   /**
-   * A call has come on the connection.
-   *
-   * @throws MosaicError `resource_exhausted` where there are too many; the connection is closed then
+   * A call has arrived on the connection. @throws MosaicError `resource_exhausted` if there are too many; the connection is
+   * then closed
    */
   admit(peer: string): void {
     const connection = this.#open.get(peer);
@@ -92,24 +91,24 @@ export class Connections {
     throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
   }
 
-  /** Who is at the other end, for all calls from now on. */
+  /** The peer, for all further calls. */
   identify(socket: Socket, user: User): void {
     const connection = this.#open.get(`${socket.remoteAddress}:${socket.remotePort}`);
     if (connection?.socket === socket) connection.user = user;
   }
 
-  /** @param name of the other end, as grpc-js tells it of a call */
+  /** @param name of the peer, as grpc-js gives it for a call */
   peerOf(name: string): Peer {
     return { name, ...(this.#open.get(name)?.user ?? STRANGER) };
   }
 
-  /** A stream's turn to write to the connection. */
+  /** The gate for a stream that writes to the connection. */
   gate(peer: string): StreamGate | undefined {
     const socket = this.#open.get(peer)?.socket;
     return socket && this.#gates.open(socket, () => socket.destroyed ? undefined : socket.bytesWritten);
   }
 
-  /** Closes the connection, with all that it has not taken. */
+  /** Closes the connection, and drops everything unsent. */
   drop(peer: string): void {
     this.#open.get(peer)?.socket.destroy();
   }
@@ -119,7 +118,7 @@ export class Connections {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
 
-  /** Those of Unix sockets have no names of their own; each is given one, which its calls tell. */
+  /** Connections of Unix sockets have no names; each gets one, which its calls report. */
   #nameOf(socket: Socket): string {
     if (socket.remotePort === undefined) {
       Object.defineProperties(socket, {

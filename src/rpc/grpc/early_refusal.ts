@@ -1,4 +1,4 @@
-/** Refuses a call by its headers, before any of its message is taken: strangers cannot make the daemon hold 64 MiB each. */
+/** Refuses a call by its headers, before any of its message is read: strangers cannot make the daemon hold 64 MiB each. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import { principalOf } from "../calls.ts";
 import { statusOf } from "../../wire/grpc_status.ts";

@@ -1,20 +1,20 @@
 /**
- * Bounded sends. The runtime's HTTP/2 gives no send backpressure (docs/architecture.md): what is written to a reader
- * that stands still piles up in native memory without end. So every long stream asks this gate before its next message.
- *
- * Per connection, the bytes written by us are compared with the socket's own count of what it has sent. Bytes that are
- * not ours (headers, pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can
- * be low by such overhead but never stays high. A stream whose connection takes nothing for `stallMs` is ended: its client
- * resumes by `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
+ * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/architecture.md): data for a reader that reads nothing
+ * accumulates in native memory without bound. So every long stream asks this gate before its next message.
+ * Per connection, the bytes written by us are compared with the socket's own count of sent bytes. Other bytes (headers,
+ * pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can be low by such overhead
+ * but never stays high.
+ * A stream whose connection sends nothing for `stallMs` is ended: its client resumes by `since_seq`, and a stalled reader
+ * does not block others on its connection for longer than that.
  */
 import { StalledError } from "../handlers.ts";
 
 export interface GateLimits {
-  /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of them. */
+  /** Bound on unsent bytes of one connection; beyond it its streams wait, until less than half of it is unsent. */
   connectionBytes: number;
-  /** Most bytes unsent over all connections; beyond them all wait. */
+  /** Bound on unsent bytes of all connections; beyond it all streams wait. */
   processBytes: number;
-  /** How long a stream may wait while its connection takes next to nothing, milliseconds. */
+  /** How long a stream may wait while its connection sends nearly nothing, milliseconds. */
   stallMs: number;
 }
 
@@ -24,16 +24,16 @@ const GATE_DEFAULTS: GateLimits = {
   stallMs: 60_000,
 };
 
-/** A reader that takes so much within the stall limit is slow and no more. */
+/** A reader that reads this much within the stall limit counts as slow, not as stalled. */
 const PROGRESS_BYTES = 32 << 10;
-/** Poll interval for readers that wait. A reader that does not read is polled ever less often. */
+/** Poll interval for waiting readers. A stalled reader is polled less and less often. */
 const POLL_MS = 2;
 const SELDOM_MS = 64;
 
-/** The socket's count of bytes sent; undefined when the connection is gone. */
+/** The socket's count of bytes sent; undefined if the connection is closed. */
 export type SentBytes = () => number | undefined;
 
-/** What is known of one connection. */
+/** The state of one connection. */
 class Connection {
   readonly key: object;
   /** Bytes written minus bytes sent at the last poll, never below zero. */
@@ -49,7 +49,7 @@ class Connection {
     this.#lastSent = sent() ?? 0;
   }
 
-  /** Takes what the socket has sent since the last poll off the account. */
+  /** Subtracts what the socket has sent since the last poll. */
   poll(): void {
     const sent = this.#sent();
     if (sent === undefined) {
@@ -62,7 +62,7 @@ class Connection {
   }
 }
 
-/** One stream's turn to write. */
+/** One stream's access to its connection. */
 export class StreamGate {
   readonly #gates: SendGates;
   readonly #connection: Connection;
@@ -109,7 +109,7 @@ export class StreamGate {
 
 interface Waiter {
   connection: Connection;
-  /** When it began, or when a part worth it had last been sent. */
+  /** When it began, or when the last notable part had been sent. */
   since: number;
   /** The connection's unsent bytes then. */
   unsent: number;
@@ -156,7 +156,7 @@ export class SendGates {
     this.total -= before - connection.unsent;
   }
 
-  /** A stream of the connection is over; with the last one its account is closed. */
+  /** A stream of the connection is over; with the last one its account is removed. */
   left(connection: Connection): void {
     if (--connection.streams > 0) return;
     this.total -= connection.unsent;
@@ -202,7 +202,7 @@ export class SendGates {
     if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
   }
 
-  /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */
+  /** Half of the bound must be free again, so that a few other bytes do not count as progress. */
   #mayGoOn(connection: Connection): boolean {
     const { connectionBytes, processBytes } = this.limits;
     return connection.closed || (connection.unsent < connectionBytes / 2 && this.total < processBytes);

@@ -13,7 +13,7 @@ const WATCH_INTERVAL_MS = 1000;
 
 type Answer = MessageInitShape<typeof HealthCheckResponseSchema>;
 
-/** @param services full names of what is served. @param healthy whether the daemon can do its work now. */
+/** @param services full names of the served services @param healthy whether the daemon can do its work now */
 export function healthHandlers(services: readonly string[], healthy: () => boolean): Handlers<typeof Health> {
   const known = new Set(["", ...services]);
   const answer = (): Answer => ({ status: healthy() ? Serving.SERVING : Serving.NOT_SERVING });

@@ -1,4 +1,4 @@
-/** Where gRPC listens, and what can be in the way. Connections come as plain sockets: the library has not been loaded yet. */
+/** Binds gRPC's address. Connections are plain sockets: the library may not be loaded yet. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files.ts";
@@ -6,15 +6,15 @@ import { requireNet } from "../../permissions/missing.ts";
 import type { ListenAddress } from "../../wire/address.ts";
 
 export interface Bound {
-  /** As clients dial it. */
+  /** The address for clients. */
   address: string;
   /** Its port; undefined for a Unix socket. */
   port: number | undefined;
-  /** Takes no more connections; those that there are live on. */
+  /** Accepts no more connections; existing ones stay. */
   close(): void;
 }
 
-/** @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` where the runtime refuses. */
+/** @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` if the runtime refuses. */
 export async function bind(address: ListenAddress, onConnection: (socket: Socket) => void): Promise<Bound> {
   const server = createServer(onConnection);
   if (address.type === "tcp") {
@@ -25,7 +25,7 @@ export async function bind(address: ListenAddress, onConnection: (socket: Socket
   }
   const { path } = address;
   await removeStaleSocket(path, "--listen");
-  // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
+  // Never 0777, not even for a moment: the umask applies while the file is created, the exact mode is set afterwards.
   const before = Deno.umask(0o077);
   try {
     await listen(server, `unix:${path}`, { path });
@@ -41,7 +41,7 @@ function listen(
   target: string,
   where: { host: string; port: number } | { path: string },
 ): Promise<void> {
-  // The runtime's refusal would be thrown past everybody.
+  // The runtime's refusal could not be caught.
   requireNet(target);
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(bindError(target, error)));
@@ -64,9 +64,9 @@ function bindError(target: string, error: unknown): MosaicError {
 }
 
 /**
- * A socket file whose server was killed stays behind; one that still answers belongs to somebody.
- *
- * @param option names the path @throws MosaicError `unavailable` for a socket that answers, or a file that is none
+ * The socket file of a killed server stays; one that still answers belongs to a running server.
+ * @param option names the path
+ * @throws MosaicError `unavailable` for a socket that answers, or a file that is no socket
  */
 export async function removeStaleSocket(path: string, option: string): Promise<void> {
   const info = infoIfThere(path);
@@ -84,13 +84,13 @@ export async function removeStaleSocket(path: string, option: string): Promise<v
   Deno.removeSync(path);
 }
 
-/** What an HTTP/2 client begins with: the preface and empty settings. */
+/** The first bytes of an HTTP/2 client: the preface and empty settings. */
 const HELLO = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
 const ANSWER_MS = 3000;
 
 /**
- * Whether a server is behind the socket. That it takes connections does not tell: the runtime's children inherit the
- * listener, so that the system goes on taking them for a daemon that was killed while its runs live; nobody answers then.
+ * Whether a server is behind the socket. Accepted connections do not show that: the runtime's children inherit the listener,
+ * so the system still accepts connections for a killed daemon while its runs live, but nothing answers.
  */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
@@ -102,7 +102,7 @@ function answers(path: string): Promise<boolean> {
       resolve(answer);
     };
     socket.once("connect", () => socket.write(HELLO));
-    // Any word, and a connection turned away, is an answer.
+    // Any bytes, or a refused connection, are an answer.
     socket.once("data", () => done(true));
     socket.once("end", () => done(true));
     socket.once("error", () => done(false));

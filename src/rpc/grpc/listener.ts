@@ -1,6 +1,6 @@
 /**
- * gRPC proper, for the original's clients. Its library takes as much memory and time to load as half of the daemon, so it is
- * loaded when the first connection comes.
+ * gRPC for the original's clients. Loading its library takes half as much memory and time as the rest of the daemon, so it
+ * is loaded when the first connection arrives.
  */
 import type { Socket } from "node:net";
 import { messageOf } from "../../base/errors.ts";
@@ -27,11 +27,11 @@ export interface GrpcOptions {
   gate?: Partial<GateLimits>;
   /** Milliseconds that a connection may stay without a call. */
   firstCallMs?: number;
-  /** Called for each connection that has gone: the runtime keeps some memory of it. */
+  /** Called for each closed connection, because the runtime retains some memory of it. */
   onClosed?: () => void;
-  /** New connections wait while there is a shortage of them. */
+  /** New connections wait while descriptors are short. */
   descriptors?: FileDescriptors;
-  /** Who is at the other end of a connection; without it, nobody is known by it. */
+  /** Identifies the peer of a connection; without it, no peer is known. */
   userOf?: ((connection: Accepted) => User | Promise<User>) | undefined;
 }
 
@@ -39,26 +39,26 @@ export interface GrpcOptions {
 export interface Accepted {
   socket: Socket;
   type: ListenAddress["type"];
-  /** It speaks TLS, and has shown a certificate where the listener asks for one. */
+  /** It uses TLS, and has shown a certificate if the listener requires one. */
   secured: boolean;
 }
 
 export interface GrpcListener {
-  /** As clients dial it: `HOST:PORT` or `unix:PATH`. */
+  /** The address for clients: `HOST:PORT` or `unix:PATH`. */
   address: string;
-  /** The same without TLS, for this machine only; `address` where that has none. */
+  /** The same without TLS, for this machine only; equal to `address` if that is without TLS. */
   localAddress: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
-  /** New connections get this certificate. @throws MosaicError where it cannot be used; the old one stays then */
+  /** New connections get this certificate. @throws MosaicError if it cannot be used; the old one then stays */
   renew(tls: TlsTexts): Promise<void>;
-  /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
+  /** Ends streams (`unavailable`), lets current calls finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * @throws MosaicError `invalid_argument` for a listen address that is none, `unavailable` when it is taken,
- * `permission_denied` when the runtime refuses it, `failed_precondition` when it would be open to other machines.
+ * @throws MosaicError `invalid_argument` for an invalid listen address, `unavailable` if it is taken, `permission_denied` if
+ *   the runtime refuses it, `failed_precondition` if it would be open to other machines.
  */
 export async function listenGrpc(services: Services, options: GrpcOptions): Promise<GrpcListener> {
   const { tls, descriptors = NEVER_SHORT } = options;
@@ -108,7 +108,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   let address: string;
   let localAddress: string;
   try {
-    // A certificate that cannot be used is known at the start.
+    // Detects an unusable certificate at the start.
     if (tls !== undefined) await load();
     address = await listenOn(parseListen(options.listen), tls === undefined);
     localAddress = tls === undefined ? address : await listenOn(LOCAL, true);

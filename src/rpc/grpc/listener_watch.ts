@@ -1,6 +1,6 @@
 /**
- * A listener of the runtime that finds no file descriptor for a connection accepts none ever after, without a word. This
- * one is noticed by the kernel's count of connections that nobody takes, and bound anew.
+ * If a listener of the runtime has no file descriptor for a connection, it never accepts one again, without any error. The
+ * watch detects this by the kernel's count of waiting connections, and binds the listener again.
  */
 import type { Logger } from "../../base/log.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -8,9 +8,9 @@ import type { FileDescriptors } from "../../os/descriptors.ts";
 import { readSocketTables } from "../../os/socket_owners.ts";
 
 const POLL_MS = 1000;
-/** So many polls in a row that find connections waiting, and none accepted in between. */
+/** Consecutive polls that find connections waiting, and none accepted in between. */
 const POLLS = 4;
-/** The tables are long, so while nothing is suspected they are read at every so many polls only. */
+/** The tables are long, so while nothing is suspected they are read only at every so many polls. */
 const CALM_POLLS = 10;
 /** State "listening" in /proc/net/tcp. */
 const LISTEN = "0A";
@@ -28,9 +28,9 @@ function waitingConnections(port: number, tables: string): number {
 
 export interface ListenerWatchOptions {
   port: number;
-  /** How many connections were accepted so far. */
+  /** Number of accepted connections so far. */
   accepted: () => number;
-  /** Gives the port up, where it still has it, and listens on it again. */
+  /** Closes the listener, if it is still open, and listens on the port again. */
   relisten: () => Promise<void>;
   log: Logger;
   descriptors: FileDescriptors;
@@ -70,7 +70,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   const timer = setInterval(async () => {
     if (state === "binding" || looking) return;
     if (descriptors.short) {
-      // What a listener dies of: the first poll afterwards reads the tables.
+      // A shortage kills a listener: the first poll afterwards reads the tables.
       calm = 0;
       return;
     }

@@ -1,6 +1,6 @@
 /**
- * Services as plain functions: decodes requests, encodes answers, maps errors, holds long streams to the gate. A handler
- * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
+ * Serves plain functions by grpc-js: decodes requests, encodes answers, maps errors, and lets long streams wait for the
+ * gate. A handler sees typed messages and an AbortSignal, and nothing of grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
@@ -142,10 +142,10 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
+    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has disconnected");
     this.#call.write(asBuffer(bytes));
-    // With 5 bytes of gRPC framing, and none of HTTP/2's: several messages may share a frame, and an account of more than
-    // is ever sent would never be settled.
+    // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
+    // sent would never be settled.
     this.#gate?.wrote(bytes.length + FRAME_BYTES);
     return this.#gate?.ready();
   }
@@ -162,7 +162,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 }
 
-/** Beyond either of these the client's messages stay in its own window. */
+/** Beyond either bound the client's messages stay in its own window. */
 const HELD_MESSAGES = 256;
 const HELD_BYTES = 1 << 20;
 
@@ -177,7 +177,7 @@ class BoundedIncoming<T> implements Incoming<T> {
   #paused = false;
   #wake: (() => void) | undefined;
 
-  /** @param signal aborted when the client has gone or the server stops: who waits for messages is woken. */
+  /** @param signal aborted when the client has left or the server stops; it wakes a waiting `take` */
   constructor(
     call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
     decode: (bytes: Buffer) => T,
@@ -210,10 +210,10 @@ class BoundedIncoming<T> implements Incoming<T> {
   async take(): Promise<T[]> {
     for (;;) {
       if (this.#interrupted !== undefined) throw this.#interrupted;
-      // What arrived before the client went still counts.
+      // Messages that arrived before the client left still count.
       if (this.#held.length > 0) break;
       if (this.#ended) return [];
-      if (this.#gone) throw new MosaicError("aborted", "the client has gone");
+      if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
     const taken = this.#held;

@@ -18,15 +18,15 @@ import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
 import { serve, type ServeContext } from "./serve.ts";
 
 export interface GrpcServer {
-  /** Serves a connection that was accepted elsewhere; with TLS where the server has a certificate and `plain` is not set. */
+  /** Serves a connection that was accepted elsewhere; with TLS if the server has a certificate and `plain` is not set. */
   take(socket: Socket, plain: boolean): void;
-  /** New connections get this certificate. @throws MosaicError `failed_precondition` where it cannot be used */
+  /** New connections get this certificate. @throws MosaicError `failed_precondition` if it cannot be used */
   renew(tls: TlsTexts): void;
-  /** Lets calls under way finish for at most `graceMs`, then ends all. */
+  /** Lets current calls finish for at most `graceMs`, then ends all. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** @throws MosaicError `failed_precondition` for a certificate that cannot be used */
+/** @throws MosaicError `failed_precondition` for an unusable certificate */
 export function createGrpcServer(services: Services, connections: Connections, tls: TlsTexts | undefined): GrpcServer {
   const { gatekeeper } = services.context;
   const context: ServeContext = { ...services.context, connections };

@@ -1,6 +1,6 @@
-/** What workers write where a number, a flag or a text is meant. `undefined` means that it cannot be read as one. */
+/** Reads a number, a flag or a text from whatever a worker wrote for it. `undefined`: it cannot be read as one. */
 
-/** Numbers, numeric text, booleans; null and absence are the fallback; of several agents' values the sum. */
+/** Numbers, numeric text, booleans; the fallback for null and absence; the sum of several agents' values. */
 export function toNumber(value: unknown, fallback: number): number | undefined {
   switch (typeof value) {
     case "number":
@@ -34,7 +34,7 @@ function numberOfText(text: string): number | undefined {
   return Number.isNaN(number) ? undefined : number;
 }
 
-/** An index or a count: whole, from 0 to 2^53 - 1; fractions are cut, negatives become 0. */
+/** An index or a count: an integer from 0 to 2^53 - 1; fractions are cut, negatives become 0. */
 export function toIndex(value: unknown): number | undefined {
   if (typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER) {
     return Number.isInteger(value) ? value : Math.trunc(value);
@@ -47,7 +47,7 @@ export function toIndex(value: unknown): number | undefined {
 
 const FALSE_TEXTS = new Set(["", "0", "false", "no", "off", "none", "null"]);
 
-/** Of several agents' flags: whether any is set. */
+/** Whether any of several agents' flags is set. */
 export function toFlag(value: unknown): boolean {
   switch (typeof value) {
     case "boolean":

@@ -6,7 +6,7 @@ import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { parsedMetadata, TAKE } from "./take.ts";
 
-/** The worker's metadata object verbatim with the record's further fields folded in; metadata wins. */
+/** The worker's metadata object as written, with the record's further fields added; metadata overrides them. */
 function takeMetadata(fields: Fields, metadata: Record<string, unknown> | undefined, slot: number): string {
   if (metadata === undefined) return `{${fields.leftovers()}}`;
   fields.take(slot);
@@ -19,7 +19,7 @@ function takeMetadata(fields: Fields, metadata: Record<string, unknown> | undefi
     : `${text.slice(0, text.lastIndexOf("}"))},${leftovers}}`;
 }
 
-/** @returns The record, or why the line is malformed. */
+/** @returns the record, or why the line is malformed. */
 export function readEpisode(fields: Fields, context: LineContext): EpisodeRecord | string {
   fields.take(SLOT.run_id);
   const encoded = parsedMetadata(fields.value(SLOT.metadata_json));

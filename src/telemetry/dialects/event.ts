@@ -8,7 +8,7 @@ import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { TAKE } from "./take.ts";
 
-/** The payload's fields and those beside it make one object; the payload wins. */
+/** Joins the payload's fields and the record's other fields into one object; the payload overrides. */
 export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   fields.take(SLOT.run_id);
   const record = workerEventOfLine(fields, TAKE, name);
@@ -26,7 +26,7 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   return record;
 }
 
-/** Parameters are stored without their secrets. What has none stays as it was written. */
+/** Parameters without their secrets; if there are none, the text as it was written. */
 function hidden(dataJson: string): string {
   if (!isJson(dataJson)) return dataJson;
   const said = parseKeepingNumbers(dataJson);

@@ -1,9 +1,8 @@
 /**
- * The top-level fields of one line: where each stands, its value, and the very text that the worker wrote for it.
- *
- * One walk over the bytes proves that the line is JSON and finds its fields; values are made of those that are asked for
- * only. Actions, observations and unknown fields are handed on verbatim. That is both exact (`1.0` stays `1.0`, integers
- * of any size survive) and several times cheaper than parsing the line and writing the values out again.
+ * The top-level fields of one line: the position, the value and the exact text of each. One pass over the bytes checks that
+ * the line is JSON and finds its fields; only requested values are parsed.
+ * Actions, observations and unknown fields are passed on as they were written. That is exact (`1.0` stays `1.0`, integers of
+ * any size survive) and several times cheaper than parsing the line and writing the values again.
  */
 import {
   afterBlanks,
@@ -24,7 +23,7 @@ import { withNamedNonFinite, withoutNonFinite } from "../../base/json_text.ts";
 const NONE = new Lines(new Uint8Array(0), []);
 const LITTLE_N = 110;
 
-/** A field of a line: its slot (-1 for a name without a meaning), and where its key's quote and its value stand. */
+/** A field of a line: its slot (-1 for a name without a meaning), and the positions of its key's quote and of its value. */
 export interface Field {
   slot: number;
   key: number;
@@ -33,32 +32,31 @@ export interface Field {
   taken: boolean;
 }
 
-/** The fields of the line last loaded. One instance is used again and again: a line allocates nothing here. */
+/** The fields of the line that was loaded last. One instance is reused, so that a line allocates nothing here. */
 export class Fields {
   #lines = NONE;
   #from = 0;
   #end = 0;
   #nonFinite = false;
   #count = 0;
-  /** No key comes twice or is written with escapes, so that its bytes say which it is. */
+  /** No key is repeated or contains escapes, so keys can be compared as bytes. */
   #plain = false;
-  /** Per field: where its key (without quotes) and its value begin and end, its slot, and whether it was used. */
+  /** Per field: begin and end of its key (without quotes) and of its value, its slot, and whether it was used. */
   readonly #spans: number[] = [];
   readonly #slots: number[] = [];
   readonly #taken: boolean[] = [];
   #takenCount = 0;
-  /** Per slot: the index of its field in the line, -1 when the line has none. */
+  /** Per slot: the index of its field in the line; -1 if the line has none. */
   readonly #at = new Int32Array(SLOTS).fill(-1);
   readonly #keys = new KeyTree();
 
   /**
-   * @param from position of the line's `{` in the lines
-   * @param end position of the line's end
-   * @returns false when the line is no JSON; then there is nothing to be read.
+   * @param from position of the line's `{` @param end position of the line's end @returns false if the line is not JSON;
+   *   then no field can be read.
    */
   load(lines: Lines, from: number, end: number): boolean {
     if (this.#load(lines, from, end, false)) return true;
-    // Python writes NaN and infinities as bare words; what else is no JSON is none with them either.
+    // Python writes NaN and infinities as bare words. Other text that is not JSON fails again.
     return this.#load(lines, from, end, true);
   }
 
@@ -119,13 +117,13 @@ export class Fields {
     if (slot >= 0) this.#at[slot] = i;
   }
 
-  /** For a line with a key that has no place in the tree. */
+  /** For a line with a key that is not in the tree. */
   #findByName(): void {
     const seen = new Map<string, number>();
     for (let i = 0; i < this.#count; i++) {
       const key = this.#keyAt(i);
       const before = seen.get(key);
-      // Of a repeated key the last value counts, here as in JSON.parse.
+      // The last value of a repeated key counts, as in JSON.parse.
       if (before !== undefined) this.#takeAt(before);
       seen.set(key, i);
       const slot = this.#slots[i] = slotOf(key);
@@ -161,13 +159,13 @@ export class Fields {
     return first === OPEN_BRACE || first === OPEN_BRACKET;
   }
 
-  /** By its first byte a value's type is known. */
+  /** The first byte of a value shows its type. */
   #first(slot: number): number {
     const i = this.#at[slot]!;
     return i === -1 ? 0 : this.#lines.bytes[this.#spans[i * 4 + 2]!]!;
   }
 
-  /** The value, parsed; undefined when the line has no such field. */
+  /** The parsed value; undefined if the line has no such field. */
   value(slot: number): unknown {
     const i = this.#at[slot]!;
     if (i === -1) return undefined;
@@ -191,12 +189,12 @@ export class Fields {
     return this.#lines.number(from, to);
   }
 
-  /** The value as the worker wrote it, but for bare non-finite words, which become null. Only for a field that is there. */
+  /** The value's text as written, except that bare non-finite words become null. The field must exist. */
   text(slot: number): string {
     return this.#text(slot, withoutNonFinite);
   }
 
-  /** The same, but for bare non-finite words, which become their names as texts: of what may hold metrics. */
+  /** The same, but bare non-finite words become texts: for fields that may contain metrics. */
   textOfMetrics(slot: number): string {
     return this.#text(slot, withNamedNonFinite);
   }
@@ -211,13 +209,16 @@ export class Fields {
     return this.#nonFinite ? repair(text) : text;
   }
 
-  /** Marks a field as used: it is then not among the leftovers. */
+  /** Marks a field as used, so that it is not among the leftovers. */
   take(slot: number): void {
     const i = this.#at[slot]!;
     if (i !== -1) this.#takeAt(i);
   }
 
-  /** `"key":value` of every field that nobody took, verbatim but for names of bare non-finite words, joined by commas; "" when all were taken. */
+  /**
+   * `"key":value` of every unused field, as written except that bare non-finite words become texts, joined by commas; "" if
+   * all are used.
+   */
   leftovers(without?: Record<string, unknown>): string {
     if (this.#takenCount === this.#count) return "";
     let text = "";
@@ -230,7 +231,7 @@ export class Fields {
     return text;
   }
 
-  /** The fields in the line's order; undefined for a line that is not plain JSON with plain keys. */
+  /** The fields in the line's order; undefined if the line is not plain JSON with plain keys. */
   layout(): Field[] | undefined {
     if (this.#nonFinite || !this.#plain) return undefined;
     return Array.from({ length: this.#count }, (_, i) => ({
@@ -242,12 +243,12 @@ export class Fields {
     }));
   }
 
-  /** The whole record, parsed; non-finite values at its top are numbers. */
+  /** The whole record, parsed; non-finite values at its top level are numbers. */
   record(): Record<string, unknown> {
     const record = JSON.parse(this.#slice(this.#from, this.#end, withoutNonFinite)) as Record<string, unknown>;
     if (!this.#nonFinite) return record;
     const seen = new Set<string>();
-    // Backwards: of a repeated key the last value counts.
+    // Backwards, because the last value of a repeated key counts.
     for (let i = this.#count - 1; i >= 0; i--) {
       const text = this.#lines.slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!);
       const key = this.#keyAt(i);

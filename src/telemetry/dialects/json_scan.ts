@@ -1,9 +1,8 @@
 /**
- * Where a JSON value ends, and whether it is one, told from its bytes. It says what JSON.parse would say, but makes no
- * objects: most of a record's fields are passed on as the worker wrote them, and need no more than this proof.
- *
- * All functions take the position at which something begins and give the one after it, or -1 when it is not JSON. `end`
- * is where the text ends; no byte behind it counts.
+ * Finds the end of a JSON value in bytes, and checks that it is JSON. The result is the same as JSON.parse's, but no objects
+ * are created: most fields of a record are passed on as the worker wrote them, and need only this check.
+ * All functions take the position at which something begins and return the position after it, or -1 if it is not JSON. `end`
+ * is the end of the text; later bytes are not read.
  */
 
 export const QUOTE = 34;
@@ -45,7 +44,7 @@ export function afterString(bytes: Uint8Array, at: number, end: number): number 
   return -1;
 }
 
-/** Of the characters that may follow a backslash: 1 where nothing more belongs to the escape, 5 for `u` and its digits. */
+/** Length of the escape after a backslash, by its character: 1, or 5 for `u` and its digits. */
 const ESCAPE_LENGTH = new Uint8Array(256);
 for (const c of '"\\/bfnrt') ESCAPE_LENGTH[c.charCodeAt(0)] = 1;
 ESCAPE_LENGTH["u".charCodeAt(0)] = 5;
@@ -91,7 +90,7 @@ export function afterNumber(bytes: Uint8Array, at: number, end: number): number 
 
 const asBytes = (word: string) => Uint8Array.from(word, (c) => c.charCodeAt(0));
 const [TRUE, FALSE, NULL] = ["true", "false", "null"].map(asBytes) as [Uint8Array, Uint8Array, Uint8Array];
-/** What Python's json.dumps writes for floats that JSON has no number for. */
+/** Python's json.dumps writes these for floats that JSON cannot express. */
 const NON_FINITE = ["NaN", "Infinity", "-Infinity"].map(asBytes);
 
 function afterWord(bytes: Uint8Array, at: number, end: number, word: Uint8Array): number {
@@ -121,7 +120,7 @@ export function afterScalar(bytes: Uint8Array, at: number, end: number, nonFinit
   return -1;
 }
 
-/** Position of the value behind a key. */
+/** Position of the value after a key. */
 function afterKey(bytes: Uint8Array, at: number, end: number): number {
   if (at >= end || bytes[at] !== QUOTE) return -1;
   const key = afterString(bytes, at, end);
@@ -130,10 +129,10 @@ function afterKey(bytes: Uint8Array, at: number, end: number): number {
   return colon < end && bytes[colon] === COLON ? afterBlanks(bytes, colon + 1, end) : -1;
 }
 
-/** The brackets that are open, outermost first. A stack of our own, because a text may nest deeper than calls can. */
+/** Open brackets, outermost first. An explicit stack, because a text may nest deeper than calls can. */
 const open: number[] = [];
 
-/** @param nonFinite Whether NaN, Infinity and -Infinity pass for numbers. */
+/** @param nonFinite whether NaN, Infinity and -Infinity count as numbers. */
 export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite: boolean): number {
   let depth = 0;
   let i = at;
@@ -141,7 +140,7 @@ export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite
     const first = i < end ? bytes[i]! : 0;
     if (first === OPEN_BRACKET || first === OPEN_BRACE) {
       i = afterBlanks(bytes, i + 1, end);
-      // In ASCII each closing bracket is two behind the opening one.
+      // In ASCII each closing bracket is two after the opening one.
       if (i < end && bytes[i] === first + 2) i++;
       else {
         open[depth++] = first;
@@ -168,8 +167,8 @@ export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite
 }
 
 /**
- * Objects that follow each other within one line, where there are several and nothing else: two processes printed at once
- * (Python writes a text and its newline apart from each other when it does not buffer).
+ * Objects that follow each other on one line, if there are several and nothing else: two processes printed at the same time
+ * (without buffering, Python writes a text and its newline separately).
  */
 export function joinedObjects(bytes: Uint8Array, at: number, end: number): { from: number; to: number }[] | undefined {
   const found: { from: number; to: number }[] = [];

@@ -1,25 +1,28 @@
 /**
- * The keys that lines were seen to have, in their order, as a tree. A worker's lines are of a few shapes, so the keys of
- * nearly every line are found by comparing bytes: no text is made of them and no name is looked up.
+ * The keys of earlier lines, in their order, as a tree. A worker's lines have a few shapes, so the keys of nearly every line
+ * are found by comparing bytes, without decoding them or looking up names.
  */
 import { slotOf } from "./slots.ts";
 
-/** Keys learned before all are forgotten, and keys that may follow one another: bounds for lines of ever new shapes. */
+/**
+ * Number of learned keys after which all are forgotten, and number of keys that may follow one key: bounds for lines with
+ * ever new shapes.
+ */
 const MAX_LEARNED = 1024;
 const MAX_BRANCHES = 16;
-/** Keys of a line, and bytes of a key, beyond which looking names up costs less. */
+/** Bounds on the keys of a line and the bytes of a key, beyond which looking up names costs less. */
 const MAX_DEPTH = 128;
 const MAX_KEY_BYTES = 256;
 
 export class KeyNode {
-  /** With the quote at its end, so that no key is the beginning of another. */
+  /** Ends with the quote, so that no key is a prefix of another. */
   readonly bytes: Uint8Array;
   readonly slot: number;
   readonly next: KeyNode[] = [];
-  /** Keys up to and with this one. */
+  /** Number of keys up to and including this one. */
   readonly depth: number;
   readonly #parent: KeyNode | undefined;
-  /** undefined for the beginning of all lines. */
+  /** undefined for the root. */
   readonly #name: string | undefined;
 
   constructor(name?: string, bytes = new Uint8Array(0), parent?: KeyNode) {
@@ -30,7 +33,7 @@ export class KeyNode {
     this.depth = parent === undefined ? 0 : parent.depth + 1;
   }
 
-  /** The node of the key that stands at a position of the line; undefined when none was seen there yet. */
+  /** The node of the key at a position of the line; undefined if no such key was seen there. */
   find(line: Uint8Array, at: number): KeyNode | undefined {
     const { next } = this;
     for (let n = 0; n < next.length; n++) {
@@ -43,7 +46,7 @@ export class KeyNode {
     return undefined;
   }
 
-  /** Whether the key is this one or stands before it. */
+  /** Whether this is the key, or it comes earlier in the line. */
   has(name: string): boolean {
     return this.#name === name || (this.#parent !== undefined && this.#parent.has(name));
   }
@@ -53,9 +56,11 @@ export class KeyTree {
   root = new KeyNode();
   #learned = 0;
 
-  /** Adds a key; undefined for one that has no place here: it is written with escapes, comes twice in its line, is long,
-   * or stands behind very many.
-   * @param bytes of the key with its closing quote */
+  /**
+   * Adds a key; undefined if it cannot be added: it contains escapes, is repeated in its line, is long, or has too many keys
+   * before it.
+   * @param bytes of the key with its closing quote
+   */
   learn(after: KeyNode, name: string, bytes: Uint8Array): KeyNode | undefined {
     if (after.depth === MAX_DEPTH || bytes.length > MAX_KEY_BYTES) return undefined;
     if (name.includes("\\") || after.has(name)) return undefined;

@@ -1,10 +1,10 @@
-/** What the name in `type`, `event_type` or `event` says that a record is. */
+/** The record kind for the name in `type`, `event_type` or `event`. */
 
 export type RecordKind = "step" | "episode" | "event" | "chatter";
 
 const EPISODE = new Set(["episode", "episode_done", "episode_end"]);
 
-/** Replies of interactive workers to their GUI: JSON, but neither telemetry nor of lasting interest. */
+/** Replies of interactive workers to their GUI: JSON, but not telemetry and not worth storing. */
 const CHATTER = new Set([
   "init",
   "ready",
@@ -20,10 +20,10 @@ const CHATTER = new Set([
   "error",
 ]);
 
-/** Events are named like identifiers; anything else under these keys is a program's own JSON. */
+/** Event names look like identifiers; any other value under these keys belongs to a program's own JSON. */
 const EVENT_NAME = /^[a-z][a-z0-9_.:-]{0,63}$/;
 
-/** @param name In lower case. */
+/** @param name in lower case. */
 export function kindOf(name: string): RecordKind | undefined {
   if (name === "step") return "step";
   if (EPISODE.has(name)) return "episode";

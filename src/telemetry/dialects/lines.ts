@@ -1,31 +1,31 @@
-/** Whole lines of a worker's standard output, as the bytes they came in. */
+/** Whole lines of a worker's standard output, as bytes. */
 
 import { DOT, MINUS, ZERO } from "./json_scan.ts";
 
-/** 10 to the power of the index: all of them exact. */
+/** Powers of ten by exponent: all of them exact. */
 const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 export class Lines implements Iterable<string> {
   readonly bytes: Uint8Array;
-  /** The same, for several bytes at a time. */
+  /** The same bytes, for reading several at a time. */
   readonly view: DataView;
-  /** Where each line ends: the position of its newline, or of the end. */
+  /** The end of each line: the position of its newline, or the end of the bytes. */
   readonly ends: readonly number[];
-  /** All of it, where each byte is one character, so that a position in the one is the same in the other. */
+  /** The whole as one string, if each byte is one character, so that positions are the same in both. */
   #text: string | undefined;
-  /** Texts that were made of a part, until it is worth while to have the whole. */
+  /** Number of texts decoded from parts, until decoding the whole is worth it. */
   #parts = 0;
 
-  /** @param bytes Not copied: they must not change while this is in use. */
+  /** @param bytes not copied: they must not change while this is in use. */
   constructor(bytes: Uint8Array, ends: readonly number[]) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.ends = ends;
   }
 
-  /** The same from texts, which have no newlines in them. */
+  /** From texts without newlines. */
   static of(...texts: string[]): Lines {
     const ends: number[] = [];
     const bytes = encoder.encode(texts.map((text) => text + "\n").join(""));
@@ -46,21 +46,21 @@ export class Lines implements Iterable<string> {
     return this.slice(this.begin(i), this.ends[i]!);
   }
 
-  /** The text between two positions; what is no UTF-8 becomes U+FFFD. */
+  /** The text between two positions; invalid UTF-8 becomes U+FFFD. */
   slice(from: number, to: number): string {
     if (this.#parts < this.ends.length && this.#parts++ === this.ends.length >> 3) this.#decode();
     return this.#text === undefined ? decoder.decode(this.bytes.subarray(from, to)) : this.#text.slice(from, to);
   }
 
   #decode(): void {
-    // No character has more code units than bytes, so as many in all means one for each.
+    // No character has more code units than bytes, so equal lengths mean one unit per byte.
     const text = decoder.decode(this.bytes);
     if (text.length === this.bytes.length) this.#text = text;
   }
 
   /**
-   * The number that stands between two positions. Up to 15 digits are exact as an integer, which divided by an exact power of
-   * ten is rounded once, and rightly.
+   * The number between two positions. Up to 15 digits are exact as an integer; divided by an exact power of ten, it is
+   * rounded once, and correctly.
    */
   number(from: number, to: number): number {
     const { bytes } = this;

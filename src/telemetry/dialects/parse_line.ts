@@ -1,9 +1,8 @@
 /**
- * One line of a worker's standard output as what it means. Pure: the same text and context give the same record.
- *
- * A line that is not a JSON object, or a JSON object that says nothing known, is the program's own output ("other").
- * "malformed" is what was meant as telemetry and cannot be read: it begins like an object with a quoted key and is no
- * JSON, or a field that must be a number is none.
+ * Reads one line of a worker's standard output as a record. Pure: the same text and context give the same record.
+ * "other": the program's own output; a line that is not a JSON object, or an object without a known kind. "malformed": a
+ * line that looks like telemetry and cannot be read; it begins like an object with a quoted key and is not JSON, or a field
+ * that must be a number is not.
  */
 import type { LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../ingest_batch.ts";
@@ -20,7 +19,7 @@ import type { StepShapes } from "./step_shapes.ts";
 
 export type { LineContext };
 
-/** Rules of the run's telemetry schema that a record breaks; see src/telemetry/schemas. */
+/** Returns the rules of the run's telemetry schema that a record violates; see src/telemetry/schemas. */
 export type RecordCheck = (kind: "step" | "episode", record: Record<string, unknown>) => readonly string[];
 
 export interface ParsedStep {
@@ -29,7 +28,7 @@ export interface ParsedStep {
   violations: readonly string[];
 }
 
-/** A step whose line is like an earlier one: good until the next line is read. */
+/** A step whose line has a known shape; valid until the next line is read. */
 export interface AlikeStep {
   type: "alike";
   step: StepRecord<string | ByteText>;
@@ -40,7 +39,7 @@ export type ParsedLine =
   | { type: "episode"; episode: EpisodeRecord; violations: readonly string[] }
   | { type: "event"; event: WorkerEventRecord }
   | { type: "other" }
-  /** Nothing but white space. */
+  /** Only white space. */
   | { type: "blank" }
   | { type: "malformed"; why: string };
 
@@ -50,14 +49,14 @@ const NO_VIOLATIONS: readonly string[] = [];
 const KIND_SLOTS = [SLOT.type, SLOT.event_type, SLOT.event];
 const fields = new Fields();
 
-/** @param text One line without its newline. */
+/** @param text one line without its newline. */
 export function parseLine(text: string, context: LineContext, check?: RecordCheck): ParsedLine {
   return readLine(Lines.of(text), 0, context, check);
 }
 
 /** Line `i` of the lines. White space around it is ignored. */
 export function readLine(lines: Lines, i: number, context: LineContext, check?: RecordCheck): ParsedLine;
-/** @param shapes of earlier lines with the same context */
+/** @param shapes shapes of earlier lines with the same context */
 export function readLine(
   lines: Lines,
   i: number,

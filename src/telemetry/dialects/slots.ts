@@ -1,4 +1,4 @@
-/** Names that some dialect gives a meaning, by their numbers (src/telemetry/record_fields.ts). */
+/** Names that have a meaning in some dialect, by their numbers (src/telemetry/record_fields.ts). */
 import { SLOT } from "../../gen/records/line_fields.ts";
 
 export { SLOT };

@@ -10,7 +10,7 @@ function metadataOf(fields: Fields): unknown {
   return parsedMetadata(fields.value(SLOT.metadata_json)) ?? parsedMetadata(fields.value(SLOT.metadata));
 }
 
-/** @returns The record, or why the line is malformed. */
+/** @returns the record, or why the line is malformed. */
 export function readStep(fields: Fields, context: LineContext): StepRecord | string {
   fields.take(SLOT.run_id);
   const record = stepOfLine(fields, TAKE, context, metadataOf(fields));

@@ -1,9 +1,9 @@
 /**
- * Steps whose lines differ from an earlier one in values alone, as nearly all lines of a worker do. Such a line is compared
+ * Steps whose lines differ from an earlier line only in values, as nearly all lines of a worker do. Such a line is compared
  * with the earlier one byte by byte, and only values that may differ are read, which costs a third of reading all fields.
- *
- * What is read here is what readStep gives. A line with a value that is not written plainly, or that decides more than its
- * own column, is none of these: it is read field by field.
+ * The result is the same as readStep's.
+ * A line does not match if a value is not written plainly, or affects more than its own column: then it is read field by
+ * field.
  */
 import { ByteText } from "../byte_text.ts";
 import type { Field, Fields } from "./fields.ts";
@@ -13,12 +13,12 @@ import type { AlikeStep, ParsedStep } from "./parse_line.ts";
 import { SLOT } from "./slots.ts";
 import { nanosecondsOf, timeOf } from "./timestamps.ts";
 
-/** Shapes that a batch may have: the last steps of episodes and each of several agents have their own. */
+/** Shapes in a batch: the last steps of episodes, and each of several agents, have their own. */
 const MOST_SHAPES = 4;
-/** So many lines compared in vain, beyond those that were not, and no line of the batch is compared any more. */
+/** After this many failed comparisons, beyond the successful ones, no more lines of the batch are compared. */
 const MOST_MISSES = 64;
 const [LITTLE_N, LITTLE_T] = [110, 116];
-/** What a value that may differ becomes. */
+/** What the value at a hole becomes. */
 type Hole =
   | "episode"
   | "step"
@@ -47,7 +47,10 @@ const HOLES = new Map<number, Hole>([
   [SLOT.timestamp, "time"],
 ]);
 const TIMES: readonly number[] = [SLOT.ts_unix_ns, SLOT.ts, SLOT.timestamp];
-/** A line with one of these has values that decide more than their own column, or a record that outlives the next line. */
+/**
+ * Lines with one of these names are not compared: the value affects more than its own column, or its record must outlive the
+ * next line.
+ */
 const NEVER: readonly number[] = [
   ...[SLOT.metadata, SLOT.metadata_json, SLOT.action_json, SLOT.observation_json],
   ...[SLOT.render_payload, SLOT.render_payload_json],
@@ -58,7 +61,7 @@ export class StepShapes {
   readonly #shapes: Shape[] = [];
   #misses = 0;
 
-  /** The step of a line between two positions, good until the next call; undefined where it is like none that was learned. */
+  /** The step of a line between two positions, valid until the next call; undefined if the line matches no learned shape. */
   read(lines: Lines, from: number, end: number): AlikeStep | undefined {
     if (this.#misses > MOST_MISSES) return undefined;
     for (let i = 0; i < this.#shapes.length; i++) {
@@ -70,7 +73,7 @@ export class StepShapes {
     return undefined;
   }
 
-  /** @param fields of the line between two positions, of which the step was made */
+  /** @param fields fields of the line between two positions, from which the step was made */
   learn(fields: Fields, lines: Lines, from: number, end: number, parsed: ParsedStep): void {
     this.#misses++;
     if (this.#shapes.length === MOST_SHAPES) return;
@@ -81,12 +84,12 @@ export class StepShapes {
 }
 
 class Shape {
-  /** What stands before each hole, and behind the last one. */
+  /** The bytes before each hole, and after the last one. */
   readonly #literals: Literal[] = [];
   readonly #holes: Hole[] = [];
-  /** Of the record's further fields, what stands before each hole among them, and behind the last one. */
+  /** For the record's further fields: the text before each of their holes, and after the last one. */
   readonly #info: string[] = [];
-  /** Of the line that was read last. */
+  /** The step of the line that was read last. */
   readonly #alike: AlikeStep;
   readonly #action = new ByteText();
   readonly #observation = new ByteText();
@@ -98,7 +101,7 @@ class Shape {
     let info = "";
     let separator = "{";
     for (const { slot, key, value, valueEnd, taken } of layout) {
-      // Where there is a null, another field may speak.
+      // If this field is null, another one may have the value.
       const isFixed = lines.bytes[value] === LITTLE_N || (severalTimes && TIMES.includes(slot));
       const hole = isFixed ? undefined : slot === -1 ? "info" : taken ? HOLES.get(slot) : undefined;
       if (!taken) {
@@ -178,7 +181,7 @@ class Shape {
   }
 }
 
-/** Bytes that lines have in common, compared four at a time. */
+/** Bytes that all lines of the shape share, compared four at a time. */
 class Literal {
   readonly #length: number;
   readonly #words: Int32Array;
@@ -206,7 +209,7 @@ const encoder = new TextEncoder();
 const TRUE = new Literal(encoder.encode("true"));
 const FALSE = new Literal(encoder.encode("false"));
 
-/** What was read last: a second result of the functions below, so that a value allocates nothing. */
+/** A second result of the functions below, so that a value allocates nothing. */
 let number = 0;
 let flag = false;
 
@@ -235,12 +238,12 @@ function afterFlag(view: DataView, at: number, end: number): number {
   return (isTrue ? TRUE : FALSE).after(view, at, end);
 }
 
-/** Of a null a record has nothing. */
+/** For null the record has no text. */
 function afterJson(bytes: Uint8Array, at: number, end: number): number {
   return at < end && bytes[at] === LITTLE_N ? -1 : afterValue(bytes, at, end, false);
 }
 
-/** @param json a scalar. @returns "" where it is no time */
+/** @param json a scalar @returns "" if it is no time */
 function timeIn(json: string, anyUnit: boolean): string {
   const isText = json.charCodeAt(0) === QUOTE;
   if (isText && json.includes("\\")) return "";

@@ -1,4 +1,4 @@
-/** Values of the fields of a line, as all dialects write them (the table is in docs/telemetry.md). */
+/** Reads values from the fields of a line, for all dialects (the table is in docs/telemetry.md). */
 import { parsedObject, repairedJson } from "../../base/json_text.ts";
 import type { FieldTaker } from "../../gen/records/line_fields.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";
@@ -13,8 +13,10 @@ const RENDER_PAYLOAD = [SLOT.render_payload];
 
 const EPISODE_SUFFIX = /-ep(\d{1,15})$/;
 
-/** The first of the slots that holds something, as an index. `undefined`: it holds what is no number. A value that had
- * to be changed stays among the leftovers, so that what the worker said is not lost. */
+/**
+ * The first slot with a value, as an index. `undefined`: it is not a number. A value that had to be changed stays among the
+ * leftovers, so that the worker's text is not lost.
+ */
 function takeIndex(fields: Fields, slots: readonly number[]): number | undefined | "absent" {
   for (const slot of slots) {
     if (!fields.has(slot)) continue;
@@ -57,8 +59,10 @@ function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
   return number === "absent" ? 0 : number === undefined ? undefined : Math.max(0, number - 1);
 }
 
-/** The first of the slots that holds something, as a number, else `absent`; `undefined` when it holds what is no number. Per-agent values are summed
- * and stay among the leftovers. */
+/**
+ * The first slot with a value, as a number, else `absent`; `undefined` if it is not a number. Per-agent values are summed
+ * and stay among the leftovers.
+ */
 function takeNumber(fields: Fields, slots: readonly number[], absent: number): number | undefined {
   for (const slot of slots) {
     if (!fields.has(slot)) continue;
@@ -80,7 +84,7 @@ function takeLabel(fields: Fields, slot: number): string {
   return toLabel(fields.value(slot));
 }
 
-/** ts_unix_ns, else ts, else timestamp. What is no time stays among the leftovers. */
+/** ts_unix_ns, else ts, else timestamp. A value that is no time stays among the leftovers. */
 function takeTime(fields: Fields): string {
   if (fields.has(SLOT.ts_unix_ns)) {
     const value = fields.value(SLOT.ts_unix_ns);
@@ -100,7 +104,7 @@ function takeTime(fields: Fields): string {
   return "";
 }
 
-/** JSON text of `*_json` (text that holds JSON) or else of the plain field, verbatim; "" when both are absent or null. */
+/** JSON text of `*_json` (text that contains JSON), else of the plain field as written; "" if both are absent or null. */
 function takeJson(fields: Fields, encoded: number, plain: readonly number[]): string {
   if (fields.has(encoded)) {
     fields.take(encoded);
@@ -115,12 +119,12 @@ function takeJson(fields: Fields, encoded: number, plain: readonly number[]): st
   return "";
 }
 
-/** A text that is JSON stands for it; any other is a JSON string. @param asString The text as JSON string. */
+/** If a text is JSON, that JSON; otherwise a JSON string. @param asString the text as JSON string. */
 function jsonInText(text: string, asString: string): string {
   return text === "" ? "" : repairedJson(text) ?? asString;
 }
 
-/** A frame may also come as JSON in a text; as a field it is an object. */
+/** A frame may also be JSON in a text; the result is an object in any case. */
 function takePayload(fields: Fields): string {
   const { render_payload: plain, render_payload_json: encoded } = SLOT;
   if (!fields.isText(plain)) return takeJson(fields, encoded, RENDER_PAYLOAD);

@@ -1,11 +1,11 @@
-/** Times of the dialects as Unix nanoseconds in decimal text; "" when a value is no time. */
+/** Times of the dialects as Unix nanoseconds in decimal text; "" if a value is no time. */
 
 const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?$/i;
-/** 1973: numbers below are counters or monotonic clocks, not dates. */
+/** 1973: smaller numbers are counters or monotonic clocks, not dates. */
 const FIRST_SECOND = 1e8;
 const MAX_NS = 9_223_372_036_854_775_807n;
 
-/** `ts_unix_ns`: digits are kept exactly. @param text The value as written, without quotes. */
+/** `ts_unix_ns`: digits are kept exactly. @param text the value as written, without quotes. */
 export function nanosecondsOf(text: string): string {
   if (/^[1-9]\d{0,17}$/.test(text)) return text;
   const number = Number(text);
@@ -14,8 +14,10 @@ export function nanosecondsOf(text: string): string {
   return whole > MAX_NS ? "" : whole.toString();
 }
 
-/** `ts` and `timestamp`: seconds (also milliseconds, microseconds or nanoseconds, told by their size) or ISO 8601,
- * which is UTC when it names no offset. */
+/**
+ * `ts` and `timestamp`: seconds (also milliseconds, microseconds or nanoseconds, recognized by their size) or ISO 8601,
+ * which is UTC if it names no offset.
+ */
 export function timeOf(value: unknown, text: string): string {
   if (typeof value === "string") return ISO.test(value) ? ofIso(value) : ofNumber(value.trim());
   return typeof value === "number" ? ofNumber(text) : "";

@@ -1,26 +1,26 @@
-/** What all readers share: the position, the head of the file, and the loop over its records. */
+/** Shared by all readers: the position, the head of the file, and the loop over its records. */
 import { crc32c } from "./crc32c.ts";
 import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult } from "./format_reader.ts";
 import type { SourceRecord } from "./tracker_records.ts";
 
-/** A longer record of a file is skipped, so that no file makes its reader hold more. */
+/** A longer record is skipped, which bounds a reader's memory. */
 export const MAX_RECORD_BYTES = 64 << 20;
 const HEAD_BYTES = 64;
 const MAX_RECORDS = 10_000;
 
-/** Where a reader puts what it finds. */
+/** Where a reader puts its results. */
 export interface Output {
   records: SourceRecord[];
   problems: Problem[];
   /** Nothing will be appended any more. */
   end: boolean;
-  /** Set by a decoder that returns 0: how many bytes it has to see. */
+  /** Set by a decoder that returns 0: number of bytes that it needs. */
   need: number;
-  /** Set by a decoder that returns 0: what there is may still change. */
+  /** Set by a decoder that returns 0: the available bytes may still change. */
   wait: boolean;
 }
 
-/** What `decode` returns to have the file read from its beginning, when it may have changed or at once. */
+/** `decode` returns one of these to read the file from its beginning: after its next change, or at once. */
 export const READ_LATER = -1;
 export const READ_AGAIN = -2;
 
@@ -67,7 +67,7 @@ export abstract class BaseReader implements FormatReader {
       this.#offset = start + at;
       out.need = 1;
     }
-    // What a decoder left alone at the beginning of the bytes is all that there is.
+    // The decoder left the first bytes alone, and no more will come.
     if (end && at === 0 && bytes.length > 0) {
       const detail = "the file ends within a record";
       out.problems.push({ what: "torn", at: this.#offset, bytes: bytes.length, detail });
@@ -94,21 +94,20 @@ export abstract class BaseReader implements FormatReader {
     this.#head = [...state.head];
   }
 
-  /** The position in the file of `bytes[at]`, in `decode`: `offset` belongs to the byte that is decoded next. */
+  /** The position in the file of `bytes[at]`, in `decode`: `offset` is the position of the next byte to decode. */
   protected get position(): number {
     return this.#offset;
   }
 
   /**
-   * Decodes what begins at `at`, which stands at `position` in the file.
-   *
-   * @returns how many bytes are done with; 0 when more are needed (`out.need`); READ_LATER; READ_AGAIN
+   * Decodes what begins at `at`, file position `position`.
+   * @returns the number of bytes read; 0 if more are needed (`out.need`); READ_LATER; READ_AGAIN
    */
   protected abstract decode(bytes: Uint8Array, at: number, out: Output): number;
-  /** Of the first `used` bytes of the file, how many identify it; 64 unless given. */
+  /** How many of the file's first `used` bytes identify it; default 64. */
   protected headOf?(used: number): number;
-  /** The reader's own part of its state, as JSON. */
+  /** The reader's part of its state, as JSON. */
   protected abstract memory(): Record<string, unknown>;
-  /** Drops what was learnt of the file's earlier content. */
+  /** Drops state that depends on the file's earlier content. */
   protected abstract forget(): void;
 }

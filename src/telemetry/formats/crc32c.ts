@@ -9,7 +9,7 @@ for (let n = 0; n < 256; n++) {
 }
 for (let i = 256; i < TABLES.length; i++) TABLES[i] = TABLES[TABLES[i - 256]! & 0xff]! ^ (TABLES[i - 256]! >>> 8);
 
-/** Of `bytes` from `from` up to `to`. @param before what it is of the bytes before them */
+/** The checksum of `bytes` from `from` to `to`. @param before the checksum of the preceding bytes */
 export function crc32c(bytes: Uint8Array, from = 0, to = bytes.length, before = 0): number {
   const t = TABLES;
   let c = before ^ 0xffffffff;
@@ -28,7 +28,7 @@ export function crc32c(bytes: Uint8Array, from = 0, to = bytes.length, before = 
   return (c ^ 0xffffffff) >>> 0;
 }
 
-/** As TFRecord stores it: rotated and offset, so that a checksum of data that holds checksums stays strong. */
+/** As stored in TFRecord: rotated and offset, so that the checksum stays strong for data that contains checksums. */
 export function maskedCrc32c(bytes: Uint8Array, from = 0, to = bytes.length): number {
   const crc = crc32c(bytes, from, to);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;

@@ -1,9 +1,8 @@
 /**
- * Tables that trackers append to: Stable-Baselines3's `monitor.csv` and `progress.csv`, Lightning's `metrics.csv`,
- * RLlib's `progress.csv`, and any other with a header, a column of steps and columns of numbers.
- *
- * Some write the whole file anew when a column comes: then the caller sees another head and calls `restart`, and the
- * rows that were given already are passed over, by their content (src/telemetry/formats/known_rows.ts).
+ * Tables to which trackers append: Stable-Baselines3's `monitor.csv` and `progress.csv`, Lightning's `metrics.csv`, RLlib's
+ * `progress.csv`, and any other with a header, a column of steps and columns of numbers.
+ * Some programs rewrite the whole file to add a column. Then the caller sees another head and calls `restart`; rows that
+ * were returned already are recognized by their content and skipped (src/telemetry/formats/known_rows.ts).
  */
 import { rowAt } from "./csv_row.ts";
 import { Rows, type RowsState } from "./known_rows.ts";
@@ -15,8 +14,8 @@ import type { EpisodeRecord, ParamsRecord, ParamValue, SourceRecord } from "./tr
 
 const MAX_ROW_BYTES = 4 << 20;
 /**
- * A table that is just being rewritten may show old and new content side by side, and the seam moves from read to read.
- * What differs so many times in a row at the same place, in the same way, is another table.
+ * While a table is being rewritten, a read may see old and new content side by side, with a boundary that moves. If the same
+ * difference appears at the same place this many times in a row, it is another table.
  */
 const MAX_TRIES = 3;
 const CONFIG = "config/";
@@ -24,16 +23,16 @@ const LF = 10;
 
 interface Header {
   columns: string[];
-  /** Of Monitor's table: when the environment began (Unix seconds), or null. Undefined for any other table. */
+  /** For Monitor's table: when the environment began (Unix seconds), or null. Undefined for any other table. */
   monitorStart?: number | null;
 }
 
-/** Positions of the columns that are no series; -1 for none. */
+/** Positions of the columns that are no series; -1: none. */
 interface Layout {
   step: number;
   time: number;
   config: readonly number[];
-  /** Configuration and what says nothing of the training. */
+  /** Configuration, and columns that say nothing about the training. */
   others: ReadonlySet<number>;
 }
 
@@ -49,17 +48,17 @@ export class CsvReader extends BaseReader {
   #header: Header | undefined;
   #layout: Layout = layoutOf([]);
   #rows = new Rows();
-  /** The rows that were given before the table was written anew, while they are being passed over. */
+  /** The rows returned before the table was rewritten, while they are being skipped. */
   #known: Rows | undefined;
-  /** Where and how the rows last differed from the known ones, and how many times in a row they did just so. */
+  /** The last difference from the known rows, and how many times in a row it was the same. */
   #difference = "";
   #tries = 0;
-  /** Of Monitor's table: the sum of the episodes' lengths. */
+  /** For Monitor's table: the sum of the episodes' lengths. */
   #episodeSteps = 0;
   #configGiven = false;
-  /** All known rows were found again: what follows may still be the old table's, and is read the next time. */
+  /** All known rows were found again: the next bytes may still be the old table's, so they are read next time. */
   #paused = false;
-  /** Within a row that is too long. */
+  /** Inside a row that is too long. */
   #skipping = false;
 
   constructor(state?: FormatState) {
@@ -91,7 +90,7 @@ export class CsvReader extends BaseReader {
     };
   }
 
-  /** Keeps in mind which rows were given. A further rewrite while they are passed over changes nothing of that. */
+  /** Remembers which rows were returned. A further rewrite while they are skipped does not change that. */
   protected forget(): void {
     this.#known ??= this.#rows.count > 0 ? this.#rows : undefined;
     this.#fresh();
@@ -104,7 +103,7 @@ export class CsvReader extends BaseReader {
     this.#skipping = false;
   }
 
-  /** The header's rows, whole: a wider header may begin like the narrower one. */
+  /** The complete header rows: a wider header may begin like the narrower one. */
   protected override headOf(used: number): number {
     return used;
   }
@@ -182,7 +181,7 @@ export class CsvReader extends BaseReader {
     return from + row.bytes - at;
   }
 
-  /** More cells than columns: corrupt, or a table that is being rewritten. */
+  /** More cells than columns: corrupt, or the table is being rewritten. */
   #misfit(rowBytes: number, cells: number, out: Output): number {
     if (this.#known !== undefined) return this.#differs(out);
     const detail = `a row of ${cells} cells below ${this.#header!.columns.length} columns`;
@@ -190,7 +189,7 @@ export class CsvReader extends BaseReader {
     return rowBytes;
   }
 
-  /** The rows are not those that were given: after a few tries it is another table, to be read as a new one. */
+  /** The rows differ from the returned ones: after a few tries the file is read as a new table. */
   #differs(out: Output): number {
     const difference = `${this.position} ${this.#rows.hash}`;
     this.#tries = difference === this.#difference ? this.#tries + 1 : 1;
@@ -231,7 +230,7 @@ export class CsvReader extends BaseReader {
   }
 }
 
-/** `t_start` of the JSON behind Monitor's `#`. */
+/** `t_start` in the JSON after Monitor's `#`. */
 function startOf(json: string): number | null {
   const value = jsonOf(json);
   const start = value !== null && typeof value === "object" && !Array.isArray(value) ? value["t_start"] : undefined;
@@ -251,7 +250,7 @@ function configOf(
   return { kind: "params", origin: "config", wallTime: undefined, values: Object.fromEntries(values), removed: [] };
 }
 
-/** @param index the row's, from 0: its step where the table has no column for that */
+/** @param index of the row, from 0: its step if the table has no step column */
 function scalarsOf(
   columns: readonly string[],
   cells: readonly string[],

@@ -8,11 +8,11 @@ const decoder = new TextDecoder();
 
 export interface Row {
   cells: string[];
-  /** How many bytes it takes up, with the end of the line. */
+  /** Number of its bytes, including the end of the line. */
   bytes: number;
 }
 
-/** @returns undefined when the row does not end in these bytes */
+/** @returns undefined if the row does not end in these bytes */
 export function rowAt(bytes: Uint8Array, from: number): Row | undefined {
   const end = endOfRow(bytes, from);
   if (end < 0) return undefined;
@@ -20,7 +20,7 @@ export function rowAt(bytes: Uint8Array, from: number): Row | undefined {
   return { cells: cellsOf(decoder.decode(bytes.subarray(from, last))), bytes: end + 1 - from };
 }
 
-/** Position of the newline that ends the row; -1 when there is none yet. */
+/** Position of the newline that ends the row; -1 if there is none yet. */
 function endOfRow(bytes: Uint8Array, from: number): number {
   const newline = bytes.indexOf(LF, from);
   // Nearly every row: a line without quotes.
@@ -37,7 +37,7 @@ function endOfRow(bytes: Uint8Array, from: number): number {
       continue;
     }
     if (byte === LF) return i;
-    // A quote within a field that began without one is text.
+    // A quote inside an unquoted field is text.
     if (byte === QUOTE && (fresh || bytes[i - 1] === QUOTE)) quoted = true;
     fresh = byte === COMMA;
   }

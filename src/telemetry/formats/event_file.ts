@@ -1,9 +1,8 @@
 /**
- * TensorBoard's event files: TFRecord frames that each hold a `tensorflow.Event`.
- *
- * Scalars come as `simple_value` (tensorboardX, torch) or as tensors (TensorFlow 2); texts, pictures, sounds and
- * histograms in both ways, too. A frame with a wrong checksum is reported and passed over; where the length itself is
- * broken, reading goes on at the next header whose checksum is right (TensorBoard stops at either).
+ * TensorBoard's event files: TFRecord frames with one `tensorflow.Event` each. Scalars come as `simple_value` (tensorboardX,
+ * torch) or as tensors (TensorFlow 2); texts, pictures, sounds and histograms also in both ways.
+ * A frame with a wrong checksum is reported and skipped. If a frame's length is damaged, reading continues at the next
+ * header with a right checksum. (TensorBoard stops in both cases.)
  */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { readSummaryValue, type TagPlugins } from "./event_value.ts";
@@ -12,13 +11,13 @@ import { findFrame, FRAME_BYTES, FRAME_HEADER_BYTES, frameData, frameLength } fr
 import type { FormatState } from "./format_reader.ts";
 import type { SourceRecord } from "./tracker_records.ts";
 
-/** Of more tags than these the plugin is not kept; their tensors are read by what they hold. */
+/** Beyond this number of tags the plugin is not remembered; their tensors are read by their content. */
 const MAX_TAGS = 10_000;
-/** So many zeros at the end of a file may be a place that is still being written (a hole, a cache of NFS). */
+/** Up to this many zeros at the end of a file may be bytes that are still being written (a hole, a cache of NFS). */
 const MAX_ZEROS = 1 << 20;
 const SESSION_START = 1;
 
-/** Scalars and texts are recognised by their tensors, so only the tags of other plugins are kept. */
+/** Scalars and texts are recognized by their tensors, so only tags of other plugins are stored. */
 class Plugins implements TagPlugins {
   readonly #byTag = new Map<string, string>();
 
@@ -52,9 +51,9 @@ class Plugins implements TagPlugins {
 export class EventFileReader extends BaseReader {
   readonly format = "tfevents";
   #plugins = new Plugins();
-  /** Bytes of a record that is too large, still to be passed over. */
+  /** Bytes of a too large record that are still to be skipped. */
   #skip = 0;
-  /** Where the broken place begins that is being passed over; -1 when there is none. */
+  /** Position where the damaged part that is being skipped begins; -1: none. */
   #lost = -1;
 
   constructor(state?: FormatState) {
@@ -104,7 +103,7 @@ export class EventFileReader extends BaseReader {
     }
     const data = frameData(bytes, at, length);
     if (data === undefined && left === total && !out.end) {
-      // The last bytes that are to be seen may come later than the file's length (NFS).
+      // The file's length may be visible before its last bytes (NFS).
       out.need = total + 1;
       return 0;
     }
@@ -127,11 +126,11 @@ export class EventFileReader extends BaseReader {
     const found = findFrame(bytes, at, MAX_RECORD_BYTES);
     if (found < 0 && !out.end) return bytes.length - at - FRAME_HEADER_BYTES + 1;
     const used = this.#passed((found < 0 ? bytes.length : found) - at, out);
-    // A frame right here: nothing to pass over.
+    // A frame begins here: nothing to skip.
     return used === 0 ? this.decode(bytes, at, out) : used;
   }
 
-  /** The broken place ends `used` bytes on. */
+  /** The damaged part ends after `used` bytes. */
   #passed(used: number, out: Output): number {
     const detail = "no record begins here: the length's checksum is wrong";
     out.problems.push({ what: "corrupt", at: this.#lost, bytes: this.position + used - this.#lost, detail });
@@ -139,7 +138,7 @@ export class EventFileReader extends BaseReader {
     return used;
   }
 
-  /** @returns why the data is no event; then it gives no records */
+  /** @returns why the data is not an event; then it gives no records */
   #event(data: Uint8Array, records: SourceRecord[]): string | undefined {
     const before = records.length;
     try {
@@ -176,7 +175,7 @@ function readEvent(data: Uint8Array, plugins: TagPlugins, records: SourceRecord[
   }
 }
 
-/** `SessionLog`: what `SummaryWriter(purge_step=…)` writes. */
+/** `SessionLog`, as written by `SummaryWriter(purge_step=…)`. */
 function isStart(bytes: Uint8Array): boolean {
   const reader = new BinaryReader(bytes);
   let status = 0;

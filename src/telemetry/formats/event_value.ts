@@ -1,4 +1,4 @@
-/** One `Summary.Value` of an event file as records. */
+/** Reads one `Summary.Value` of an event file as records. */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { paramsOfTable, readHparams } from "./hparams.ts";
 import { imageSize, mediaType } from "./media_type.ts";
@@ -7,15 +7,15 @@ import type { HistogramRecord, MediaRecord, SourceRecord } from "./tracker_recor
 
 const utf8 = new TextDecoder();
 
-/** Where a value stands. */
+/** Step and time of a value. */
 export interface Place {
   step: number;
   wallTime: number;
 }
 
-/** What has to be kept of tags: a writer names the plugin of a tag in the tag's first value only. */
+/** The plugin of each tag: a writer names it only in the tag's first value. */
 export interface TagPlugins {
-  /** "" when the tag's values are read by what they hold. */
+  /** "" if the tag's values are read by their content. */
   get(tag: string): string;
   set(tag: string, plugin: string): void;
 }
@@ -48,14 +48,14 @@ function readMetadata(bytes: Uint8Array): Metadata {
   return metadata;
 }
 
-/** @param bytes the message @throws when it is none */
+/** @param bytes the message @throws if it is invalid */
 export function readSummaryValue(bytes: Uint8Array, place: Place, plugins: TagPlugins, records: SourceRecord[]): void {
   const reader = new BinaryReader(bytes);
   let tag = "";
   let nodeName = "";
   let simple: number | undefined;
   let metadata: Metadata | undefined;
-  /** Field and bytes of the value's message. */
+  /** Field number and bytes of the value's message. */
   let field = 0;
   let value = NOTHING;
   while (reader.pos < reader.len) {
@@ -85,7 +85,7 @@ export function readSummaryValue(bytes: Uint8Array, place: Place, plugins: TagPl
         reader.skip(wire, no);
     }
   }
-  // Later metadata of a tag does not count: TensorBoard keeps the first.
+  // Only the first metadata of a tag counts, as in TensorBoard.
   if (metadata !== undefined && plugins.get(tag) === "") plugins.set(tag, pluginOf(metadata));
   if (metadata?.plugin === "hparams") records.push(...readHparams(metadata.content, place.wallTime));
   const at = { tag, step: place.step, wallTime: place.wallTime };
@@ -98,7 +98,7 @@ export function readSummaryValue(bytes: Uint8Array, place: Place, plugins: TagPl
   }
 }
 
-/** A summary of another plugin that promises scalars is one. */
+/** A summary of another plugin whose data class is scalar is read as scalars. */
 function pluginOf({ plugin, dataClass }: Metadata): string {
   return dataClass === SCALAR_CLASS ? "scalars" : plugin;
 }
@@ -109,7 +109,7 @@ function tensorRecords(tensor: Tensor, plugin: string, at: At, records: SourceRe
   const { numbers, strings, shape } = tensor;
   switch (plugin) {
     case "images":
-      // Width, height, then a picture each.
+      // Width, height, then the pictures.
       strings?.slice(2).forEach((bytes, index) => records.push(picture(bytes, index, at)));
       return;
     case "audio":
@@ -147,7 +147,7 @@ function media(kind: "image" | "audio", bytes: Uint8Array, index: number, at: At
     type,
     width: undefined,
     height: undefined,
-    // The frame's buffer is the caller's, who reads into it again.
+    // A copy, because the caller reuses the frame's buffer.
     bytes: bytes.slice(),
     path: undefined,
     caption: "",
@@ -191,7 +191,7 @@ function audioOf(bytes: Uint8Array, at: At): MediaRecord {
   return { ...record, type: type === "" ? record.type : type };
 }
 
-/** Left edge, right edge and count, a row for each bucket. */
+/** Rows of left edge, right edge and count, one per bucket. */
 function bucketsOf(rows: number[], at: At): HistogramRecord {
   const column = (c: number) => rows.filter((_, i) => i % 3 === c);
   return { kind: "histogram", ...at, left: column(0), right: column(1), count: column(2), stats: undefined };
@@ -208,8 +208,8 @@ function doubles(reader: BinaryReader, wire: WireType, into: number[]): void {
 }
 
 /**
- * `HistogramProto`. Its outermost limits may be ±1.8e308; as TensorBoard does, the empty buckets at both ends are
- * dropped and the ends are the least and the greatest value.
+ * `HistogramProto`. Its outermost limits may be ±1.8e308; as in TensorBoard, empty buckets at both ends are dropped, and the
+ * ends are the minimum and the maximum.
  */
 function histogramOf(bytes: Uint8Array, at: At): HistogramRecord {
   const reader = new BinaryReader(bytes);

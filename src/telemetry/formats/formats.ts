@@ -1,4 +1,4 @@
-/** Which reader a file has. */
+/** Selects the reader of a file. */
 import { CsvReader } from "./csv_file.ts";
 import { EventFileReader } from "./event_file.ts";
 import { JsonLinesReader } from "./json_lines.ts";
@@ -14,7 +14,7 @@ const NAMES: readonly [pattern: RegExp, format: FormatName][] = [
   [/^(?:progress.*|result)\.json$/, "jsonl"],
 ];
 
-/** The format of a file by its name; undefined when no reader has it. */
+/** The format of a file by its name; undefined if there is no reader. */
 export function formatOfName(path: string): FormatName | undefined {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return NAMES.find(([pattern]) => pattern.test(name))?.[1];
@@ -27,7 +27,7 @@ const READERS: { readonly [format in FormatName]: new (state?: FormatState) => F
   wandb: WandbReader,
 };
 
-/** A reader from the beginning, or from a stored state of the same format. */
+/** A reader at the file's beginning, or at a stored state of the same format. */
 export function openFormat(format: FormatName, state?: FormatState): FormatReader {
   return new READERS[format](state);
 }

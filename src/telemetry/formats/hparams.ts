@@ -1,4 +1,6 @@
-/** Hyperparameters in event files: the hparams plugin's messages, and the Markdown table that others write as text. */
+/**
+ * Hyperparameters in event files: messages of the hparams plugin, and the Markdown tables that other programs write as text.
+ */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { scalarOfText } from "./literal.ts";
 import type { ParamsRecord, ParamValue, SourceRecord, StatusRecord } from "./tracker_records.ts";
@@ -33,7 +35,7 @@ function readList(bytes: Uint8Array, depth: number): ParamValue[] {
   return list;
 }
 
-/** The entries of the map in `field` of a message. */
+/** The entries of a map field of a message. */
 function readMap(bytes: Uint8Array, field: number, depth: number): { [name: string]: ParamValue } {
   const reader = new BinaryReader(bytes);
   const entries: [string, ParamValue][] = [];
@@ -83,7 +85,7 @@ function readEnd(bytes: Uint8Array): StatusRecord {
   return { kind: "status", wallTime, status, exitCode: undefined };
 }
 
-/** @param content `HParamsPluginData` @throws when it is none */
+/** @param content `HParamsPluginData` @throws if it is invalid */
 export function readHparams(content: Uint8Array, wallTime: number | undefined): SourceRecord[] {
   const reader = new BinaryReader(content);
   const records: SourceRecord[] = [];
@@ -107,7 +109,9 @@ export function readHparams(content: Uint8Array, wallTime: number | undefined): 
   return records;
 }
 
-/** The table of CleanRL and others: `|param|value|`, a rule, a line for each parameter. Undefined when it is none. */
+/**
+ * The table of CleanRL and others: `|param|value|`, a rule, one line per parameter. Undefined if the text is no such table.
+ */
 export function paramsOfTable(tag: string, text: string, wallTime: number | undefined): ParamsRecord | undefined {
   if (!/(?:^|\/)(?:hyper-?param(?:eter)?s|hparams|args|config)(?:\/text_summary)?$/i.test(tag)) return undefined;
   const [header, rule, ...rows] = text.split("\n");
@@ -115,7 +119,7 @@ export function paramsOfTable(tag: string, text: string, wallTime: number | unde
   if (!/^\s*\|?\s*:?-+:?\s*\|\s*:?-+:?\s*\|?\s*$/.test(rule ?? "")) return undefined;
   const values: [string, ParamValue][] = [];
   for (const row of rows) {
-    // The value may hold bars itself: only the first, the second and the last are the table's.
+    // The value may contain bars: only the first, the second and the last belong to the table.
     const cells = /^\s*\|([^|]+)\|(.*)\|\s*$/.exec(row);
     if (cells !== null) values.push([cells[1]!.trim(), scalarOfText(cells[2]!.trim())]);
   }

@@ -1,4 +1,4 @@
-/** Files with one JSON object a line: Stable-Baselines3's `progress.json`, RLlib's `result.json`, and others like them. */
+/** Files with one JSON object per line: Stable-Baselines3's `progress.json`, RLlib's `result.json`, and others like them. */
 import { crc32c } from "./crc32c.ts";
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf } from "./literal.ts";
@@ -13,7 +13,7 @@ const decoder = new TextDecoder();
 export class JsonLinesReader extends BaseReader {
   readonly format = "jsonl";
   #lines = 0;
-  /** Of the configuration given last: RLlib repeats it in every line. */
+  /** Checksum of the last configuration: RLlib repeats it in every line. */
   #configCrc = -1;
   #skipping = false;
 
@@ -48,7 +48,7 @@ export class JsonLinesReader extends BaseReader {
     return newline + 1 - at;
   }
 
-  /** The last line of a file that has ended counts when it is whole: its closing brace proves that. */
+  /** The last line of a complete file counts if its closing brace is there. */
   #unended(bytes: Uint8Array, at: number, out: Output): number {
     const left = bytes.length - at;
     if (left > MAX_RECORD_BYTES) {
@@ -83,7 +83,7 @@ export class JsonLinesReader extends BaseReader {
   #recordsOf(line: { [key: string]: ParamValue }): SourceRecord[] {
     const { config, ...others } = line;
     const numbers = flatNumbers(others, "/");
-    // A config that is no object is a field like others.
+    // A `config` that is no object is a normal field.
     if (!isObject(config) && typeof config === "number") numbers.set("config", config);
     const stepKey = stepName(numbers.keys());
     const timeKey = timeName(numbers.keys());

@@ -1,9 +1,9 @@
 /**
- * Which rows of a table were given already, when the program writes the table anew (a wider header, the same rows): a
- * count and a checksum of their filled cells, whatever the columns' order.
+ * Recognizes returned rows when a program rewrites its table (a wider header, the same rows): a count and a checksum of
+ * their non-empty cells, in any order of columns.
  */
 
-/** Two 32-bit lanes: one alone meets by chance once in 65 000 tables. */
+/** Two 32-bit lanes: a single one would collide in one of 65 000 tables. */
 type Lanes = [number, number];
 
 function cellHash(column: string, value: string): Lanes {
@@ -28,7 +28,7 @@ function text([a, b]: Lanes): string {
 export interface RowsState {
   count: number;
   hash: Lanes;
-  /** The checksum after row 1, 2, 4, 8 …, so that other content is noticed early. */
+  /** The checksum after row 1, 2, 4, 8 …, to detect other content early. */
   rungs: string[];
 }
 
@@ -41,7 +41,7 @@ export class Rows {
     return this.#count;
   }
 
-  /** Of the rows so far. */
+  /** The checksum of the rows so far. */
   get hash(): string {
     return text(this.#hash);
   }
@@ -61,7 +61,7 @@ export class Rows {
     if ((this.#count & (this.#count - 1)) === 0) this.#rungs.push(this.hash);
   }
 
-  /** Whether these rows can be the first ones of `known`; certain when there are as many. */
+  /** Whether these rows can be the first ones of `known`; certain if the count is equal. */
   isBeginningOf(known: Rows): boolean {
     if (this.#count === known.#count && this.hash !== known.hash) return false;
     return this.#rungs.every((rung, i) => rung === known.#rungs[i]);

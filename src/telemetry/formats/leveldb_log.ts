@@ -1,7 +1,7 @@
 /**
- * The log format of LevelDB: blocks of 32 KiB of chunks (checksum u32, length u16, type u8, data). A record is one FULL
- * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and what is shorter than a chunk's header ends a block.
- * W&B's variant begins with 7 bytes of its own, which count as part of the first block, and checks with plain CRC-32.
+ * The log format of LevelDB: blocks of 32 KiB with chunks (checksum u32, length u16, type u8, data). A record is one FULL
+ * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and a rest shorter than a chunk's header ends a block. W&B's
+ * variant begins with 7 bytes of its own, which count as part of the first block, and uses plain CRC-32.
  */
 import { joinedBytes } from "../../base/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
@@ -12,12 +12,12 @@ const CHUNK_HEADER_BYTES = 7;
 export const CHUNK = { FULL: 1, FIRST: 2, MIDDLE: 3, LAST: 4 } as const;
 
 export type LogRecord =
-  /** `used` bytes are done with. `data` is undefined for padding, and for what belongs to a record that was lost. */
+  /** `used` bytes were read. `data` is undefined for padding, and for parts of a record that was lost. */
   | { used: number; data: Uint8Array | undefined }
-  /** `used` bytes are broken and passed over; they may reach behind the given ones. */
+  /** `used` bytes are damaged and skipped; the range may extend beyond the given bytes. */
   | { used: number; broken: string }
   | { used: number; tooLarge: true }
-  /** Further bytes are needed: so many from the record's beginning on. */
+  /** More bytes are needed: this many from the record's beginning. */
   | { need: number };
 
 export function chunkCrc(type: number, data: Uint8Array): number {
@@ -26,10 +26,7 @@ export function chunkCrc(type: number, data: Uint8Array): number {
 }
 
 /**
- * The record that begins at `at`.
- *
- * @param position that of `bytes[at]` in the file
- * @param end nothing will be appended any more
+ * The record that begins at `at`. @param position of `bytes[at]` in the file @param end nothing will be appended any more
  */
 export function readLogRecord(bytes: Uint8Array, at: number, position: number, end: boolean): LogRecord {
   const parts: Uint8Array[] = [];
@@ -52,7 +49,7 @@ export function readLogRecord(bytes: Uint8Array, at: number, position: number, e
     if (fits && to > bytes.length) return { need: to - at };
     const data = bytes.subarray(p + CHUNK_HEADER_BYTES, to);
     if (!fits || chunkCrc(type, data) !== crc) {
-      // A block that is still growing may show zeros where bytes are on their way; only a whole one is judged.
+      // A growing block may show zeros before its bytes arrive, so only a complete one is judged.
       if (!end && p + room > bytes.length) return { need: p + room - at };
       return { used: p + room - at, broken: fits ? "wrong checksum" : "no chunk begins here" };
     }

@@ -1,6 +1,6 @@
 /**
- * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and what NumPy and PyTorch put around
- * numbers (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`). Bounded: one pass, a limited depth.
+ * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and NumPy's and PyTorch's forms of numbers
+ * (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`). Bounded: one pass, a limited depth.
  */
 import type { ParamValue } from "./tracker_records.ts";
 
@@ -23,7 +23,7 @@ const WORDS: { readonly [word: string]: ParamValue } = {
   Infinity: Infinity,
 };
 
-/** What Python and NumPy print for a real number; undefined when the text is none. */
+/** A real number as printed by Python or NumPy; undefined if the text is no number. */
 export function numberOfText(text: string): number | undefined {
   if (PLAIN_NUMBER.test(text)) return Number(text);
   const word = /^([+-]?)(nan|inf|infinity)$/i.exec(text);
@@ -32,7 +32,7 @@ export function numberOfText(text: string): number | undefined {
   return word[1] === "-" ? -Infinity : Infinity;
 }
 
-/** A parameter that was written as text: a number, a flag, None or a text. */
+/** A parameter from its text: a number, a flag, None or a text. */
 export function scalarOfText(text: string): ParamValue {
   const number = numberOfText(text);
   if (number !== undefined) return number;
@@ -95,7 +95,7 @@ class Parser {
       if (this.take("}")) break;
       throw new Unreadable();
     }
-    // fromEntries defines properties, so that a key "__proto__" is one like any other.
+    // fromEntries defines properties, so that a key "__proto__" is a normal key.
     return Object.fromEntries(entries);
   }
 
@@ -197,7 +197,7 @@ class Parser {
   }
 }
 
-/** The one value that the text holds; undefined when it holds none, or more. Never throws. */
+/** The single value of a text; undefined if the text has none, or more. Never throws. */
 export function literalOf(text: string): ParamValue | undefined {
   const parser = new Parser(text);
   try {
@@ -210,19 +210,17 @@ export function literalOf(text: string): ParamValue | undefined {
   }
 }
 
-/** JSON as Python writes it: NaN and infinities may stand in it as bare words. */
+/** JSON as Python writes it: NaN and infinities may be bare words. */
 export function jsonOf(text: string): ParamValue | undefined {
   try {
     return JSON.parse(text) as ParamValue;
   } catch {
-    // Only a text with such a word can be mended.
+    // Only a text with such a word can be valid for Python.
     return /\b(?:NaN|Infinity)\b/.test(text) ? literalOf(text) : undefined;
   }
 }
 
-/**
- * The number that a value stands for: itself, or the one element of a list (`[12.]`). Flags are no numbers.
- */
+/** The number of a value: itself, or the only element of a list (`[12.]`). Flags are no numbers. */
 export function numberOfValue(value: ParamValue | undefined): number | undefined {
   for (let i = 0; i < 4 && Array.isArray(value) && value.length === 1; i++) value = value[0];
   return typeof value === "number" ? value : undefined;

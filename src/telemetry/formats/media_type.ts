@@ -1,4 +1,4 @@
-/** What kind of picture or sound bytes are, by how they begin. */
+/** Recognizes the type of pictures and sounds by their first bytes. */
 
 const SIGNATURES: readonly [type: string, at: number, bytes: string][] = [
   ["image/png", 0, "\x89PNG"],
@@ -12,7 +12,7 @@ const SIGNATURES: readonly [type: string, at: number, bytes: string][] = [
   ["video/webm", 0, "\x1aE\xdf\xa3"],
 ];
 
-/** MIME type; "" when unknown. */
+/** MIME type; "" if unknown. */
 export function mediaType(bytes: Uint8Array): string {
   const begins = (at: number, text: string) => [...text].every((char, i) => bytes[at + i] === char.charCodeAt(0));
   return SIGNATURES.find(([, at, text]) => begins(at, text))?.[0] ?? "";

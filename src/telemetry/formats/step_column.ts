@@ -1,6 +1,6 @@
-/** Which of a record's fields is its x axis, and which its time: by the names that trackers use. */
+/** Selects a record's x axis and time among its fields, by the names that trackers use. */
 
-/** The first that is there counts. What a library counts by itself comes before what many call their own. */
+/** The first existing one counts. Names that a library counts by itself come before common ones. */
 export const STEP_NAMES: readonly string[] = [
   "global_step",
   "step",
@@ -18,12 +18,12 @@ export const STEP_NAMES: readonly string[] = [
   "epoch",
 ];
 
-/** Numbers that say nothing of the training. */
+/** Numbers that say nothing about the training. */
 export const NO_SERIES: ReadonlySet<string> = new Set(["pid"]);
 
 const TIME_NAMES = ["_timestamp", "timestamp", "wall_time"];
 
-/** Unix seconds of 2001 and 2286: what lies between them is a time, whatever else is called so. */
+/** Unix seconds of 2001 and 2286: only values between them count as a time, because other fields use the same names. */
 const TIMES = [1e9, 1e10] as const;
 
 export function stepName(names: Iterable<string>): string | undefined {
@@ -31,7 +31,7 @@ export function stepName(names: Iterable<string>): string | undefined {
   return STEP_NAMES.find((name) => all.has(name));
 }
 
-/** A step: a whole number, 0 or more. */
+/** A step: an integer, 0 or more. */
 export function stepOf(value: number | undefined): number | undefined {
   return value !== undefined && Number.isInteger(value) && value >= 0 ? value : undefined;
 }

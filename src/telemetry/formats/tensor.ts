@@ -1,4 +1,4 @@
-/** `tensorflow.TensorProto`, as far as summaries use it: numbers and texts. Field numbers are the format's. */
+/** `tensorflow.TensorProto`, as far as summaries use it: numbers and texts. Field numbers are those of the format. */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 
 const DT = {
@@ -18,12 +18,12 @@ const DT = {
   UINT64: 23,
 } as const;
 
-/** More elements than a summary has; a tensor that claims more is left alone. */
+/** No summary has more elements; a tensor that claims more is ignored. */
 const MAX_ELEMENTS = 1 << 20;
 
 export interface Tensor {
   shape: number[];
-  /** The values in row-major order; undefined for texts and for element types that are no real numbers. */
+  /** The values in row-major order; undefined for texts and for element types that are not real numbers. */
   numbers: number[] | undefined;
   /** The values of a string tensor. */
   strings: Uint8Array[] | undefined;
@@ -93,7 +93,7 @@ const ELEMENTS: { readonly [dtype: number]: Element } = {
   [DT.UINT64]: [8, (v, at) => Number(v.getBigUint64(at, true))],
 };
 
-/** `tensor_content`: the elements as they lie in memory. */
+/** `tensor_content`: the elements in their memory layout. */
 function contentNumbers(content: Uint8Array, dtype: number): number[] | undefined {
   const element = ELEMENTS[dtype];
   if (element === undefined) return undefined;
@@ -103,7 +103,7 @@ function contentNumbers(content: Uint8Array, dtype: number): number[] | undefine
   return Array.from({ length: content.length / size }, (_, i) => read(view, i * size));
 }
 
-/** @throws when the bytes are no such message */
+/** @throws if the bytes are not such a message */
 export function readTensor(bytes: Uint8Array): Tensor {
   const reader = new BinaryReader(bytes);
   let dtype = 0;
@@ -164,7 +164,7 @@ function numbersOf(
 ): number[] | undefined {
   if (content !== undefined && content.length > 0) return contentNumbers(content, dtype);
   if (ELEMENTS[dtype] === undefined) return undefined;
-  // Half and bfloat16 travel as their bits.
+  // Half and bfloat16 are transmitted as their bits.
   if (dtype === DT.HALF) values = values.map((bits) => halfToNumber(bits & 0xffff));
   else if (dtype === DT.BFLOAT16) values = values.map(bfloat16ToNumber);
   const elements = shape.reduce((product, size) => product * size, 1);

@@ -1,5 +1,5 @@
 /**
- * The dialects of printed text, each with the name that a config reads it by:
+ * The dialects of printed text, by the names that a config uses:
  * - `json`: `{"step": 10, "loss": 0.3}` without a type
  * - `python_dict`: `{'loss': 0.3, 'epoch': 1.0}`
  * - `key_value`: `global_step=128, episodic_return=[12.]`

@@ -1,8 +1,7 @@
 /**
- * What training programs print for people and that holds numbers all the same: one line of standard output in, its
- * fields out, or nothing. Never throws; a line's cost is bounded, and most lines are rejected by their first character.
- *
- * For lines that are no telemetry of mosaic's own (src/telemetry/dialects): ask those first.
+ * Reads numbers from text that training programs print for people: the fields of one line, or nothing. Never throws; a
+ * line's cost is bounded, and most lines are rejected by their first character. Lines of mosaic's own telemetry
+ * (src/telemetry/dialects) must be tried before.
  */
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "./literal.ts";
@@ -24,17 +23,17 @@ export interface LineFields {
   episode: LineEpisode | undefined;
 }
 
-/** Longer lines are no message to people. */
+/** Longer lines are not meant for people. */
 const MAX_LINE = 65_536;
 const MAX_FIELDS = 1000;
 const MAX_ROWS = 512;
-/** An epoch may be a fraction (Transformers), so here it is a series; what a file's header promises is another matter. */
+/** An epoch may be a fraction (Transformers), so here it is a series. In a file with a header it can be the step. */
 const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
 const KIND_NAMES = ["type", "event_type", "event"];
 
 export class TextLines {
   readonly #off: ReadonlySet<TextDialect>;
-  /** The rows of the table that is being read, and the heading above the last one. */
+  /** The rows of the unfinished table, and the heading of the last ones. */
   #table: { scope: string; rows: [string, number][] } | undefined;
   #openLines = 0;
 
@@ -42,12 +41,12 @@ export class TextLines {
     this.#off = new Set(off);
   }
 
-  /** How many of the lines read last belong to a table that has not ended: what they say comes with its end. */
+  /** How many of the last lines belong to an unfinished table: their fields come with its end. */
   get openLines(): number {
     return this.#openLines;
   }
 
-  /** A line that was not given to `read`: a table ends with it. */
+  /** A line that is not passed to `read`: it ends a table. */
   pass(): void {
     this.#table = undefined;
     this.#openLines = 0;
@@ -70,7 +69,7 @@ export class TextLines {
   #tableLine(line: string): LineFields | undefined {
     if (isRule(line)) {
       const fields = this.#table === undefined ? undefined : tableFields(this.#table);
-      // A rule ends a block or begins one; behind a block without rows it begins the next.
+      // A rule ends a block or begins one; after a block without rows it begins the next.
       this.#table = fields === undefined ? { scope: "", rows: [] } : undefined;
       this.#openLines = 0;
       return fields;
@@ -108,7 +107,7 @@ export function readTextLine(line: string, off: ReadonlySet<TextDialect> = new S
 }
 
 function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | undefined {
-  // An object of numbers has a quoted key first, in either language.
+  // An object of numbers begins with a quoted key, in either language.
   const quote = /^\{\s*(["'])/.exec(text)?.[1];
   if (quote === undefined) return undefined;
   const json = quote === '"' ? jsonOf(text) : undefined;
@@ -125,7 +124,7 @@ function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | u
   return fieldsOf(dialect, flatNumbers(dialect === "json" ? value : withNumbers(value), "/"), episodes);
 }
 
-/** Transformers 5 prints its numbers as texts: taken as numbers where each of the texts is one. */
+/** Transformers 5 prints its numbers as texts: taken as numbers if every text is one. */
 function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: ParamValue } {
   const entries = Object.entries(value);
   const read = entries.map(([key, v]): [string, ParamValue] => [key, typeof v === "string" ? numberOfText(v) ?? v : v]);
@@ -139,7 +138,7 @@ function episodeOf(value: { [key: string]: ParamValue }): LineEpisode | undefine
   return r === undefined || l === undefined ? undefined : { return: r, length: l, time: t ?? null };
 }
 
-/** What stands beside the episode are scalars. */
+/** The object's other numbers are scalars. */
 function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue }): LineFields {
   const { episode: nested, ...beside } = value;
   if (!isObject(nested)) { for (const name of ["r", "l", "t"]) delete beside[name]; }
@@ -149,7 +148,9 @@ function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue 
 
 const PAIR = /([A-Za-z_][\w./-]{0,127})=(\[[^\]=]*\]|[^\s,;|=]+)(?:[\s,;|]+|$)/y;
 
-/** The whole line but a short beginning is `key=value`, and there are two of them at least, or the step is one. */
+/**
+ * The line consists of `key=value` pairs after an optional short beginning, with at least two pairs, or a step among them.
+ */
 function readPairs(text: string, episodes: boolean): LineFields | undefined {
   const start = /^[^=()]{0,80}?(?=[A-Za-z_][\w./-]{0,127}=)/.exec(text)?.[0];
   if (start === undefined || (start !== "" && !/[\s:\]|>]$/.test(start))) return undefined;
@@ -163,7 +164,7 @@ function readPairs(text: string, episodes: boolean): LineFields | undefined {
     if (value !== undefined) numbers.set(found[1]!, value);
   }
   if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
-  // Behind a beginning only what names its step is surely a record, and not a setting that is being told.
+  // After a beginning, only pairs with a step's name are surely a record; others may be settings.
   if (start !== "" && !LINE_STEP_NAMES.some((name) => numbers.has(name))) return undefined;
   return fieldsOf("key_value", numbers, episodes);
 }
@@ -188,7 +189,7 @@ function fieldsOf(
   return { dialect, step, wallTime, scalars, episode };
 }
 
-/** The numbers without those that name their step and time. */
+/** The numbers without those that are its step and time. */
 function placed(numbers: ReadonlyMap<string, number>): Pick<LineFields, "step" | "wallTime" | "scalars"> {
   const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
   const timeKey = timeName(numbers.keys());

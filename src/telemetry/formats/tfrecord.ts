@@ -19,21 +19,21 @@ function u32(bytes: Uint8Array, at: number): number {
   return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
 }
 
-/** The length of the data of the frame at `at`; undefined where no frame begins. `at + 12` bytes must be there. */
+/** The data length of the frame at `at`; undefined if no frame begins there. `at + 12` bytes must be available. */
 export function frameLength(bytes: Uint8Array, at: number): number | undefined {
   const high = u32(bytes, at + 4);
   if (high > 0x1fffff || u32(bytes, at + 8) !== maskedCrc32c(bytes, at, at + 8)) return undefined;
   return high * 0x1_0000_0000 + u32(bytes, at);
 }
 
-/** The data of the whole frame at `at`; undefined when its checksum is wrong. Not copied. */
+/** The data of the whole frame at `at`; undefined if its checksum is wrong. Not copied. */
 export function frameData(bytes: Uint8Array, at: number, length: number): Uint8Array | undefined {
   const from = at + FRAME_HEADER_BYTES;
   const to = from + length;
   return u32(bytes, to) === maskedCrc32c(bytes, from, to) ? bytes.subarray(from, to) : undefined;
 }
 
-/** Where the next frame header with a right checksum begins, from `from` on; -1 when there is none. */
+/** Position of the next frame header with a right checksum, from `from` on; -1 if there is none. */
 export function findFrame(bytes: Uint8Array, from: number, maxLength: number): number {
   for (let at = from; at + FRAME_HEADER_BYTES <= bytes.length; at++) {
     // The upper half of the length first: it is zero in every real frame, and the test costs less than a checksum.

@@ -1,7 +1,7 @@
-/** Which files of a directory are a tracker's. */
+/** Recognizes a tracker's files in a directory. */
 import { formatOfName } from "./formats.ts";
 
-/** Names that only trackers give. Any other table or JSON Lines file may be a data set. */
+/** Names that only trackers use. Any other table or JSON Lines file may be a data set. */
 const TRACKERS =
   /\.tfevents\.|\.wandb$|(?:^|\.)monitor\.csv$|^progress[^/]*\.(?:csv|json)$|^metrics\.(?:csv|jsonl)$|^result\.json$/;
 
@@ -13,7 +13,7 @@ export function isMonitor(name: string): boolean {
   return /(?:^|\.)monitor\.csv$/.test(name);
 }
 
-/** Without the logger's second form of the same rows: Stable-Baselines3 and Tune write both. */
+/** Without the second file of the same rows: Stable-Baselines3 and Tune write both. */
 export function withoutCopies(names: readonly string[]): string[] {
   const isCopy = (name: string) =>
     /^progress.*\.csv$/.test(name) &&

@@ -9,9 +9,9 @@ export const WANDB_HEADER = Uint8Array.of(0x3a, 0x57, 0x26, 0x42, 0xe1, 0xbe, 0)
 
 export class WandbReader extends BaseReader {
   readonly format = "wandb";
-  /** Bytes that are still to be passed over. */
+  /** Bytes that are still to be skipped. */
   #skip = 0;
-  /** The file is no log of W&B; none of it is read. */
+  /** The file is not a W&B log; nothing of it is read. */
   #foreign = false;
 
   constructor(state?: FormatState) {

@@ -1,7 +1,7 @@
 /**
- * One `wandb_internal.Record` as records of ours. Field numbers are those of W&B's published `wandb_internal.proto`,
- * which promises that they keep their meaning for what is on disk. Read are history, config, run, exit, files and the
- * console's output; summaries and system figures repeat what is elsewhere.
+ * Converts one `wandb_internal.Record` to records. Field numbers are those of W&B's published `wandb_internal.proto`, which
+ * promises not to change their meaning in files. History, config, run, exit, files and console output are read; summaries
+ * and system metrics are not, because they repeat other records.
  */
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { isObject } from "./flat.ts";
@@ -30,7 +30,7 @@ function readMessage(bytes: Uint8Array, handlers: Handlers): void {
   }
 }
 
-/** Adds what the record says to `records`. @returns why it cannot be read; then nothing was added */
+/** Adds the record's content to `records`. @returns why it cannot be read; then nothing was added */
 export function readWandbRecord(bytes: Uint8Array, records: SourceRecord[]): string | undefined {
   const found: SourceRecord[] = [];
   try {
@@ -68,7 +68,7 @@ function readItem(bytes: Uint8Array): Item {
   return { path: nested.length > 0 ? nested : [key], value: numberOfText(json) ?? jsonOf(json) };
 }
 
-/** Objects without a prototype: a key may be called anything. */
+/** Objects without a prototype, because a key may have any name. */
 function emptyFields(): Fields {
   return Object.create(null) as Fields;
 }
@@ -220,7 +220,7 @@ function readExit(bytes: Uint8Array, records: SourceRecord[]): void {
   records.push({ kind: "status", wallTime: undefined, status: exitCode === 0 ? "success" : "failure", exitCode });
 }
 
-/** Files that the run saved; media are named by the history, too. */
+/** Files that the run saved; media are also named by the history. */
 function readFiles(bytes: Uint8Array, records: SourceRecord[]): void {
   readMessage(bytes, {
     1: (r) => {

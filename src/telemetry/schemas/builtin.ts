@@ -1,7 +1,7 @@
 /** The schemas that a config may name in `worker.config.schema_id`; docs/telemetry.md describes them. */
 import type { JsonSchema } from "./compile.ts";
 
-/** What a run's records promise, by kind of record; an absent kind promises nothing. */
+/** Rules for a run's records, by kind; an absent kind has none. */
 export interface TelemetrySchema {
   id: string;
   version: number;
@@ -58,7 +58,7 @@ const BUILTIN: TelemetrySchema[] = [
 
 const byId = new Map(BUILTIN.map((schema) => [schema.id, schema]));
 
-/** `telemetry.step.default` and, for a fixed version, `telemetry.step.default@1`. */
+/** `telemetry.step.default` or, with a fixed version, `telemetry.step.default@1`. */
 export function builtinSchema(id: string): TelemetrySchema | undefined {
   const [name, version] = id.split("@");
   const schema = byId.get(name!);

@@ -1,9 +1,9 @@
 /**
- * A subset of JSON Schema, compiled to closures: what a run's telemetry promises, checked line by line in the proxy.
- * A record that breaks a rule is counted under the rule's name and stored all the same: a check must never lose data.
+ * Compiles a subset of JSON Schema to closures, with which the proxy checks a run's records line by line. A record that
+ * violates a rule is counted under the rule's name and still stored: a check must never lose data.
  */
 
-/** The keywords that are understood; any other is reported by `compileSchema` and has no effect. */
+/** The supported keywords; `compileSchema` reports any other, which has no effect. */
 export interface JsonSchema {
   type?: string | string[];
   required?: string[];
@@ -22,7 +22,7 @@ export interface JsonSchema {
   items?: JsonSchema;
 }
 
-/** Appends the names of the broken rules, such as `reward: type`. */
+/** Appends the names of the violated rules, such as `reward: type`. */
 type Check = (value: unknown, broken: string[]) => void;
 
 const SILENT = new Set(["$schema", "$id", "title", "description", "default", "examples", "$comment"]);
@@ -46,7 +46,7 @@ function typeMatches(type: string, value: unknown): boolean {
   }
 }
 
-/** @param unsupported Receives the keywords without effect, as `path.keyword`. */
+/** @param unsupported receives the keywords without effect, as `path.keyword`. */
 export function compileSchema(
   schema: JsonSchema,
   path: string,
@@ -102,7 +102,7 @@ export function compileSchema(
         break;
       case "pattern": {
         const pattern = new RegExp(bound as string, "u");
-        // A pattern on a long text could take for ever: what identifies something is short.
+        // A pattern on a long text could take for ever; identifiers are short.
         rule(keyword, (value) => typeof value !== "string" || value.length > 256 || pattern.test(value));
         break;
       }
@@ -111,7 +111,7 @@ export function compileSchema(
         checks.push((value, broken) => {
           if (!Array.isArray(value)) return;
           const before = broken.length;
-          // One broken item says it; an image of broken pixels must not say it a thousand times.
+          // Report one bad item only: an image of bad pixels must not give a thousand reports.
           for (let i = 0; i < value.length && broken.length === before; i++) check(value[i], broken);
         });
         break;

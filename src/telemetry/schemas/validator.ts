@@ -1,19 +1,21 @@
-/** From a config's schema_id and schema_definition to the check that the proxy applies to each record. */
+/** Builds the check that the proxy applies to each record, from a config's schema_id and schema_definition. */
 import type { RecordCheck } from "../dialects/parse_line.ts";
 import { RECORDS } from "../record_fields.ts";
 import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
 import { compileSchema, type JsonSchema } from "./compile.ts";
 
 export interface TelemetryValidator {
-  /** What is checked, such as `telemetry.step.default@1`. */
+  /** Name of the schema, such as `telemetry.step.default@1`. */
   name: string;
   check: RecordCheck;
-  /** What was asked for and has no effect: unknown ids and keywords, for the proxy's log. */
+  /** Requested parts without effect: unknown ids and keywords, for the proxy's log. */
   notes: string[];
 }
 
-/** The names under which the dialects write the same thing: a schema may use any of them. Texts that hold JSON
- * (`action_json`) satisfy "required" and are otherwise not checked. */
+/**
+ * Names under which the dialects write the same field: a schema may use any of them. Texts that contain JSON (`action_json`)
+ * satisfy "required" and are otherwise not checked.
+ */
 const FIELDS = [...RECORDS.steps.fields, ...RECORDS.episodes.fields];
 const SAME: readonly string[][] = [
   ["episode", "episode_index", "episode_id", "episode_number"],
@@ -24,7 +26,7 @@ const ENCODED = [...new Set(FIELDS.filter(({ kind }) => kind === "json").map(({ 
 const aliases = new Map(SAME.flatMap((names) => names.map((name) => [name, names] as const)));
 const encoded = new Map(ENCODED.map((name) => [name, `${name}_json`]));
 
-/** `reward` of an episode may stand for its total, that of a step is nothing else. */
+/** An episode's `reward` may be its total; a step's is only itself. */
 function readField(kind: "step" | "episode"): (record: Record<string, unknown>, name: string) => unknown {
   return (record, name) => {
     const value = record[name];
@@ -32,7 +34,7 @@ function readField(kind: "step" | "episode"): (record: Record<string, unknown>, 
     if (name !== "reward" || kind === "episode") {
       for (const other of aliases.get(name) ?? []) {
         const same = record[other];
-        // An id or a number that counts from 1 is not the index itself: that it is there is enough.
+        // An id, or a number that counts from 1, is not the index itself: only its presence is checked.
         if (same !== undefined) return other === "episode_id" || other === "episode_number" ? 0 : same;
       }
     }
@@ -70,7 +72,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** An inline definition is `{step?, episode?, version?}` with a JSON Schema each, or one JSON Schema for steps. */
+/** An inline definition is `{step?, episode?, version?}` with a JSON Schema for each, or one JSON Schema for steps. */
 function inlineSchema(id: string, definition: Record<string, unknown>): TelemetrySchema {
   const version = typeof definition.version === "number" ? definition.version : 1;
   const name = id === "" ? "inline" : id;
@@ -86,10 +88,7 @@ function inlineSchema(id: string, definition: Record<string, unknown>): Telemetr
   return { id: name, version, step: schema as JsonSchema };
 }
 
-/**
- * @param choice null, or neither id nor definition, checks nothing.
- * @returns undefined when nothing is to be checked.
- */
+/** @param choice null, or neither id nor definition: checks nothing. @returns undefined if nothing is to be checked. */
 export function telemetryValidator(choice: { id: string; definition: unknown } | null): TelemetryValidator | undefined {
   if (choice === null) return undefined;
   const notes: string[] = [];
@@ -107,7 +106,7 @@ export function telemetryValidator(choice: { id: string; definition: unknown } |
   if (choice.id === "") return notes.length === 0 ? undefined : { name: "none", check: () => NONE, notes };
   const schema = builtinSchema(choice.id);
   if (schema === undefined) {
-    // Workers name schemas of their own (`cleanrl.ppo`): that is no mistake, and nothing is known about them here.
+    // Workers may name schemas of their own (`cleanrl.ppo`): that is no mistake, but mosaic does not know them.
     notes.push(`schema_id ${choice.id} is not built in (known: ${builtinSchemaIds().join(", ")}); nothing is checked`);
     return { name: choice.id, check: () => NONE, notes };
   }

@@ -11,7 +11,7 @@ const SPANS_SINCE = 14;
 export interface BlocksInSql {
   /** A text of a step; without it such texts are NULL. */
   text: (field: RecordField, seq: string) => string;
-  /** Whether a block is as it was written; without it what a damaged one says is believed. */
+  /** Whether a block is intact; without it damaged blocks are not excluded. */
   isWhole: string;
 }
 
@@ -22,12 +22,12 @@ const VIEW: Record<TelemetryKind, string> = {
   metrics: "run_metrics",
 };
 
-/** The newest schema version for which a field asks; 0 when all are as old as their tables. */
+/** The newest schema version that a field requires; 0 if all are as old as their tables. */
 export function newestField(records: Tables = RECORDS): number {
   return Math.max(...TELEMETRY_KINDS.flatMap((kind) => records[kind].fields.map(({ since }) => since ?? 0)));
 }
 
-/** SQL that adds the fields of one schema version, and makes the views of their tables anew; "" when it has none. */
+/** SQL that adds the fields of one schema version, and creates the views of their tables again; "" if it has none. */
 export function addedColumns(version: number, records: Tables = RECORDS): string {
   return TELEMETRY_KINDS.flatMap((kind) => {
     const { table, fields } = records[kind];
@@ -44,8 +44,8 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
 }
 
 /**
- * The view for people as a version has it: columns named as in public JSON.
- * @param blocks SQL of what plain SQL cannot read of blocks. The view is then a temporary one
+ * The view for people, as of a version: columns named as in public JSON.
+ * @param blocks SQL functions for what plain SQL cannot read of blocks; the view is then temporary
  */
 export function createView(
   kind: TelemetryKind,
@@ -75,7 +75,7 @@ function selectAll({ table, attempt, fields }: Table): string {
     (fields.some(({ kind }) => kind === "series") ? " JOIN series n USING (run_key, series)" : "");
 }
 
-/** Rows that are in no spans are as those of one. */
+/** Rows without spans are read as rows of one span. */
 const ROWS_IN_SPANS = `json_each(
         CASE WHEN 'span' IN (b.episode, b.step) THEN b.hot ELSE '[[[0,0,0],' || b.hot || ']]' END) s
       JOIN json_each(s.value) h ON h.key = 0 JOIN json_each(s.value, '$[1]') j`;
@@ -132,7 +132,7 @@ function select(fields: Table["fields"], first: string[], value: (field: RecordF
       case "series":
         return [`n.name AS ${json}`];
       default:
-        // The view has had the column's own name for what public JSON calls "event".
+        // In the view, the field that public JSON calls "event" has always had the column's own name.
         return [`${value(field)} AS ${field.read === "name" ? columnOf(field) : json}`];
     }
   });

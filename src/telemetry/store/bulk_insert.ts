@@ -1,11 +1,11 @@
 /**
- * Rows of one table with their checksums, several to a statement: a call costs as much as a row. Parameters are anonymous, because the runtime
- * looks numbered ones up by name, which is quadratic.
+ * Inserts rows of one table with their checksums, several per statement: a call costs as much as a row. Parameters are
+ * anonymous, because the runtime looks numbered ones up by name, which is quadratic.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { type ChecksumOf, CRC_COLUMN, rowChecksum } from "./row_checksums.ts";
 
-/** Rows of a call, largest first; what is left of a batch goes through the smaller ones. */
+/** Rows per call, largest first; the rest of a batch uses the smaller ones. */
 const TIERS = [32, 4, 1] as const;
 
 export class BulkInsert {
@@ -13,22 +13,22 @@ export class BulkInsert {
   readonly #sql: string;
   readonly #row: string;
   readonly #statements = new Map<number, StatementSync>();
-  /** With the checksum. */
+  /** Including the checksum. */
   readonly #width: number;
   readonly #checksum: ChecksumOf;
   #values: SQLInputValue[] = [];
 
   constructor(db: DatabaseSync, table: string, columns: readonly string[]) {
     this.#db = db;
-    // FAIL, because the whole transaction is rolled back after any failure: for the usual undoing of one statement SQLite
-    // would copy the pages that the statement changes.
+    // FAIL, because any failure rolls the whole transaction back: otherwise SQLite would copy the pages that a statement
+    // changes, to be able to undo it.
     this.#sql = `INSERT OR FAIL INTO ${table} (${[...columns, CRC_COLUMN].join(",")}) VALUES `;
     this.#row = `(${columns.map(() => "?").join(",")},?)`;
     this.#width = columns.length + 1;
     this.#checksum = rowChecksum(db, table, columns);
   }
 
-  /** Keeps a row until `flush` or until there are enough for a call. */
+  /** Keeps a row until `flush`, or until there are enough for a call. */
   add(...values: SQLInputValue[]): void {
     this.#values.push(...values, this.#checksum(values, 0));
     if (this.#values.length < this.#width * TIERS[0]) return;
@@ -37,7 +37,7 @@ export class BulkInsert {
     this.#statement(TIERS[0]).run(...full);
   }
 
-  /** Inserts what is left; to be called before the commit. */
+  /** Inserts the remaining rows; call it before the commit. */
   flush(): void {
     if (this.#values.length === 0) return;
     const rest = this.#values;
@@ -49,12 +49,12 @@ export class BulkInsert {
     });
   }
 
-  /** Forgets what is left, after a failed transaction. */
+  /** Drops the remaining rows, after a failed transaction. */
   clear(): void {
     this.#values = [];
   }
 
-  /** Inserts `n` rows at once. @param bind writes row `i` into `args` from `at` on and gives where the next begins */
+  /** Inserts `n` rows at once. @param bind writes row `i` into `args` at `at` and returns the position for the next */
   fill(n: number, bind: (args: SQLInputValue[], at: number, i: number) => number): void {
     this.#fill(n, (args, at, i) => {
       const end = bind(args, at, i);

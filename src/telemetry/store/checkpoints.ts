@@ -1,7 +1,7 @@
 /**
- * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with a connection of its
- * own: first PASSIVE, again until little is left (the daemon goes on writing meanwhile), then TRUNCATE (the rest, holding
- * the write lock for that moment). While no thread can be had (no descriptor is left, say), checkpoints run inline.
+ * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with its own connection: first
+ * PASSIVE, repeated until little is left (the daemon continues to write), then TRUNCATE (the rest, holding the write lock
+ * for that moment). If no thread can be started (for example without a free descriptor), checkpoints run inline.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../base/errors.ts";
@@ -9,14 +9,14 @@ import { fileBytes } from "../../os/files.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;
-/** The log is moved into the database from BEGIN of this on; at the whole of it commits wait until that is done. */
+/** At BEGIN times this size a checkpoint begins; at the whole size commits wait until it has ended. */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const BEGIN = 0.75;
-/** The log's size is read when it may have grown by so much. */
+/** The log's size is read when it may have grown by this much. */
 const CHECK_EVERY_BYTES = 512 * 1024;
-/** Of the limit: a log of this size is logged. */
+/** A log of this many times the limit is reported in the daemon's log. */
 const TELL_FACTOR = 16;
-/** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
+/** Wait before another try to start a thread: doubled each time, up to the longest. */
 const RETRY_MS = { first: 5000, longest: 600_000 } as const;
 
 export interface CheckpointOptions {
@@ -24,11 +24,11 @@ export interface CheckpointOptions {
   mode?: "worker" | "inline";
   limitBytes?: number;
   warn?: (message: string) => void;
-  /** A checkpoint in the thread found no room on the disk. */
+  /** A checkpoint in the thread found the disk full. */
   onFull?: () => void;
 }
 
-/** Runs inside the thread; made into a module of its own by its text, so that every form of the program has it. */
+/** Runs inside the thread. Its source text becomes a module of its own, so that it works in every form of the program. */
 async function checkpointWorker(): Promise<void> {
   const { DatabaseSync } = await import("node:sqlite");
   // deno-lint-ignore no-explicit-any
@@ -41,7 +41,7 @@ async function checkpointWorker(): Promise<void> {
         // Short: while it waits for readers it holds the write lock.
         db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
       }
-      // Passes without a lock, until little is left to do with it held.
+      // Passes without a lock, until little is left to do with it.
       const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)");
       for (let pass = 0, before = 0; pass < 4; pass++) {
         const { log } = passive.get() as { log: number };
@@ -63,7 +63,7 @@ export class Checkpoints {
   readonly #limit: number;
   readonly #warn: (message: string) => void;
   readonly #onFull: (() => void) | undefined;
-  /** On a monotonic clock: before this time checkpoints run inline. */
+  /** Monotonic: before this time checkpoints run inline. */
   #threadAt: number;
   #retryMs: number = RETRY_MS.first;
   #worker: Worker | undefined;
@@ -71,16 +71,16 @@ export class Checkpoints {
   #ready = false;
   #running = false;
   #unseen = 0;
-  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by as much again. */
+  /** Size at which a checkpoint begins. If readers kept the last one from finishing, it is larger by as much again. */
   #next: number;
-  /** Size at which commits wait for the checkpoint that is running. */
+  /** Size at which commits wait for the running checkpoint. */
   #full = 0;
-  /** Size at which to say that a reader keeps the log from being emptied. */
+  /** Size at which to report that a reader keeps the log from being emptied. */
   #tellAt: number;
   #closed = false;
-  /** So often. */
+  /** How often the log was emptied. */
   #emptied = 0;
-  /** Who waits for the checkpoint that is running. */
+  /** Callers that wait for the running checkpoint. */
   #waiting: (() => void)[] = [];
 
   constructor(db: DatabaseSync, path: string, options: CheckpointOptions = {}) {
@@ -95,8 +95,8 @@ export class Checkpoints {
   }
 
   /**
-   * Called after each commit. The file's size decides: how much a commit writes cannot be told from its rows.
-   * @param bytes at most what it wrote
+   * Called after each commit. The file's size decides, because the rows do not show how much a commit writes.
+   * @param bytes the most that it may have written
    */
   wrote(bytes: number): void {
     this.#unseen += bytes;
@@ -108,20 +108,20 @@ export class Checkpoints {
     else if (!this.#running) this.#start(size);
   }
 
-  /** Undefined, or (the log is as large as it may be, and a checkpoint under way) resolves when that has ended. */
+  /** If the log has its full size and a checkpoint is running, resolves when that has ended; otherwise undefined. */
   caughtUp(): Promise<void> | undefined {
     if (!this.#running || this.walBytes() < this.#full) return undefined;
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Moves the log into the database at once, in this thread. @returns whether the log is empty */
+  /** Moves the log into the database now, in this thread. @returns whether the log is empty */
   empty(): boolean {
     if (this.#running) return false;
     this.#checkpointInline(true);
     return this.walBytes() === 0;
   }
 
-  /** Moves the log into the database in the thread; resolves when that was tried. */
+  /** Moves the log into the database in the thread; resolves after the try. */
   async run(): Promise<void> {
     const settled = () => new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#running) await settled();
@@ -132,8 +132,8 @@ export class Checkpoints {
   }
 
   /**
-   * The same for all that is committed now. @returns whether it is in the database file, synced, and nobody reads a state
-   * from before it
+   * The same for everything committed so far. @returns whether it is in the database file, synced, and no reader uses an
+   * earlier state
    */
   async all(): Promise<boolean> {
     if (this.#running) await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -165,7 +165,7 @@ export class Checkpoints {
     }
     this.#running = true;
     this.#next = size + this.#limit * BEGIN;
-    // A reader may have kept the last one from emptying it.
+    // A reader may have kept the last checkpoint from emptying it.
     this.#full = Math.max(this.#limit, size + this.#limit * (1 - BEGIN));
     if (this.#ready) this.#worker.postMessage({ path: this.#path });
   }
@@ -204,7 +204,7 @@ export class Checkpoints {
     return worker;
   }
 
-  /** Nothing in mosaic reads for longer than a call takes: then somebody else holds the database open for reading. */
+  /** No read in mosaic lasts longer than a call, so another program has the database open for reading. */
   #tellOfReader(): void {
     const size = this.walBytes();
     if (size < this.#tellAt) return;
@@ -241,10 +241,10 @@ export class Checkpoints {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** @param full on a disk known to be full, which is no news */
+  /** @param full the disk is known to be full, so a failure is not reported */
   #checkpointInline(full = false): void {
     try {
-      // Waiting for other programs' readers would stop the daemon.
+      // Waiting for other programs' readers would block the daemon.
       this.#db.exec("PRAGMA busy_timeout = 0");
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
       this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
@@ -259,7 +259,7 @@ export class Checkpoints {
   }
 }
 
-/** A thread that finds no file descriptor left ends the whole process: check before. */
+/** A thread without a free file descriptor ends the whole process: check before. */
 function requireDescriptors(): void {
   const held: Deno.FsFile[] = [];
   try {

@@ -1,6 +1,6 @@
 /**
- * Compares a run's counters with its rows, and finds rows that belong to no run: what a damaged page leaves behind. Opens
- * nothing and writes nothing by itself, so that it also works on a copy and beside a daemon.
+ * Compares a run's counters with its rows, and finds rows that belong to no run: the effects of a damaged page. Only reads
+ * (except dropUnknownRecords) and opens nothing itself, so that it also works on a copy and beside a daemon.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { SourceCursor } from "../ingest_batch.ts";
@@ -11,25 +11,25 @@ import { damagedSteps } from "./step_blocks.ts";
 
 export interface StoredRun {
   runId: string;
-  /** The newest of which anything is stored. */
+  /** The newest attempt with stored records. */
   attempt: number;
-  /** Bytes of each attempt's journal that are stored. */
+  /** Stored bytes of each attempt's journal. */
   positions: Map<number, number>;
-  /** How far each observed file is stored, by attempt; without those that are not what was stored. */
+  /** How far each observed file is stored, by attempt; without damaged cursors. */
   cursors: Map<number, SourceCursor[]>;
-  /** Attempts of which one was not. */
+  /** Attempts with a damaged cursor. */
   lostCursors: Set<number>;
-  /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
+  /** Number of rows that its counters include and that do not exist, by kind; only kinds with missing rows. */
   missing: Partial<
     Record<"steps" | "episodes" | "events" | "metrics" | "series" | "sources" | "parameters" | "cursors", number>
   >;
-  /** The counters are not what was stored. Nothing can be compared with them until the rows are counted again. */
+  /** The counters are damaged. Nothing can be compared with them until the rows are counted again. */
   miscounted: boolean;
-  /** Numbers of records whose rows are there, and are not what was stored; they count as missing. */
+  /** Seqs of damaged records, whose rows exist; they count as missing. */
   damaged: Record<"steps" | "episodes" | "events", Set<number>>;
 }
 
-/** Tables of records, and the counter and the first seq of each in telemetry_runs. */
+/** Tables of records, with the counter and the first seq of each in telemetry_runs. */
 const RECORDS = [
   ["steps", "steps", "steps", "first_step"],
   ["episodes", "episodes", "episodes", "first_episode"],
@@ -37,7 +37,7 @@ const RECORDS = [
   ["metrics", "metrics", "metrics", "first_metric"],
 ] as const;
 
-/** What else than its table a row counts as. */
+/** The kind for rows of other tables. */
 const KIND_OF: Record<string, string> = {
   ...{ worker_events: "events", series_buckets: "series", series_starts: "series", source_cursors: "cursors" },
 };
@@ -132,12 +132,12 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     const expected = LEVEL_SIZES.slice(1).reduce((sum, size) => sum + Math.floor(one.points / size), 0);
     note(one.run_key, "series", expected - Number(buckets.get(one.run_key, one.series)!.n));
   }
-  // Earlier versions had no rows of the series that every run has.
+  // Earlier versions had no rows for the series that every run has.
   if (observes) { for (const { run_key } of lostSeries(db)) note(Number(run_key), "series", 1); }
   return new Map([...byKey.values()].map((run) => [run.runId, run]));
 }
 
-/** Series of which there are points or buckets and no row: nobody knows their names. */
+/** Series that have points or buckets but no row: their names are lost. */
 function lostSeries(db: DatabaseSync): Record<string, unknown>[] {
   const base = ["steps", "episodes", "episodes"].map((points, i) =>
     `SELECT run_key, ${i + 1} AS series FROM telemetry_runs WHERE deleting = 0 AND ${points} > 0`
@@ -149,7 +149,7 @@ function lostSeries(db: DatabaseSync): Record<string, unknown>[] {
   ).all();
 }
 
-/** Sources that records name and that have no row: the records have lost whose they are. 0 is nobody's. */
+/** Sources that records name and that have no row: the records have lost their source. 0 means no source. */
 function lostSources(db: DatabaseSync): Record<string, unknown>[] {
   const blocks = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'step_blocks'").get() === undefined ? "" : `
       UNION SELECT run_key, source FROM step_blocks WHERE typeof(source) = 'integer'

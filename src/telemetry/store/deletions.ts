@@ -1,7 +1,7 @@
 /**
- * Removing a run's telemetry in chunks of a few milliseconds, so that the daemon goes on. The run's id is given up first
- * (its row becomes a tombstone), so a run of the same id may start anew at once; a deletion cut short by the daemon's end
- * goes on when it starts again.
+ * Removes a run's telemetry in chunks of a few milliseconds, so that the daemon can do other work. The run's id is released
+ * first (its row becomes a tombstone), so a run of the same id may start at once; an interrupted deletion continues at the
+ * next start.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
@@ -9,7 +9,7 @@ import { yieldToOthers } from "../../base/sleep.ts";
 /** Rows removed in one transaction; large rows have many pages each. */
 const ROWS_PER_CHUNK = 1000;
 const WIDE_ROWS_PER_CHUNK = 20;
-/** Free pages given back to the file system at a time. */
+/** Free pages returned to the file system at a time. */
 const PAGES_PER_CHUNK = 256;
 
 const BLOCKS_PER_CHUNK = 50;
@@ -29,13 +29,13 @@ export class Deletions {
 
   constructor(private readonly db: DatabaseSync, private readonly wrote: (bytes: number) => void) {}
 
-  /** Gives up the run's id, durably: from here on the rows go, by this process or the next. */
+  /** Releases the run's id, durably: its rows will be removed by this process or the next. */
   begin(runId: string, runKey: number): void {
     this.db.prepare("UPDATE telemetry_runs SET run_id = ?, deleting = 1 WHERE run_key = ? AND run_id = ?")
       .run(`deleted:${runKey}`, runKey, runId);
   }
 
-  /** Goes on with what an earlier process began; in the background. */
+  /** Continues deletions of an earlier process, in the background. */
   resume(): void {
     const left = this.db.prepare("SELECT run_key FROM telemetry_runs WHERE deleting = 1").all() as {
       run_key: number;
@@ -52,13 +52,13 @@ export class Deletions {
     this.#closed = true;
   }
 
-  /** Removes the rows of a run whose deletion has begun; ends early when the store is closed. */
+  /** Removes the rows of a run whose deletion has begun; ends early if the store is closed. */
   async remove(runKey: number): Promise<void> {
     if (this.#closed) return;
     const row = this.db.prepare("SELECT wide FROM telemetry_runs WHERE run_key = ?").get(runKey) as
       | { wide: number }
       | undefined;
-    // All rows are gone; only the space was not given back.
+    // All rows are removed; only the space was not returned.
     if (row === undefined) return await this.giveBack();
     const { wide } = row;
     for (const table of TABLES) {
@@ -68,7 +68,7 @@ export class Deletions {
         : table === "steps" && wide
         ? WIDE_ROWS_PER_CHUNK
         : ROWS_PER_CHUNK;
-      // From the end: the newest rows lie nearest to the end of the file, where pages are given back without moving any.
+      // From the end: the newest rows are nearest to the end of the file, where pages can be returned without moving others.
       const first = this.db.prepare(
         `SELECT min(seq) AS seq FROM
           (SELECT ${seqOf} AS seq FROM ${table} WHERE run_key = ? ORDER BY seq DESC LIMIT ${rows})`,
@@ -101,7 +101,7 @@ export class Deletions {
     await yieldToOthers();
   }
 
-  /** Gives free pages back to the file system. */
+  /** Returns free pages to the file system. */
   async giveBack(): Promise<void> {
     const free = this.db.prepare("PRAGMA freelist_count");
     const vacuum = this.db.prepare(`PRAGMA incremental_vacuum(${PAGES_PER_CHUNK})`);
@@ -110,7 +110,7 @@ export class Deletions {
       const { freelist_count } = free.get() as { freelist_count: number };
       if (freelist_count === 0 || freelist_count >= before) return;
       before = freelist_count;
-      // all(): the pragma gives one page back per step.
+      // all(): the pragma returns one page per step.
       vacuum.all();
       await this.#pause();
     }

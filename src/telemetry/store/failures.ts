@@ -1,9 +1,9 @@
-/** What an SQLite failure means to whoever called. */
+/** Classifies SQLite failures for the callers. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 
-/** SQLite's primary result code, from the error's code or (where the runtime gives none) its text. */
+/** SQLite's primary result code, from the error's code or (if the runtime gives none) its text. */
 function primaryCode(error: unknown): number {
-  // A trouble that is not SQLite's has no cause.
+  // A trouble outside SQLite has no cause.
   const { errcode, message } = (error ?? {}) as { errcode?: number; message?: string };
   if (typeof errcode === "number") return errcode & 0xff;
   const text = String(message);
@@ -30,9 +30,9 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
   10: ["has an input/output error", "Check the disk (dmesg) and the free space."],
   11: [
     "is corrupt",
-    "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the rest beside it).",
+    "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the damaged file).",
   ],
-  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work continues by itself."],
+  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; then work continues."],
   14: ["cannot be opened", "Check that its directory exists and may be written."],
   26: [
     "is not an SQLite database",
@@ -50,23 +50,23 @@ export function machineTrouble(error: unknown, path: string): MosaicError | unde
   });
 }
 
-/** SQLITE_IOERR_SHMSIZE: no room for the memory that connections share. */
+/** SQLITE_IOERR_SHMSIZE: no space for the memory that connections share. */
 const NO_SHARED_MEMORY = 10 | (19 << 8);
 
-/** Whether there was no room on the disk. */
+/** Whether the disk was full. */
 export function isFull(error: unknown): boolean {
   return primaryCode(error) === 13 || (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
 }
 
-/** Whether a write was refused for a full disk, or because what is kept for one is not whole. */
+/** Whether a write was refused because the disk is full, or because its reserve is incomplete. */
 export function isDiskFull(error: MosaicError): boolean {
   return error.code === "unavailable" && (isFull(error.cause) || /the disk is full/.test(error.message));
 }
 
-/** SQLite's codes for what is wrong with a value: too big, a constraint, a mismatch, out of range. */
+/** SQLite's codes for an invalid value: too big, a constraint, a mismatch, out of range. */
 const CONTENT = new Set([18, 19, 20, 25]);
 
-/** Whether the same records would be refused again, however often; trouble that may pass (memory, say) is none of it. */
+/** Whether the same records would be refused every time; false for temporary trouble, such as lack of memory. */
 export function refusesContent(error: unknown): boolean {
   const { errcode, message } = error as { errcode?: number; message?: string };
   if (typeof errcode === "number") return CONTENT.has(errcode & 0xff);

@@ -1,6 +1,6 @@
 /**
- * Batches of all runs that come within a short time are one transaction. Each is acknowledged after the commit, in the
- * order in which they came; how long they wait for each other is CommitPace's.
+ * Commits batches of all runs that arrive within a short time in one transaction. Each is acknowledged after the commit, in
+ * order of arrival; CommitPace decides how long they wait for each other.
  */
 import type { IngestBatch } from "../ingest_batch.ts";
 import type { IngestResult } from "../telemetry_log.ts";
@@ -17,17 +17,17 @@ interface Entry extends WaitingBatch {
   settle(outcome: Outcome): void;
 }
 
-/** A group of so many rows is not made larger: it keeps the thread for as long as one full message does. */
+/** A group of this many rows is not enlarged: it occupies the thread as long as one full message does. */
 const MOST_ROWS = 2048;
 
 export interface GroupCommitOptions {
-  /** Stores all in one transaction; one outcome for each. */
+  /** Stores all in one transaction; returns one outcome for each. */
   commit: (group: WaitingBatch[]) => Outcome[];
   /** Resolves when the next commit may begin; undefined: at once. */
   ready: () => Promise<void> | undefined;
   /** Monotonic, in milliseconds. */
   now: () => number;
-  /** The database's size of a page. */
+  /** The database's page size. */
   pageBytes: number;
 }
 
@@ -40,7 +40,7 @@ export class GroupCommit {
   #rows = 0;
   #urgent = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** A commit has to wait until the log is short again. */
+  /** A commit waits until the log is short again. */
   #held = false;
 
   constructor(options: GroupCommitOptions) {
@@ -48,7 +48,7 @@ export class GroupCommit {
     this.#pace = new CommitPace(options.now(), options.pageBytes);
   }
 
-  /** @param urgent whether somebody waits for just this batch */
+  /** @param urgent whether a caller waits for this batch */
   add(entry: WaitingBatch, urgent: boolean): Promise<IngestResult> {
     return new Promise((resolve, reject) => {
       const settle = (outcome: Outcome) => "error" in outcome ? reject(outcome.error) : resolve(outcome.result);
@@ -62,7 +62,7 @@ export class GroupCommit {
     });
   }
 
-  /** Commits what waits. */
+  /** Commits the waiting batches. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -73,7 +73,7 @@ export class GroupCommit {
     this.#bytes = this.#rows = 0;
     this.#urgent = false;
     const outcomes = this.#options.commit(group);
-    // First of all: what is committed must be acknowledged, whatever the rest of this function meets.
+    // First, because what is committed must be acknowledged even if the rest of this function fails.
     group.forEach(({ settle }, i) => settle(outcomes[i]!));
     this.#pace.committed(this.#options.now(), bytes, pagesOfGroup(group.filter((_, i) => !("error" in outcomes[i]!))));
   }

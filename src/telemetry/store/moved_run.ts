@@ -1,4 +1,4 @@
-/** A run's rows of telemetry.sqlite in a database of their own: how a run gets to another host. */
+/** A run's rows of telemetry.sqlite in a database of their own, to move the run to another host. */
 import type { DatabaseSync } from "node:sqlite";
 import { copied, type CopiedTable, tablesWith } from "../../os/copied_rows.ts";
 import { migrate } from "./tables.ts";
@@ -6,7 +6,7 @@ import { migrate } from "./tables.ts";
 const RUNS = "telemetry_runs";
 const KEY = "run_key";
 
-/** Every table's rows of a run but the one in telemetry_runs, without their key. */
+/** A run's rows of every table except telemetry_runs, without their key. */
 export function rowsOfRun(db: DatabaseSync, runKey: number): CopiedTable[] {
   return tablesWith(db, KEY).filter((table) => table !== RUNS).map((table) => {
     const found = copied(db, table, KEY, runKey, [KEY]);
@@ -14,7 +14,7 @@ export function rowsOfRun(db: DatabaseSync, runKey: number): CopiedTable[] {
   });
 }
 
-/** The counters of a run, and which columns they are. */
+/** A run's counters, and the names of their columns. */
 export function countersOf(db: DatabaseSync, runId: string): CopiedTable {
   const found = copied(db, RUNS, "run_id", runId, [KEY]);
   return { ...found, insert: withKey(found) };
@@ -24,7 +24,7 @@ function withKey({ table, columns }: CopiedTable): string {
   return `INSERT INTO ${table} (${KEY}, ${columns.join(", ")}) VALUES (?${", ?".repeat(columns.length)})`;
 }
 
-/** @returns the run's key; undefined where it has no telemetry */
+/** @returns the run's key; undefined if it has no telemetry */
 export function keyOf(db: DatabaseSync, runId: string): number | undefined {
   const row = db.prepare(`SELECT ${KEY} FROM ${RUNS} WHERE run_id = ? AND deleting = 0`).get(runId);
   return row === undefined ? undefined : Number(row[KEY]);

@@ -1,6 +1,7 @@
 /**
- * What of a run's series is in none of its logs, for who makes its telemetry anew from these: where attempts begin in the
- * series that every run has, and points of no record (what the run used of its host). Damaged rows are left out.
+ * The parts of a run's series that none of its logs contains, for rebuilding its telemetry from the logs: where attempts
+ * begin in the series that every run has, and points without a record (what the run used of its host). Damaged rows are
+ * omitted.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./row_reader.ts";
@@ -8,7 +9,7 @@ import type { Rewinds, Start } from "./rewinds.ts";
 import { type ChecksumOf, intact, rowChecksum } from "./row_checksums.ts";
 import { BASE_SERIES } from "./series_rows.ts";
 
-/** Whose points they are, as a series names its source. */
+/** The label of the source of these points. */
 export const OWN_LABEL = "mosaic";
 
 export interface OwnPoint {
@@ -54,7 +55,7 @@ export class OwnPoints {
     });
   }
 
-  /** The points of no record, in the order in which they were stored, some at a time. */
+  /** The points without a record, in the order of their storage, some at a time. */
   *points(runKey: number): Generator<OwnPoint[]> {
     const series = new Map(
       allRows(this.#series, runKey, OWN_LABEL).map((row) => {
@@ -80,7 +81,7 @@ export class OwnPoints {
   }
 }
 
-/** Rows, whose last value is their checksum, that are what was stored; without it. */
+/** The intact rows, without their checksum (the last value). */
 function whole(rows: readonly unknown[][], checksum: ChecksumOf): SQLInputValue[][] {
   return (rows as SQLInputValue[][]).filter((row) => intact(checksum, row.slice(0, -1), row.at(-1)))
     .map((row) => row.slice(0, -1));

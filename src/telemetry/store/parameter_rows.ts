@@ -1,13 +1,13 @@
-/** Parameters that a run's program tells while it runs: written in the transaction that stores the event. */
+/** Parameters that a run's program reports while it runs: written in the transaction that stores the event. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { parsedObject } from "../../base/json_text.ts";
 import { checkedRow } from "./row_checksums.ts";
 import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters.ts";
 
-/** Kind of the event that tells parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
+/** Kind of the event with parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
 export const PARAMETERS_EVENT = "parameters";
 
-/** A parameter, and the seq of the event that has it. */
+/** A parameter, and the seq of its event. */
 export type ToldParameter = Parameter & { seq: number };
 
 export class ParameterRows {
@@ -35,7 +35,7 @@ export class ParameterRows {
     this.#named = db.prepare(
       `SELECT r.run_id AS runId, ${columns} FROM parameters p JOIN telemetry_runs r USING (run_key) WHERE p.name = ?`,
     );
-    // One step in the index a name, however many runs have it.
+    // One index lookup per name, however many runs have it.
     this.#names = db.prepare(
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM parameters
         UNION ALL SELECT (SELECT min(name) FROM parameters WHERE name > names.name) FROM names WHERE name IS NOT NULL)
@@ -44,9 +44,8 @@ export class ParameterRows {
   }
 
   /**
-   * Stores what an event says. The first event of a source in a newer attempt replaces all that the source said in
-   * earlier ones.
-   * @returns names beyond the bound, which are not stored
+   * Stores an event's parameters. The first event of a source in a newer attempt replaces all parameters that the source
+   * reported in earlier ones. @returns names beyond the bound, which are not stored
    */
   store(runKey: number, attempt: number, seq: number, dataJson: string): number {
     const told = parametersOfEvent(parsedObject(dataJson));

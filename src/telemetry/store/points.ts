@@ -1,14 +1,14 @@
-/** Which numbers of a worker's record become points of a metric series. */
+/** Selects the numbers of a worker's record that become points of metric series. */
 import { namedNonFinite } from "../../base/json_text.ts";
 
-/** As long as MLflow's. */
+/** The same as MLflow's. */
 export const MAX_NAME_LENGTH = 250;
-/** Points that one step may give; senders of events keep to it, too. */
+/** Points per step; senders of events respect it, too. */
 export const MAX_POINTS_PER_RECORD = 64;
-/** Points that one event or episode may give. */
+/** Points per event or episode. */
 export const MAX_POINTS_PER_EVENT = 2048;
 
-/** Names that say where a record belongs, not how training goes; and those of the series every run has. */
+/** Names that locate a record and say nothing about the training; and those of the series that every run has. */
 const NO_METRIC = new Set([
   ...["episode", "episode_index", "episode_number", "step", "step_index", "time_step", "global_step", "seed"],
   ...["episode_seed", "timestamp", "ts", "ts_unix_ns", "time", "pid", "start_time", "end_time", "payload_version"],
@@ -16,20 +16,20 @@ const NO_METRIC = new Set([
 ]);
 const STEP_NAMES = ["global_step", "total_timesteps", "timesteps", "num_timesteps", "step", "iteration"];
 
-/** Whether a field of this name can be a metric: not one that says where a record belongs. */
+/** Whether a field of this name can be a metric. */
 export function isMetricName(name: string): boolean {
   return !NO_METRIC.has(name);
 }
 
 const NAMED: ReadonlyMap<unknown, number> = new Map([["NaN", NaN], ["Infinity", Infinity], ["-Infinity", -Infinity]]);
 
-/** A field's number; NaN and infinities, which JSON has none for, may stand there by name. */
+/** A field's number; NaN and infinities, which JSON cannot express, may be written as their names. */
 export function numberOf(field: unknown): number | undefined {
   return typeof field === "number" ? field : NAMED.get(field);
 }
 
 /**
- * The numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most so many. NaN and infinities are
+ * The numeric fields of a JSON object, those of nested objects as "outer.inner", up to a maximum. NaN and infinities are
  * points, as bare words and as texts of exactly these names.
  */
 export function pointsOf(

@@ -1,8 +1,7 @@
 /**
  * Where the attempts of a run begin in its series. An attempt that resumes from a checkpoint writes positions again that
- * the attempts before it had written: those points are overwritten. They stay stored, and each reader chooses.
- *
- * A position is the worker's step for metrics, and the number of the step or episode for the series that every run has.
+ * earlier attempts had written: those points are overwritten. They stay stored, and each reader chooses. A position is the
+ * worker's step for metrics, and the number of the step or episode for the series that every run has.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./row_reader.ts";
@@ -15,13 +14,13 @@ export interface Start {
   position: number;
 }
 
-/** Points in a row of one attempt, all of them overwritten or none. */
+/** Consecutive points of one attempt, all of them overwritten or none. */
 export interface Part {
   attempt: number;
   first: number;
   last: number;
   overwritten: boolean;
-  /** Position minus number; of metrics it has no meaning. */
+  /** Position minus number; for metrics it has no meaning. */
   shift: number;
 }
 
@@ -52,9 +51,9 @@ export class Rewinds {
 }
 
 /**
- * The points 1 to `points` in parts.
+ * Divides the points 1 to `points` into parts.
  * @param starts of the attempts after the first, ascending
- * @param stepAt the position of a point of a metric; undefined where positions are numbers
+ * @param stepAt the position of a point of a metric; undefined if positions are numbers
  */
 export function partsOf(starts: readonly Start[], points: number, stepAt?: (x: number) => number): Part[] {
   const parts = [{ attempt: 1, first: 1, position: 1 }, ...starts];
@@ -77,7 +76,10 @@ export function partsOf(starts: readonly Start[], points: number, stepAt?: (x: n
   return found;
 }
 
-/** The first number of `first` … `last` for which `holds` is true, `last` + 1 where there is none; true stays true. */
+/**
+ * The first number of `first` … `last` for which `holds` is true; `last` + 1 if there is none. `holds` must stay true once
+ * it is.
+ */
 export function firstFrom(first: number, last: number, holds: (x: number) => boolean): number {
   let [low, high] = [first, last + 1];
   while (low < high) {

@@ -1,11 +1,11 @@
 /**
- * The newest rows of a run in memory, so that readers near the head never touch SQLite. A ring is only ever a copy of
+ * The newest rows of a run in memory, so that readers near the head do not read SQLite. A ring only contains copies of
  * committed rows: dropping it costs readers time, never data.
  */
 import type { StoredStep } from "../telemetry_log.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
-/** Memory of one row beside its texts, roughly. */
+/** Approximate memory of one row without its texts. */
 const ROW_BYTES = 100;
 const CHUNK_BYTES = 600;
 
@@ -16,13 +16,13 @@ interface Chunk {
   bytes: number;
 }
 
-/** Steps, kept as the columns they arrived in. */
+/** Steps, stored as the columns in which they arrived. */
 export class StepRing {
   #chunks: Chunk[] = [];
   #rows = 0;
   #bytes = 0;
 
-  /** @param maxRows about so many are kept @param maxBytes of memory, roughly; a larger batch is not kept at all */
+  /** @param maxRows about this many are kept @param maxBytes of memory, approximately; a larger batch is not kept at all */
   constructor(private readonly maxRows: number, private readonly maxBytes: number) {}
 
   get bytes(): number {
@@ -45,13 +45,13 @@ export class StepRing {
     if (drop > 0) this.#chunks.splice(0, drop);
   }
 
-  /** What comes next does not follow what is here. */
+  /** The next rows do not follow the present ones. */
   clear(): void {
     this.#chunks = [];
     this.#rows = this.#bytes = 0;
   }
 
-  /** Rows after `since`; undefined when the ring does not reach back to it. */
+  /** Rows after `since`; undefined if the ring does not reach back to it. */
   read(since: number, limit: number, maxLength: number): StoredStep[] | undefined {
     if (this.#chunks.length === 0 || this.#chunks[0]!.first > since + 1) return undefined;
     const rows: StoredStep[] = [];
@@ -100,7 +100,7 @@ export class RowRing<T extends { seq: number }> {
       this.#rows.push(row);
       this.#bytes += ROW_BYTES + this.lengthOf(row);
     }
-    // Cut in larger pieces than one row, so that a full ring does not move its array for each.
+    // Removed several rows at a time, so that a full ring does not move its array for each row.
     if (this.#rows.length <= this.maxRows + (this.maxRows >> 2) && this.#bytes <= this.maxBytes) return;
     let drop = Math.max(0, this.#rows.length - this.maxRows);
     for (let i = 0; i < this.#rows.length && (i < drop || this.#bytes > this.maxBytes); i++) {
@@ -119,7 +119,7 @@ export class RowRing<T extends { seq: number }> {
       const row = this.#rows[i]!;
       length += this.lengthOf(row);
       if (length > maxLength && rows.length > 0) break;
-      // A copy: what a reader does to its row is its own affair.
+      // A copy, because a reader may change its row.
       rows.push({ ...row });
     }
     return rows;

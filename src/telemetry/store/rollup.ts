@@ -1,19 +1,18 @@
 /**
- * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value; closed buckets of 32 points, and of
- * 8 times as many each level up, are rows, so any range is drawn from a few thousand rows whatever its length. The first
- * step is the largest because it decides what rollups cost: a row for 32 points; all further levels add a seventh to
- * that. What is still open is in memory, and after a restart is the same again: sums are made in the same order from the
- * same rows.
+ * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value. Closed buckets of 32 points, and of 8
+ * times as many for each further level, are rows, so any range is drawn from a few thousand rows whatever its length. The
+ * first factor is the largest because it determines the cost: one row per 32 points; all further levels add a seventh. Open
+ * buckets are in memory, and are the same after a restart, because sums are computed in the same order from the same rows.
  */
 import type { SeriesBucketRow } from "../telemetry_log.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
 export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;
 const TOP_LEVEL = LEVEL_SIZES.length - 1;
-/** An answer is made from about so many rows at most, and its buckets are wider rather than more of them. */
+/** An answer is made from about this many rows at most; if it would need more, its buckets are wider. */
 const MOST_ROWS = 8192;
 
-/** A run of points from x `first` to `last`; non-finite values are not counted. */
+/** Consecutive points from x `first` to `last`; non-finite values are not counted. */
 export interface Part {
   first: number;
   last: number;
@@ -24,7 +23,7 @@ export interface Part {
   /** The last finite value. */
   lastValue: number;
   atMs: number;
-  /** The worker's step at the last point; null where the series does not say. */
+  /** The worker's step at the last point; null if the series has none. */
   step: number | null;
 }
 
@@ -61,22 +60,25 @@ class Accumulator {
   }
 }
 
-/** Takes a closed bucket: `bucket` counts from 0, `bucket * size + 1` is its first x. */
+/** Receives a closed bucket: `bucket` counts from 0, `bucket * size + 1` is its first x. */
 export type BucketSink = (level: number, bucket: number, closed: Accumulator, atMs: number) => void;
 
-/** Where one series ends: how many points there are, and the buckets not closed yet. */
+/** The end of one series: its number of points, and the open buckets. */
 export class SeriesHead {
   points: number;
-  /** By level, made when a point comes to it: most of ten thousand metrics are short. */
+  /** By level, created with the first point in it: most of ten thousand metrics are short. */
   readonly #open: Accumulator[] = [];
 
-  /** @param parts the open part of each level, in order: of the top level its closed buckets one below, …, of level 1 its points */
+  /**
+   * @param parts the open part of each level, in order: for the top level its closed buckets one below, …, for level 1 its
+   *   points
+   */
   constructor(points: number, parts: { level: number; part: Part }[]) {
     this.points = points;
     for (const { level, part } of parts) this.#at(level - 1).part(part);
   }
 
-  /** Adds a point. `atMs` is asked only when a bucket closes. */
+  /** Adds a point. `atMs` is called only when a bucket closes. */
   add(value: number, atMs: (index: number) => number, index: number, sink: BucketSink): void {
     if (value - value === 0) this.#at(0).value(value);
     this.points++;
@@ -100,7 +102,7 @@ export class SeriesHead {
   }
 }
 
-/** Where parts of a series are found: its rows in SQLite. */
+/** Reads the parts of a series: its rows in SQLite. */
 export interface PartSource {
   /** Closed buckets `from` … `to` (exclusive) of a level ≥ 1, ascending. */
   buckets(level: number, from: number, to: number): Part[];
@@ -108,7 +110,7 @@ export interface PartSource {
   points(first: number, last: number): Part[];
 }
 
-/** What a new SeriesHead needs to go on after `points` points. */
+/** The parts that a new SeriesHead needs to continue after `points` points. */
 export function openParts(source: PartSource, points: number): { level: number; part: Part }[] {
   const parts: { level: number; part: Part }[] = [];
   for (let level = TOP_LEVEL; level >= 1; level--) {
@@ -123,7 +125,7 @@ export function openParts(source: PartSource, points: number): { level: number; 
   return parts;
 }
 
-/** The range's parts, from the given level down to points at its ragged ends. */
+/** The range's parts, from the given level down to points at its uneven ends. */
 function cover(source: PartSource, level: number, first: number, last: number): Part[] {
   if (first > last) return [];
   if (level === 0) return source.points(first, last);
@@ -159,9 +161,8 @@ export function rowOf(
 }
 
 /**
- * The range in about `most` rows or fewer, for one of a multitude of lines: buckets of the finest level that has no more,
- * whole even where they begin before `first`, and the last point. Points between the last closed bucket and the last
- * point are left out.
+ * The range in at most about `most` rows, for one of many lines: buckets of the finest level that has no more, complete even
+ * if they begin before `first`, and the last point. Points between the last closed bucket and the last point are omitted.
  */
 export function outline(source: PartSource, first: number, last: number, points: number, most: number): Part[] {
   if (first > last) return [];
@@ -171,7 +172,10 @@ export function outline(source: PartSource, first: number, last: number, points:
   return tail ? [...parts, ...source.points(last, last)] : parts;
 }
 
-/** What an outline is made of: buckets `from` to `to` (exclusive) of a level, and the last point if `tail`; or, of level 0, points. */
+/**
+ * The parts of an outline: buckets `from` to `to` (exclusive) of a level, and the last point if `tail`; or, with level 0,
+ * points.
+ */
 export function outlineOf(first: number, last: number, points: number, most: number) {
   const level = LEVEL_SIZES.findIndex((size, i) => i === TOP_LEVEL || (last - first + 1) / size <= most);
   const size = LEVEL_SIZES[level]!;
@@ -180,10 +184,10 @@ export function outlineOf(first: number, last: number, points: number, most: num
 }
 
 /**
- * At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. Where
- * that would be a multitude of rows the next level is taken, so there may be fewer than asked for, but some hundreds.
- * Points that cannot be read any more are a bucket of their own, without a value, beyond the limit.
- * @param kept the first x whose point is still stored; undefined where missing points cannot be told
+ * At most `limit` buckets over [first, last]: of equal width, a multiple of the coarsest level that suffices. If that would
+ * need too many rows the next level is used, so there may be fewer than requested, but some hundreds. Points that cannot be
+ * read any more are a bucket of their own, without a value, beyond the limit.
+ * @param kept the first x whose point is still stored; undefined if missing points cannot be recognized
  */
 export function decimate(
   source: PartSource,

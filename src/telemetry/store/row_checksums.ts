@@ -1,12 +1,12 @@
 /**
- * Checksums of rows outside of blocks. SQLite notices damage to a page's structure, not to a value in it. A row's column
- * "crc" is of all its other values but what its run is known by (which another database or name changes); NULL is a row of
- * an earlier version, of which nothing is known.
+ * Checksums of rows outside of blocks. SQLite detects damage to a page's structure, but not to a value in it. A row's column
+ * "crc" covers all its other values except the identity of its run (which another database or name changes); NULL: a row of
+ * an earlier version, which cannot be checked.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { zlib } from "../../base/node_modules.ts";
 
-/** Tables whose rows have one. Blocks of steps have their own. */
+/** Tables with checksums. Blocks of steps have their own. */
 const TABLES = [
   ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
   ...["telemetry_runs", "series", "series_starts", "parameters", "source_cursors"],
@@ -20,7 +20,7 @@ export type ChecksumOf = (values: readonly SQLInputValue[], from: number) => num
 /** @param columns of the rows to be checked; the others have their defaults */
 export function rowChecksum(db: DatabaseSync, table: string, columns: readonly string[]): ChecksumOf {
   const known = db.prepare(`PRAGMA table_info(${table})`).all() as { name: string; dflt_value: string | null }[];
-  // The order of the table's columns, whichever the statement has. Defaults are left out, as in statements.
+  // In the order of the table's columns, whatever the statement's order. Defaults are omitted, as in statements.
   const parts = known.filter(({ name }) => columns.includes(name) && !UNCHECKED.has(name))
     .map(({ name, dflt_value }) => ({ at: columns.indexOf(name), name, absent: dflt_value, exact: name === "ts_ns" }));
   let crc32: ReturnType<typeof zlib>["crc32"] | undefined;
@@ -31,12 +31,12 @@ export function rowChecksum(db: DatabaseSync, table: string, columns: readonly s
       const own = value === null ? null : exact ? String(BigInt(value as string)) : plain(value);
       if (own !== absent) text += `${name}=${own}\n`;
     }
-    // Signed: then it always takes four bytes.
+    // Signed, because that always takes four bytes.
     return (crc32 ??= zlib().crc32)(text) | 0;
   };
 }
 
-/** A number is the same text whether it was bound or read back as a whole number. */
+/** A number must give the same text whether it is bound or read back as an integer. */
 function plain(value: SQLInputValue): string {
   return typeof value === "bigint" ? String(Number(value)) : String(value);
 }
@@ -47,7 +47,7 @@ export interface DamagedRow {
   row: Record<string, unknown>;
 }
 
-/** Rows that are not what was stored. Reads them all. */
+/** Damaged rows. Reads all rows. */
 export function* damagedRows(db: DatabaseSync): Generator<DamagedRow> {
   for (const table of TABLES) {
     const columns = db.prepare(`PRAGMA table_info(${table})`).all().map(({ name }) => String(name));
@@ -63,7 +63,10 @@ export function* damagedRows(db: DatabaseSync): Generator<DamagedRow> {
   }
 }
 
-/** For rows that are written one by one: SQL of the columns and of their parameters, the values with the checksum, and its check. */
+/**
+ * For rows that are written one by one: SQL of the columns and of their parameters, the values with the checksum, and its
+ * check.
+ */
 export function checkedRow(db: DatabaseSync, table: string, columns: readonly string[]) {
   const checksum = rowChecksum(db, table, columns);
   return {
@@ -73,7 +76,7 @@ export function checkedRow(db: DatabaseSync, table: string, columns: readonly st
   };
 }
 
-/** Whether a row is what was stored. @param crc undefined or null: of an earlier version */
+/** Whether a row is intact. @param crc undefined or null: of an earlier version */
 export function intact(checksum: ChecksumOf, values: readonly SQLInputValue[], crc: unknown): boolean {
   if (crc === null || crc === undefined) return true;
   try {

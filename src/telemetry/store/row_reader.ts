@@ -1,4 +1,4 @@
-/** Rows of SQLite as readers get them; the same objects that the rings give. */
+/** Reads rows of SQLite for readers, as the same objects that the rings return. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import {
   EPISODE_SELECT,
@@ -17,12 +17,12 @@ import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from 
 
 export { NO_SOURCE, type Source };
 
-/** Of one answer. */
+/** Bytes per answer. */
 export const READ_BYTES = 4 * 1024 * 1024;
 
 export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
-  // In the runtime, not yet in its types.
+  // The runtime has it, its types do not yet.
   (statement as StatementSync & { setReturnArrays(on: boolean): void }).setReturnArrays(true);
   return statement;
 }
@@ -31,7 +31,7 @@ export function allRows(statement: StatementSync, ...args: (number | string)[]):
   return statement.all(...args) as unknown as Row[];
 }
 
-/** How many of the rows after `since` have texts of at most so many bytes together. (octet_length reads no text.) */
+/** How many of the rows after `since` have texts of at most this many bytes together. (octet_length reads no text.) */
 function fitting(table: string, texts: string[]): string {
   const bytes = texts.map((text) => `ifnull(octet_length(${text}),0)`).join("+");
   return `SELECT count(*) FROM (SELECT sum(${bytes}) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS total
@@ -64,12 +64,12 @@ export class RowReader {
     this.#metrics = prepareArrays(db, `SELECT ${METRIC_SELECT} FROM metrics ${range}`);
   }
 
-  /** How many of the steps after `since` have texts of at most so many bytes together; at least one. */
+  /** How many of the steps after `since` have texts of at most this many bytes together; at least one. */
   stepsThatFit(runKey: number, since: number, limit: number, maxBytes: number): number {
     return this.#fit(this.#stepsFitting, runKey, since, limit, maxBytes);
   }
 
-  /** @param wide whether rows may be large, so that their sizes are asked first */
+  /** @param wide whether rows may be large, so that their sizes are read first */
   steps(
     runKey: number,
     since: number,

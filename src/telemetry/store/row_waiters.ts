@@ -1,4 +1,4 @@
-/** Who follows a run: one entry in a set for each follower and for each wait, and nothing else while they wait. */
+/** Followers of runs: one entry in a set for each follower and for each wait; waiting costs nothing else. */
 import { MosaicError } from "../../base/errors.ts";
 import { TELEMETRY_KINDS } from "../record_fields.ts";
 import type { FollowedRun, TelemetryKind } from "../telemetry_log.ts";
@@ -8,7 +8,7 @@ interface Waiter {
   resolve: () => void;
 }
 
-/** A set for each key that has something in it. */
+/** A set for each key that has entries. */
 class Sets<T> {
   readonly #sets = new Map<string, Set<T>>();
 
@@ -44,7 +44,7 @@ export class Waiters {
     };
   }
 
-  /** Resolves when `wake` tells of a head beyond `since`, when the run is deleted, or when the signal aborts. */
+  /** Resolves when `wake` reports a head beyond `since`, when the run is deleted, or when the signal aborts. */
   wait(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     const key = `${kind} ${runId}`;
@@ -66,7 +66,7 @@ export class Waiters {
     }
   }
 
-  /** Notifies every follower of the run, also those that are busy. */
+  /** Notifies every follower of the run, including busy ones. */
   deleted(runId: string): void {
     for (const follower of this.#following.of(runId)) {
       this.#following.remove(runId, follower);

@@ -1,6 +1,6 @@
 /**
- * What each run takes of the database: its share of the pages in use, by its counters and the texts of a few of its rows.
- * Counting its pages would read them all; this reads some 30 rows a run, whatever its length.
+ * Estimates each run's share of the database's used pages, by its counters and the texts of a few of its rows. Counting its
+ * pages would read them all; this reads some 30 rows per run, whatever its length.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { textColumns } from "../record_fields.ts";
@@ -9,15 +9,15 @@ import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Rows of a kind whose texts are measured, evenly from the first to the last. */
 const SAMPLES = 10;
-/** Runs between two turns of the event loop: about 5 ms. */
+/** Runs per turn of the event loop: about 5 ms. */
 const RUNS_PER_TURN = 50;
-/** Of a run's rows in the small tables. */
+/** Bytes of a run's rows in the small tables. */
 const RUN_BYTES = 300;
 
-/** Of the rollups' buckets, a step's part. */
+/** A step's share of the rollups' buckets. */
 const BUCKET_BYTES = 3;
 
-/** Bytes of a row without its texts, its part of the rollups' buckets with it. */
+/** Bytes of a row without its texts, including its share of the rollups' buckets. */
 const KINDS = [
   { table: "steps", counter: "steps", rowBytes: 53, texts: textColumns("steps") },
   { table: "episodes", counter: "episodes", rowBytes: 55, texts: textColumns("episodes") },
@@ -26,8 +26,8 @@ const KINDS = [
 ] as const;
 
 /**
- * Bytes by run id; together they are `usedBytes`, less what runs take whose deletion is under way.
- * Gives the event loop its turn, so the figures of runs that are being written are those of slightly different moments.
+ * Bytes by run id; their sum is `usedBytes`, without runs that are being deleted. Yields to other work, so the numbers of
+ * runs that are being written belong to slightly different moments.
  */
 export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Promise<Map<string, number>> {
   const rows = allRows(prepareArrays(
@@ -47,7 +47,7 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
     `SELECT octet_length(hot) + octet_length(body) + 120, n, first_seq FROM step_blocks WHERE run_key = ? AND first_seq <= ?
       ORDER BY first_seq DESC LIMIT 1`,
   );
-  /** What a run's blocks take, and how many steps they have. */
+  /** Bytes of a run's blocks, and number of their steps. */
   const blocksOf = (runKey: number, steps: number): [bytes: number, sealed: number] => {
     const [newest] = allRows(block, runKey, steps) as number[][];
     if (newest === undefined) return [0, 0];

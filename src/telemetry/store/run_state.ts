@@ -1,4 +1,4 @@
-/** What the store keeps in memory of a run: its counters, and, while it is being written, where its series end. */
+/** What the store keeps in memory for a run: its counters, and, while it is being written, the ends of its series. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, ToldReward } from "../telemetry_log.ts";
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./row_reader.ts";
@@ -12,11 +12,11 @@ import { MosaicError } from "../../base/errors.ts";
 /** A series of a run that is being written. */
 export interface LiveSeries {
   summary: SeriesState;
-  /** Where it ends; opened with the first point. */
+  /** The end of the series; opened with the first point. */
   head: SeriesHead | undefined;
 }
 
-/** Only while a run is being written; dropped when it is idle and made again from its rows. */
+/** Exists only while a run is being written; dropped when it is idle and rebuilt from its rows. */
 export interface LiveState {
   /** By the four texts joined with NUL. */
   sources: Map<string, number>;
@@ -24,13 +24,13 @@ export interface LiveState {
   /** reward, episode_reward, episode_length. */
   base: LiveSeries[];
   metrics: Map<string, LiveSeries>;
-  /** How many of `metrics` are counted in the store's memory. */
+  /** How many of `metrics` are included in the store's memory count. */
   counted: number;
-  /** Series whose rows are to be written with the commit. */
+  /** Series whose rows are to be written before the commit. */
   changed: SeriesState[];
   /** Steps of the transaction that are not in a block yet. */
   unsealed: (BlockSteps & { textLength: number })[];
-  /** Steps that were overwritten: what a step's number is more than its position. */
+  /** Number of overwritten steps: a step's number minus its position. */
   stepShift: number;
   recentRewards: number[];
   steps: StepRing;
@@ -51,7 +51,7 @@ export interface RunState {
   runKey: number;
   attempt: number;
   heads: Record<TelemetryKind, number>;
-  /** First seq kept. */
+  /** First stored seq. */
   firsts: Record<TelemetryKind, number>;
   otherLines: number;
   malformedLines: number;
@@ -62,20 +62,20 @@ export interface RunState {
   toldStep: number;
   toldReward: ToldReward | null;
   wide: boolean;
-  /** The last step that is in a block, or will be with the commit. */
+  /** The last step that is in a block, or will be after the commit. */
   sealed: number;
-  /** Of the blocks up to it, the newest small ones that this process wrote: they are to be one. */
+  /** The newest small blocks up to `sealed` that this process wrote: they will be merged. */
   small: SmallBlocks;
-  /** Up to where each attempt's journal is stored; NaN: what the database says is damaged. */
+  /** Stored position of each attempt's journal; NaN: the database's value is damaged. */
   positions: Map<number, number>;
   /** Read on demand. */
   sourceNames: Map<number, Source>;
   live: LiveState | undefined;
 }
 
-/** Different violations counted by name; the rest are counted together. */
+/** Violations counted by name; further names are counted together. */
 const MAX_VIOLATION_KINDS = 64;
-/** Sources remembered for reading. */
+/** Sources kept in memory for reading. */
 const MAX_SOURCES = 4096;
 
 export function addViolation(state: RunState, kind: string, count: number): void {
@@ -103,7 +103,7 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
   };
 }
 
-/** @throws MosaicError `unavailable` where it is damaged: from a wrong position records would be lost or stored twice */
+/** @throws MosaicError `unavailable` if it is damaged: with a wrong position records would be lost or stored twice */
 export function positionOf({ positions }: RunState, runId: string, attempt: number): number {
   const position = positions.get(attempt) ?? 0;
   if (!Number.isNaN(position)) return position;
@@ -123,13 +123,13 @@ export const SOURCE_SELECT =
 
 type Row = Record<string, number | string | null>;
 
-/** What `save` writes of a run. */
+/** The columns that `save` writes. */
 const SAVED = [
   ...["attempt", "steps", "episodes", "events", "metrics", "other_lines", "malformed_lines", "violations"],
   ...["mean_reward_100", "last_record_ms", "told_step", "told_reward", "told_reward_name", "wide"],
 ];
 
-/** Of a damaged row: what its run's rows tell. What they do not tell stays as it is. */
+/** For a damaged row: counters from the run's rows. Others stay unchanged. */
 function recount(): string {
   const most = (what: string, table: string) =>
     `ifnull((SELECT max(${what}) FROM ${table} t WHERE t.run_key = r.run_key), 0)`;
@@ -172,7 +172,7 @@ export class RunRows {
   readonly #positionSum: ChecksumOf;
   readonly #sourceSum: ChecksumOf;
 
-  /** @param damaged gets what was not as it was stored, and what follows from it */
+  /** @param damaged receives what was damaged, and the consequences */
   constructor(
     db: DatabaseSync,
     private readonly sealedTo: (runKey: number) => number,
@@ -255,7 +255,7 @@ export class RunRows {
     for (const [attempt, position, crc] of allRows(this.#positions, runKey) as [number, number, number | null][]) {
       const isIntact = intact(this.#positionSum, [attempt, position], crc);
       positions.set(attempt, isIntact ? position : NaN);
-      if (!isIntact) this.damaged(`where the log of attempt ${attempt} of run ${runId} is stored up to is damaged`);
+      if (!isIntact) this.damaged(`the stored position of the log of attempt ${attempt} of run ${runId} is damaged`);
     }
     return positions;
   }
@@ -288,7 +288,7 @@ export class RunRows {
     this.#save.run(...values, this.#savedSum(values, 0), state.runKey);
   }
 
-  /** Moves the journal position; false when the stored one is not `from`. */
+  /** Moves the journal position; false if the stored one is not `from`. */
   advance(runKey: number, attempt: number, from: number, to: number): boolean {
     return this.#advance.run(runKey, attempt, to, this.#positionSum([attempt, to], 0), from).changes === 1;
   }
@@ -311,7 +311,7 @@ export class RunRows {
     return { sources, nextSource: ((rows[0]?.[0] ?? 0) as number) + 1 };
   }
 
-  /** Key of the four texts, made when it is new. (A forgotten one may get a second key: nothing relies on it.) */
+  /** Key of the four texts, created if it is new. (A forgotten one may get a second key: nothing relies on it.) */
   sourceKey(state: RunState, agentId: string, workerId: string, policyLabel: string, backend: string): number {
     if (agentId === "" && workerId === "" && policyLabel === "" && backend === "") return 0;
     const live = state.live!;

@@ -1,4 +1,4 @@
-/** The runs that the store has in memory: counters of those that were asked for, rings of those being written, both bounded. */
+/** The runs that the store keeps in memory: counters of runs that were read, rings of runs being written; both bounded. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { StoredEpisode, StoredWorkerEvent } from "../telemetry_log.ts";
@@ -10,19 +10,19 @@ import type { SeriesWriter } from "./series_writer.ts";
 export interface RingLimits {
   /** Steps kept in memory per run. */
   ringSize?: number;
-  /** Memory of all runs' rings; one run's has at most a sixteenth of it. */
+  /** Memory of all rings; a single run's take at most a sixteenth of it. */
   ringBytes?: number;
   /** Episodes kept in memory per run. */
   episodeRing?: number;
 }
 
 const EVENT_RING = 256;
-/** A run not written for so long gives its rings back. */
+/** After so long without a write, a run's rings are dropped. */
 const IDLE_MS = 60_000;
 const SWEEP_MS = 5_000;
 /** Runs whose counters are in memory. */
 const MAX_STATES = 20_000;
-/** About what a metric takes in memory: its name, its summary, where it ends. */
+/** Approximate memory of a metric: its name, its summary, its end. */
 const METRIC_BYTES = 1000;
 
 export class RunStates {
@@ -54,7 +54,7 @@ export class RunStates {
     return loaded === undefined ? undefined : this.#add(runId, loaded);
   }
 
-  /** Inside a transaction. */
+  /** Called inside a transaction. */
   getOrCreate(runId: string): RunState {
     return this.get(runId) ?? this.#add(runId, this.#rows.create(runId));
   }
@@ -67,7 +67,7 @@ export class RunStates {
     return state;
   }
 
-  /** What a run has in memory that is being written. */
+  /** The memory of a run that is being written. */
   live(state: RunState): LiveState {
     if (state.live !== undefined) return state.live;
     const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
@@ -87,7 +87,7 @@ export class RunStates {
     return state.live;
   }
 
-  /** Does what changes a run's rings. */
+  /** Applies a change to a run's rings, and keeps their memory counted. */
   changeRings(live: LiveState, change: () => void): void {
     const before = ringBytesOf(live);
     change();
@@ -95,14 +95,14 @@ export class RunStates {
     this.#ringBytes += ringBytesOf(live) - before;
   }
 
-  /** What is known of a run is read again when it is asked for. */
+  /** The run's state is read again when it is next needed. */
   drop(runId: string): void {
     const live = this.#states.get(runId)?.live;
     if (live !== undefined) this.#ringBytes -= ringBytesOf(live);
     this.#states.delete(runId);
   }
 
-  /** Idle runs give their rings back; beyond the bound for all, the least recently written do too. */
+  /** Drops the rings of idle runs; beyond the bound for all, also those of the least recently written. */
   sweep(now: number): void {
     if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= this.#mostBytes) return;
     this.#sweptAt = now;

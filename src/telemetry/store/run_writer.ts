@@ -30,12 +30,12 @@ import {
   storableTime,
 } from "./storable_steps.ts";
 
-/** Rows of a batch above this average, or batches above this size, mark a run as having large rows. */
+/** A batch with a larger average row, or a larger size, marks a run as having large rows. */
 const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
 
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
-/** Kinds of events whose numbers are no curve. */
+/** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
   ...["source_observed", "source_problem"],
@@ -56,19 +56,19 @@ export interface Delivery {
   violations: Record<string, number>;
   /** Journal positions; none for records that came without a journal. */
   journal: { from: number; to: number } | undefined;
-  /** Of another source, whose cursor then is stored. */
+  /** Another source, whose cursor is then stored. */
   source?: SourceCursor;
   label: string;
 }
 
-/** Steps that are written: how many, of how many bytes, and their columns where those were open. */
+/** Written steps: their number, their bytes, and their columns if those were open. */
 interface StoredSteps {
   n: number;
   bytes: number;
   columns: CleanSteps | undefined;
 }
 
-/** A delivery whose rows are written and not yet committed. */
+/** A delivery whose rows are written but not committed yet. */
 export interface Written {
   runId: string;
   attempt: number;
@@ -81,7 +81,7 @@ export interface Written {
   lastEvent: number;
 }
 
-/** The stored position was not what memory said: somebody else wrote to the file. */
+/** The stored position differs from memory: another program wrote to the file. */
 export class StalePosition extends Error {}
 
 export interface RunWriterParts {
@@ -98,7 +98,7 @@ export class RunWriter {
   readonly #parts: RunWriterParts;
   readonly #episodeWriter: BulkInsert;
   readonly #eventWriter: BulkInsert;
-  /** By the transaction that is under way. */
+  /** In the current transaction. */
   #written: Written[] = [];
 
   constructor(db: DatabaseSync, parts: RunWriterParts) {
@@ -107,7 +107,7 @@ export class RunWriter {
     this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
   }
 
-  /** Before the commit. @returns what the transaction has written */
+  /** Call it before the commit. @returns what the transaction has written */
   finish(): Written[] {
     const written = this.#written;
     for (const state of new Set(written.map((one) => one.state))) this.#finishRun(state);
@@ -115,7 +115,7 @@ export class RunWriter {
     return written;
   }
 
-  /** After a failure: memory forgets the runs of the transaction. */
+  /** After a failure: drops the state of the transaction's runs. */
   abandon(written: readonly Written[]): void {
     this.#episodeWriter.clear();
     this.#eventWriter.clear();
@@ -124,14 +124,14 @@ export class RunWriter {
     this.#written = [];
   }
 
-  /** Points of a run's series that are of no record, at its newest step. */
+  /** Stores points without a record, at the run's newest step. */
   sample(runId: string, attempt: number, state: RunState, points: Parameters<SeriesWriter["points"]>[1]): void {
     this.#ofNoRecord(runId, attempt, state);
     this.#parts.seriesWriter.from(attempt, OWN_LABEL);
     this.#parts.seriesWriter.points(state, points, `${Math.floor(this.#parts.now())}000000`);
   }
 
-  /** The same, where they were. */
+  /** The same, at their own steps. */
   sampledBefore(runId: string, state: RunState, points: readonly OwnPoint[]): void {
     this.#ofNoRecord(runId, state.attempt, state);
     for (const point of points) {
@@ -149,7 +149,7 @@ export class RunWriter {
     });
   }
 
-  /** Writes a delivery's rows; what is one row a run is written by `finish`, before the commit. */
+  /** Writes a delivery's rows; `finish` writes rows that exist once per run, before the commit. */
   write(delivery: Delivery): Written {
     const { runId, attempt } = delivery;
     const now = this.#parts.now();
@@ -213,7 +213,7 @@ export class RunWriter {
     if (textLength > WIDE_BATCH || textLength / n > WIDE_ROW) state.wide = true;
   }
 
-  /** Writes what is one row, or one block, a run. */
+  /** Writes a run's single rows and its block. */
   #finishRun(state: RunState): void {
     this.#parts.steps.finish(state);
     this.#episodeWriter.flush();
@@ -239,7 +239,7 @@ export class RunWriter {
   #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
-    // Numbers of these are no curve.
+    // The numbers of these are no metrics.
     if (stored.kind === PARAMETERS_EVENT) {
       const leftOut = this.#parts.parameters.store(state.runKey, attempt, stored.seq, stored.dataJson);
       addViolation(state, TOO_MANY_PARAMETERS, leftOut);
@@ -249,7 +249,7 @@ export class RunWriter {
     return stored;
   }
 
-  /** A source key for every step, or one for all. */
+  /** One source key per step, or one for all. */
   #sources(state: RunState, steps: ReturnType<typeof cleanSteps>): number[] | number {
     const { agentId, workerId, policyLabel, backend } = steps;
     const at = (column: string[] | string, i: number) => typeof column === "string" ? column : column[i]!;

@@ -1,6 +1,6 @@
 /**
- * Steps that a proxy has made a block of. The daemon says in its welcome which form of blocks it takes; it checks what
- * arrives, places it (run, seq, attempt, source) and stores it without opening its texts. Pure.
+ * Steps that a proxy has put into a block. The daemon's welcome names the block format that it accepts. It checks a block
+ * that arrives, adds run, seq, attempt and source, and stores it without decompressing its texts. Pure.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
@@ -31,13 +31,13 @@ import { TextColumn } from "./text_column.ts";
 
 export interface Sealed {
   n: number;
-  /** Of all steps. */
+  /** The labels of all steps. */
   labels: Source;
-  /** Without a place: first, attempt and source are 0. Where no step has a time of its own, its times are "". */
+  /** Without a position: first, attempt and source are 0. If no step has a time of its own, its times are "". */
   block: Block;
   /** Whether steps have further fields, whose numbers are points of metrics. */
   info: boolean;
-  /** Values that were replaced because they cannot be stored. */
+  /** Number of values that were replaced because they cannot be stored. */
   clamped: number;
 }
 
@@ -47,23 +47,23 @@ export interface SealedSteps extends Sealed {
   infoJson: string[] | undefined;
 }
 
-/** Changes with whatever makes a block another one: both sides must have the same. */
+/** Changes with everything that changes a block: both sides must have the same. */
 export const SEALED_FORM = ["4", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
 
-/** Fewer steps are not worth a block, unless their texts are long. */
+/** Fewer steps get no block, unless their texts are long. */
 const LEAST_ROWS = 256;
 const LONG_TEXT = 512 << 10;
-/** UTF-16 units of a block's texts have up to three bytes each, and its head some. */
+/** UTF-16 units of a block's texts have up to three bytes each; the rest is for its head. */
 const MOST_RAW = 8 << 20;
 const NO_TIME = "";
 
-/** What a row has of a column, by what the column holds: whoever asks SQL for any run reads it as JSON. */
+/** The JSON that a row may have for a column, because any SQL query of the table parses it. */
 const REAL = String.raw`(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|null)`;
 const INDEX = String.raw`(?:0|[1-9]\d{0,15})`;
 const OFFSET = String.raw`(?:0|[1-9]\d{0,18})`;
 const REALS = new Set<string>(OPTIONAL_STEP_COLUMNS.filter(({ real }) => real).map(({ column }) => column));
 const [TS, FLAGS] = ["ts", "flags"].map((name) => CELL_COLUMNS.indexOf(name)) as [number, number];
-/** Of a number's text, with what parts it from the next. */
+/** Characters of a number's text, including its separator. */
 const MOST_DIGITS = 26;
 const UNITS = [1, 1e3, 1e6, 1e9];
 
@@ -112,7 +112,7 @@ function lengthOfTexts(columns: StepColumns<Texts> | Omit<BlockSteps, "attempt" 
   return length;
 }
 
-/** @throws MosaicError `invalid_argument` for what is no block as `seal` makes them */
+/** @throws MosaicError `invalid_argument` for anything that `seal` does not make */
 export function checked(sealed: Sealed): SealedSteps {
   const { block, info } = sealed;
   try {
@@ -157,7 +157,7 @@ function areTimes({ fromNs, toNs, cells }: Block): boolean {
 
 const known = new Map<string, RegExp>();
 
-/** The text of all rows of a block with these cells, as `encodeBlocks` writes it; undefined for cells that it does not write. */
+/** The rows' text of a block with these cells, as `encodeBlocks` writes it; undefined for cells that it does not write. */
 function rowsAs(cells: readonly Cell[]): RegExp | undefined {
   const columns: string[] = [];
   for (const [c, cell] of cells.entries()) {
@@ -198,14 +198,14 @@ function countOfRows(hot: string): number {
   return rows - 1;
 }
 
-/** What was sealed as columns, for a store that cannot take it as it is. */
+/** A sealed block as columns again, for a store that cannot store it unchanged. */
 export function opened({ block, labels, clamped }: Sealed, arrivalNs: string): CleanSteps {
   const { attempt: _, source: __, ...columns } = decodeBlock(block);
   if (block.fromNs === NO_TIME) columns.tsNs.fill(arrivalNs);
   return { ...columns, ...labels, clamped, textLength: lengthOfTexts(columns) } as CleanSteps;
 }
 
-/** A block in its run. @param arrivalNs the time of steps that have none of their own */
+/** Places a block in its run. @param arrivalNs the time of steps that have none of their own */
 export function placed(
   { block }: Sealed,
   { first, attempt, source, arrivalNs }: { first: number; attempt: number; source: number; arrivalNs: string },

@@ -1,4 +1,4 @@
-/** Makes blocks in the background: of rows that wait, and of small blocks of silent runs. */
+/** Makes blocks in the background: of waiting rows, and of small blocks of silent runs. */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
 import { sleep, yieldToOthers } from "../../base/sleep.ts";
@@ -10,10 +10,10 @@ import { MOST_WAITING, type StepStorage } from "./step_storage.ts";
 
 /** Rows that become a block in one transaction. */
 const SEAL_CHUNK = 2048;
-/** A silent run's rows become a block if there are so many. */
+/** Fewer rows of a silent run get no block. */
 const WORTH_A_BLOCK = 64;
 const SEAL_EVERY_MS = 30_000;
-/** It takes a tenth of the time. */
+/** Sealing takes a tenth of the time. */
 const SEAL_PAUSE_FACTOR = 9;
 
 export interface SealingParts {
@@ -26,7 +26,7 @@ export interface SealingParts {
   transaction: <T>(work: () => T) => T;
   /** A transaction has written some pages. */
   wrotePages: () => void;
-  /** Gives free pages back to the file system. */
+  /** Returns free pages to the file system. */
   giveBack: () => Promise<void>;
   now: () => number;
 }
@@ -35,7 +35,7 @@ export class Sealing {
   readonly #parts: SealingParts;
   readonly #timer: ReturnType<typeof setInterval>;
   #sealing = false;
-  /** Whether runs that nobody read since the start were checked. */
+  /** Whether runs that were not read since the start were checked. */
   #sealedOlder = false;
   #closed = false;
 
@@ -45,15 +45,15 @@ export class Sealing {
     Deno.unrefTimer(this.#timer);
   }
 
-  /** What is under way ends soon. */
+  /** Work in progress ends soon. */
   close(): void {
     this.#closed = true;
     clearInterval(this.#timer);
   }
 
   /**
-   * Moves rows that wait into blocks, in the background: those of silent runs and of databases older than blocks; and makes
-   * one of small blocks. May end at any time; the next one goes on.
+   * Moves waiting rows into blocks, in the background: those of silent runs and of databases older than blocks; and merges
+   * small blocks. It may be interrupted at any time; the next call continues.
    */
   async sealWaiting(): Promise<void> {
     if (this.#sealing || this.#closed) return;
@@ -88,17 +88,17 @@ export class Sealing {
         await yieldToOthers();
       }
     } catch (error) {
-      // Of a full disk or a damaged page those tell who write or read next; the rows can wait, and other runs need not.
+      // The next write or read reports a full disk or a damaged page; the rows can wait, and other runs are not affected.
       if (!(error instanceof MosaicError) && machineTrouble(error, this.#parts.path) === undefined) throw error;
     }
     return sealed;
   }
 
-  /** Of the newest small blocks before a seq. @returns the seq before which there may be more */
+  /** Merges the newest small blocks before a seq. @returns the seq before which there may be more */
   #mergeBlocks(runId: string, before: number): number | undefined {
     const state = this.#parts.states.get(runId);
     if (state === undefined) return undefined;
-    // The newest ones of a run that is being written become one with its next batches.
+    // The newest blocks of a run that is being written will be merged with its next batches.
     const end = isSilent(state, this.#parts.now()) ? before : Math.min(before, state.sealed - state.small.steps + 1);
     const firsts = this.#parts.blocks.smallOnes(state.runKey, end);
     if (firsts.length < 2) return undefined;
@@ -107,7 +107,7 @@ export class Sealing {
       merged = this.#parts.transaction(() => this.#parts.blocks.merge(state.runKey, firsts));
     } catch (error) {
       if (error instanceof MosaicError || machineTrouble(error, this.#parts.path) !== undefined) throw error;
-      // One is damaged: its readers say so, and the others can stay as they are.
+      // One is damaged: readers report it, and the others can stay unmerged.
       return undefined;
     }
     if (!merged) return undefined;
@@ -128,7 +128,7 @@ export class Sealing {
     return [...new Set([...older, ...known])];
   }
 
-  /** @returns how many rows are in a block now */
+  /** @returns the number of rows that are in a block now */
   #sealChunk(runId: string): number {
     const state = this.#parts.states.get(runId);
     if (state === undefined) return 0;
@@ -137,7 +137,7 @@ export class Sealing {
     if (tail === undefined) return 0;
     const { first, ...steps } = tail;
     const last = first + steps.n - 1;
-    // At the end a few rows stay; before a gap they become a block, so that those behind it can.
+    // At the end a few rows stay; before a gap they become a block, so that those after it can.
     if (last === state.heads.steps && steps.n < WORTH_A_BLOCK) return 0;
     this.#parts.transaction(() => this.#parts.steps.seal(state, first, last, steps));
     this.#parts.wrotePages();

@@ -1,4 +1,4 @@
-/** The curves of a run: points within a range, or their outline, with the attempts that they are of. */
+/** Reads the curves of a run: points of a range, or an outline, with their attempts. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
 import type { SeriesBucketRow } from "../telemetry_log.ts";
@@ -36,7 +36,7 @@ export class SeriesReader {
     );
   }
 
-  /** @throws `not_found` for a name the run has no points of. */
+  /** @throws `not_found` for a name without points in the run. */
   points(run: SeriesOfRun, fromX: number, toX: number, buckets: number, rough: boolean): SeriesBucketRow[] {
     const found = this.#parts(run);
     if (found === undefined) return [];
@@ -61,13 +61,13 @@ export class SeriesReader {
   }
 
   /**
-   * Outlines of a series of many runs, by their keys: nothing of a run that has none of it. Not in it are runs whose
-   * points are few, or of several attempts: `points` reads those.
+   * Outlines of a series of many runs, by their keys; empty for a run without the series. Runs with few points, or with
+   * several attempts, are not in the result: use `points` for those.
    */
   outlines(runKeys: readonly number[], name: string, fromX: number, toX: number, most: number) {
     const found = new Map<number, SeriesBucketRow[]>();
     const first = Math.max(1, Math.floor(fromX));
-    // Most runs have the series under one key, and as many buckets.
+    // Most runs have the series under the same key, and the same number of buckets.
     const alike = new Map<
       string,
       { shape: [series: number, level: number, from: number, to: number]; tails: Map<number, Part[]> }
@@ -95,12 +95,12 @@ export class SeriesReader {
     return found;
   }
 
-  /** Ranges of points that later attempts have written again. @throws as `points` */
+  /** Ranges of points that later attempts have overwritten. @throws as `points` */
   overwritten(run: SeriesOfRun): { first: number; last: number }[] {
     return this.#parts(run)?.parts.filter((p) => p.overwritten).map(({ first, last }) => ({ first, last })) ?? [];
   }
 
-  /** A series in parts of one attempt each; undefined where the run has no points of one that every run has. */
+  /** A series in parts of one attempt each; undefined if it is a series that every run has and the run has no points. */
   #parts({ runId, state, name }: SeriesOfRun) {
     const row = state === undefined ? undefined : allRows(this.#seriesOf, name, state.runKey)[0];
     if (state === undefined || row === undefined) {

@@ -1,16 +1,16 @@
-/** Where the rollups' parts lie: points in the tables of steps, episodes and metrics, closed buckets in series_buckets. */
+/** Reads the rollups' parts: points from the tables of steps, episodes and metrics, closed buckets from series_buckets. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Row } from "../../gen/records/record_rows.ts";
 import { allRows, prepareArrays } from "./row_reader.ts";
 import type { RewardPoint } from "./step_blocks.ts";
 import { LEVEL_SIZES, type Part, type PartSource } from "./rollup.ts";
 
-/** The series every run has, in the order of their keys 1, 2, 3. */
+/** The series that every run has, in the order of their keys 1, 2, 3. */
 export const BASE_SERIES = ["reward", "episode_reward", "episode_length"] as const;
 /** Keys of metrics start here. */
 export const FIRST_METRIC_SERIES = 16;
 
-/** A step back along a series costs as much as reading over so many rows. */
+/** A step back along a series costs as much as reading this many rows. */
 const SCAN_FACTOR = 8;
 
 export class SeriesRows {
@@ -22,7 +22,7 @@ export class SeriesRows {
   readonly #walk: StatementSync;
   readonly #point: StatementSync;
 
-  /** @param rewards the points of `reward` from seq `first` to `last`, where steps may be in blocks */
+  /** @param rewards the points of `reward` from seq `first` to `last`, because steps may be in blocks */
   constructor(
     db: DatabaseSync,
     private readonly rewards: (runKey: number, first: number, last: number) => RewardPoint[],
@@ -64,7 +64,7 @@ export class SeriesRows {
     );
   }
 
-  /** @param points how many the series has @param lastSeq the metric row of its last point; 0 for base series */
+  /** @param points number of the series' points @param lastSeq the metric row of its last point; 0 for base series */
   source(runKey: number, series: number, points: number, lastSeq: number): PartSource {
     return {
       buckets: (level, from, to) =>
@@ -78,7 +78,7 @@ export class SeriesRows {
     };
   }
 
-  /** As `buckets` of a source, of many runs at once: a statement for each would cost more than its rows. @returns by run */
+  /** As `buckets` of a source, for many runs at once: a statement for each would cost more than its rows. @returns by run */
   bucketsOfMany(
     runKeys: readonly number[],
     series: number,
@@ -98,8 +98,8 @@ export class SeriesRows {
   }
 
   /**
-   * Points of a metric. Known are the rows at the ends of closed buckets and the last one. Where the series is most of
-   * what lies between two of these, all of that is read; else one goes back along the series, row by row.
+   * Points of a metric. The rows at the ends of closed buckets and the last row are known. If the series is most of what is
+   * between two of these, all of that is read; otherwise it is followed backwards, row by row.
    */
   #metricPoints(runKey: number, series: number, first: number, last: number, points: number, lastSeq: number): Part[] {
     if (first === points && last === points) {

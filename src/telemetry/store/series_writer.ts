@@ -1,4 +1,4 @@
-/** Rolls series up while a batch is stored: closed buckets and points of metrics, in the batch's transaction. */
+/** Rolls series up while a batch is stored: writes closed buckets and points of metrics in the batch's transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
 import type { Curve } from "./step_block.ts";
@@ -11,14 +11,14 @@ import type { Rewinds } from "./rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
 import { SeriesState, type Summaries } from "./summaries.ts";
 
-/** Metrics a run may have; points of further names are counted, not stored. */
+/** Metrics per run; points of further names are counted, not stored. */
 export const MAX_METRICS = 10_000;
 const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
-/** What the worker printed, where another source has the name. */
+/** Label of points that the worker printed, if another source has the name. */
 const JOURNAL_LABEL = "stdout";
 
-/** Of two metrics that tell a reward the one that does so more surely counts. */
+/** Of two metrics that are rewards, the more certain one counts. */
 function toldReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
   const { toldReward: known } = state;
   if (!Number.isFinite(value)) return;
@@ -44,7 +44,7 @@ export class SeriesWriter {
     this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
   }
 
-  /** The run's series, from their rows; where a metric ends is read with its next point. */
+  /** The run's series, from their rows; the end of a metric is read with its next point. */
   load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed" | "stepShift"> {
     const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
     const metrics = new Map<string, LiveSeries>();
@@ -52,7 +52,7 @@ export class SeriesWriter {
       if (summary.series < FIRST_METRIC_SERIES) base[summary.series - 1]!.summary = summary;
       else metrics.set(summary.name, { summary, head: undefined });
     }
-    // Before a batch's steps are stored: then their rows may move into blocks.
+    // Before a batch's steps are stored, because then their rows may move into blocks.
     for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
     const begun = this.#rewinds.of(state.runKey, 1).at(-1);
     return { base, metrics, changed: [], stepShift: begun === undefined ? 0 : begun.first - begun.position };
@@ -83,15 +83,15 @@ export class SeriesWriter {
     }
   }
 
-  /** Where the points of the following records come from. @param label "": the journal */
+  /** The source of the points of the following records. @param label "": the journal */
   from(attempt: number, label: string): void {
     this.#attempt = attempt;
     this.#label = label;
   }
 
   /**
-   * The numeric fields of a record's JSON as points.
-   * @param step number of the step before it: its position is that of points whose record names none itself
+   * The numeric fields of a record's JSON as points. @param step number of the step before it: its position is used for
+   * points whose record names none itself
    */
   record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
@@ -101,18 +101,18 @@ export class SeriesWriter {
     for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
   }
 
-  /** Points of no record, at the run's newest step. */
+  /** Points without a record, at the run's newest step. */
   points(state: RunState, points: readonly (readonly [name: string, value: number])[], tsNs: string): void {
     const step = Math.max(state.toldStep, state.heads.steps - state.live!.stepShift);
     for (const [name, value] of points) this.#point(state, name, value, step, msOf(tsNs));
   }
 
-  /** A point of no record, where it was. */
+  /** A point without a record, at its own step. */
   placed(state: RunState, { name, value, step, atMs }: Omit<OwnPoint, "attempt">): void {
     this.#point(state, name, value, step, atMs);
   }
 
-  /** Writes what was collected; before the commit. */
+  /** Writes the collected rows; call it before the commit. */
   finish(state: RunState): void {
     this.#points.flush();
     this.#buckets.flush();
@@ -149,7 +149,7 @@ export class SeriesWriter {
     summary.attempt = this.#attempt;
     const seq = ++state.heads.metrics;
     const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
-    // SQLite has infinities, and NULL for NaN, which this column has not.
+    // SQLite has infinities, but NULL for NaN, which this column does not allow.
     this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
     summary.add(value, step);
     summary.lastSeq = seq;
@@ -157,7 +157,7 @@ export class SeriesWriter {
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 
-  /** With where it ends, and noted as one that is written. */
+  /** With the series' end, and marked as being written. */
   #opened(state: RunState, series: LiveSeries): { head: SeriesHead; summary: SeriesState } {
     const { summary } = series;
     series.head ??= this.#headOf(state.runKey, summary);

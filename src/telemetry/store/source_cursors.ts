@@ -1,4 +1,4 @@
-/** The table of how far each observed file is stored. It is asked in the transaction that stores a batch. */
+/** The table of how far each observed file is stored. It is read in the transaction that stores a batch. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SourceCursor } from "../ingest_batch.ts";
 import { checkedRow } from "./row_checksums.ts";
@@ -19,7 +19,7 @@ export class SourceCursors {
     );
   }
 
-  /** How many batches of the source are stored. */
+  /** Number of the source's stored batches. */
   serial(runKey: number, attempt: number, name: string): number {
     return (this.#serial.get(runKey, attempt, name)?.serial ?? 0) as number;
   }
@@ -29,8 +29,8 @@ export class SourceCursors {
   }
 
   /**
-   * The attempt's cursors, and of files that only earlier attempts have read, where the last of these stopped; undefined where
-   * one is damaged: it may be of any file.
+   * The attempt's cursors, and the last cursor of files that only earlier attempts have read; undefined if one is damaged,
+   * because it may belong to any file.
    */
   of(runKey: number, attempt: number): SourceCursor[] | undefined {
     const cursors = new Map<string, SourceCursor>();

@@ -1,9 +1,9 @@
 /**
- * Steps of one run in one row (docs/telemetry.md, "Blocks"). What people ask SQL for, the hot columns, is text that SQLite
- * reads: a column whose rows are all alike is that value, any other is the JSON path of its value in each step's row of
- * `hot`. Where episodes and steps count on, as they mostly do, they are in no row: the rows are in spans, each with its
- * first row's episode and step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to the
- * byte.
+ * Steps of one run in one row (docs/telemetry.md, "Blocks"). The hot columns, which people query by SQL, are text that
+ * SQLite can read: if all rows of a column are equal, the cell is that value, otherwise it is the JSON path of the value in
+ * each step's row of `hot`. If episodes and steps are consecutive, as they mostly are, they are in no row: the rows are in
+ * spans, each with the episode and step of its first row. Texts are columns of their own, compressed together. Pure;
+ * decoding restores the rows to the byte.
  */
 import { joinedBytes } from "../../base/joined_bytes.ts";
 import { zlib } from "../../base/node_modules.ts";
@@ -14,7 +14,7 @@ import { decodeTexts, encodeTexts, TextColumn } from "./text_column.ts";
 
 type Key = typeof OPTIONAL_STEP_COLUMNS[number]["key"];
 
-/** The steps of a block before they are one: arrays of `n`; `undefined` where all rows have the default. */
+/** The steps of a block as columns: arrays of `n`; `undefined` if all rows have the default. */
 export type BlockSteps<Texts = string[]> =
   & { n: number; attempt: number[] | number; source: number[] | number; tsNs: string[] }
   & { [K in Key]?: number[] | Texts | undefined };
@@ -22,27 +22,27 @@ export type BlockSteps<Texts = string[]> =
 /** A number that all rows have, or the path of each row's own, or SPAN. */
 export type Cell = number | string | null;
 
-/** Of episode: all rows of a span have that of its head. Of step: each row has one more than the row before. */
+/** For episode: all rows of a span have that of its head. For step: each row has one more than the row before. */
 export const SPAN = "span";
-/** How many rows of the block are before it, and its first row's episode and step (0 for one that is no SPAN). */
+/** The number of the block's rows before it, and its first row's episode and step (0 if the cell is not SPAN). */
 export type SpanHead = [at: number, episode: number, step: number];
-/** What a row has of the columns that have a path; 0 for nothing. */
+/** A row's values of the columns that have a path; 0 for none. */
 type Row = (number | null)[] | 0;
-/** Fewer rows a span are not worth its head. */
+/** With fewer rows per span, spans do not save space. */
 const LEAST_SPAN = 4;
 
-/** A row of step_blocks without its key. Times are decimal texts: they have more digits than a number. */
+/** A row of step_blocks without its key. Times are decimal texts, because they have more digits than a number. */
 export interface Block {
   first: number;
   n: number;
   crc: number;
   fromNs: string;
   toNs: string;
-  /** Nanoseconds that offsets of times count. */
+  /** Unit of the times' offsets, in nanoseconds. */
   unitNs: number;
   cells: Cell[];
   hot: string;
-  /** Length of `body` before it was compressed. */
+  /** Length of `body` before compression. */
   raw: number;
   body: Uint8Array;
 }
@@ -62,16 +62,16 @@ const TS = place("ts");
 export const EPISODE = place("episode");
 export const STEP = place("step");
 const REWARD = place("reward");
-/** More rows than this, or texts beyond that, are several blocks. */
+/** More rows or longer texts become several blocks. */
 export const MOST_ROWS = 4096;
 const MOST_TEXT = 2 << 20;
-/** Nanoseconds between the first and the last time of a block up to which offsets are numbers. */
+/** Nanoseconds between the first and the last time of a block, up to which offsets are exact numbers. */
 const MOST_NS = 9_000_000_000_000_000n;
 const LEVEL = 1;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** One block, or several where one would be too large. @param first seq of the first step */
+/** One block, or several if one would be too large. @param first seq of the first step */
 export function encodeBlocks(first: number, steps: BlockSteps): Block[] {
   const parts: [number, number][] = [];
   cut(steps, 0, steps.n, parts);
@@ -127,7 +127,7 @@ export function hasSpans({ cells }: { cells: readonly Cell[] }): boolean {
   return cells[EPISODE] === SPAN || cells[STEP] === SPAN;
 }
 
-/** @throws Error where they are not as many as it says, or not where it says */
+/** @throws Error if their number or positions do not match the block */
 export function rowsOf(block: Block, far = isFar(block)): { spans: [SpanHead, Row[]][]; rows: Row[] } {
   const hot = JSON.parse(block.hot, far ? exact : undefined) as unknown;
   const spans = hasSpans(block) ? hot as [SpanHead, Row[]][] : [[[0, 0, 0], hot] as [SpanHead, Row[]]];
@@ -140,7 +140,7 @@ export function rowsOf(block: Block, far = isFar(block)): { spans: [SpanHead, Ro
   return { spans, rows };
 }
 
-/** What a block's cells stand for. */
+/** The values of a block's hot columns. */
 function hotColumns(block: Block, far: boolean) {
   const { n } = block;
   const { spans, rows } = rowsOf(block, far);
@@ -160,14 +160,14 @@ function hotColumns(block: Block, far: boolean) {
   return { column, numbers, spanned };
 }
 
-/** A block's steps as far as a curve needs them. */
+/** The part of a block's steps that a curve needs. */
 export interface Curve {
   n: number;
   reward: readonly number[] | number;
   tsNs: (i: number) => string;
 }
 
-/** Rewards and times; the texts stay compressed, and where all steps have the same of both, nothing is read. */
+/** Rewards and times; the texts stay compressed, and if both are equal in all steps, nothing is parsed. */
 export function curveOf(block: Block): Curve {
   const { n, cells, fromNs, unitNs } = block;
   const [ts, reward] = [cells[TS]!, cells[REWARD]!];
@@ -190,12 +190,12 @@ export function curveOf(block: Block): Curve {
   };
 }
 
-/** Whether a block is as it was written; opens nothing. */
+/** Whether a block is intact; decompresses nothing. */
 export function intact(block: Block): boolean {
   return crcOf(block) === block.crc;
 }
 
-/** @param steps as many as a block may have, with texts that are not longer */
+/** @param steps within a block's bounds on rows and text length */
 export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColumn>): Block {
   const { n } = steps;
   const [offsets, range] = offsetsOf(steps.tsNs);
@@ -215,7 +215,7 @@ export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColu
     const isSpan = (key === "episode" && spans !== undefined) || (key === "step" && spans?.countsSteps === true);
     cells.push(isSpan ? SPAN : cell(steps[key] as number[] | undefined));
   }
-  // Flags come last in their row, and only where one is set: few steps end an episode.
+  // Flags come last in their row, and only if one is set: few steps end an episode.
   const flags = flagsOf(steps);
   const same = flags === undefined || flags.every((flag) => flag === flags[0]);
   cells[3] = same ? flags?.[0] ?? 0 : `$[${columns.length}]`;
@@ -236,11 +236,11 @@ export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColu
 
 interface Spans {
   heads: SpanHead[];
-  /** Their steps count on as well. */
+  /** Their steps are consecutive, too. */
   countsSteps: boolean;
 }
 
-/** Spans of the rows, where they are worth it. */
+/** Spans of the rows, if they save space. */
 function spansOf({ n, episode, step }: BlockSteps<unknown>): Spans | undefined {
   const [episodes, steps] = [episode, step] as (number[] | undefined)[];
   for (const countsSteps of steps === undefined ? [false] : [true, false]) {
@@ -327,7 +327,7 @@ function isFar({ fromNs, toNs }: Pick<Block, "fromNs" | "toNs">): boolean {
   return BigInt(toNs) - BigInt(fromNs) > MOST_NS;
 }
 
-/** A reviver that keeps the digits of whole numbers that a number cannot hold. */
+/** A reviver that keeps the digits of integers that a number cannot hold. */
 function exact(_: string, value: unknown, context?: { source: string }): unknown {
   const large = typeof value === "number" && !Number.isSafeInteger(value) && /^\d+$/.test(context!.source);
   return large ? context!.source : value;
@@ -335,7 +335,7 @@ function exact(_: string, value: unknown, context?: { source: string }): unknown
 
 function offsetsOf(tsNs: string[]): [(number | string)[] | number, Pick<Block, "fromNs" | "toNs" | "unitNs">] {
   const one = tsNs[0]!;
-  // Often all have the time of their arrival.
+  // Often all have the same time, that of their arrival.
   if (tsNs.every((text) => text === one)) return [0, { fromNs: one, toNs: one, unitNs: 1e9 }];
   const { seconds, nanos } = times(tsNs);
   const later = (a: number, b: number) => seconds[a]! - seconds[b]! || nanos[a]! - nanos[b]!;
@@ -374,7 +374,7 @@ function cut(steps: BlockSteps, from: number, to: number, parts: [number, number
   cut(steps, middle, to, parts);
 }
 
-/** Whether so many steps with texts of so many UTF-16 units are one block: a single one always is. */
+/** Whether this many steps with texts of this many UTF-16 units fit in one block: a single step always does. */
 export function isOneBlock(n: number, textLength: number): boolean {
   return n <= 1 || (n <= MOST_ROWS && textLength <= MOST_TEXT);
 }
@@ -389,7 +389,7 @@ function fits(steps: BlockSteps, from: number, to: number): boolean {
   return isOneBlock(to - from, length);
 }
 
-/** Steps one after the other, as one. */
+/** Concatenates steps. */
 export function joinedSteps(parts: readonly BlockSteps[]): BlockSteps {
   if (parts.length === 1) return parts[0]!;
   const column = <T>(of: (part: BlockSteps) => T[] | T | undefined, absent: T): T[] =>

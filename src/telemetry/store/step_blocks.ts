@@ -1,4 +1,4 @@
-/** The table of blocks: writing them, reading steps back through a bounded cache, and listing what is damaged or missing. */
+/** The table of blocks: writes them, reads steps through a bounded cache, and lists damaged or missing ones. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { NO_SOURCE, type Source } from "../../gen/records/record_types.ts";
@@ -20,10 +20,10 @@ import {
 } from "./step_block.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
-/** Decoded blocks of all runs: memory of their texts and rows, roughly. */
+/** Decoded blocks of all runs: approximate memory of their texts and rows. */
 const CACHE_BYTES = 16 << 20;
 const ROW_BYTES = 120;
-/** Blocks of fewer steps are merged, so many at a time. */
+/** Blocks of fewer steps are merged, this many at a time. */
 const SMALL = 1024;
 const MANY = 8;
 const MOST_MERGED = 64;
@@ -36,7 +36,7 @@ const SELECT = COLUMNS.map((name) => NUMBERS.includes(name) ? `CAST(${name} AS T
 /** A step's seq, reward (null is NaN) and time in milliseconds. */
 export type RewardPoint = [seq: number, reward: number | null, ms: number];
 
-/** A block opened for readers, or that it could not be. */
+/** A block opened for readers, or the error why it could not be. */
 interface Opened {
   first: number;
   last: number;
@@ -64,7 +64,7 @@ export class StepBlocks {
   readonly #deleteTail: StatementSync;
   readonly #rowPoints: StatementSync;
   readonly #source: StatementSync;
-  /** By run and first seq, the least recently used first. */
+  /** By run and first seq, least recently used first. */
   readonly #cache = new Map<string, Opened>();
   #bytes = 0;
 
@@ -105,13 +105,13 @@ export class StepBlocks {
     this.#deleteTail = db.prepare("DELETE FROM steps WHERE run_key = ? AND seq > ? AND seq <= ?");
   }
 
-  /** The last seq that is in a block; steps after it are rows. */
+  /** The last seq that is in a block; later steps are rows. */
   sealedTo(runKey: number): number {
     const [last] = allRows(this.#sealed, runKey) as [number, number][];
     return last === undefined ? 0 : last[0] + last[1] - 1;
   }
 
-  /** @returns the last seq of what is written */
+  /** @returns the last seq that was written */
   write(runKey: number, first: number, steps: BlockSteps): number {
     for (const block of encodeBlocks(first, steps)) this.put(runKey, block);
     return first + steps.n - 1;
@@ -122,8 +122,8 @@ export class StepBlocks {
   }
 
   /**
-   * The newest blocks before a seq that are to be one: many small ones, or as many as fit in one. So a step is written anew about three
-   * times at most, however few came at a time.
+   * The newest blocks before a seq that should be merged: many small ones, or as many as fit in one. So a step is rewritten
+   * about three times at most, however small the batches were.
    */
   smallOnes(runKey: number, before: number): number[] {
     const firsts: number[] = [];
@@ -140,8 +140,8 @@ export class StepBlocks {
   }
 
   /**
-   * The steps from one seq to another, whose blocks are removed: they are to be written again in a larger one. Undefined,
-   * and nothing is removed, where blocks do not have exactly these, or one is damaged.
+   * Returns the steps of a range and removes their blocks: they will be written again in a larger one. Undefined, and
+   * nothing is removed, if blocks do not contain exactly these steps, or one is damaged.
    */
   take(runKey: number, from: number, to: number): BlockSteps[] | undefined {
     const blocks = allRows(this.#blocks, runKey, from, to).map(blockOf);
@@ -153,7 +153,7 @@ export class StepBlocks {
     return steps;
   }
 
-  /** Whether a block is as it was written; who is told of damage is told otherwise. Opens nothing. */
+  /** Whether a block is intact, without reporting damage. Decompresses nothing. */
   isWhole(runKey: number, first: number): boolean {
     let why = "its checksum does not match";
     let block: Block | undefined;
@@ -167,7 +167,7 @@ export class StepBlocks {
     return false;
   }
 
-  /** Makes one of blocks that follow each other; false where it is too large. @throws Error where one is damaged */
+  /** Merges consecutive blocks; false if the result would be too large. @throws Error if one is damaged */
   merge(runKey: number, firsts: readonly number[]): boolean {
     const blocks = firsts.map((first) => blockOf(allRows(this.#block, runKey, first)[0]!));
     const [one, ...others] = encodeBlocks(firsts[0]!, joinedSteps(blocks.map(decodeBlock)));
@@ -182,7 +182,7 @@ export class StepBlocks {
     this.#forgetOpen(`${runKey}:${first}`);
   }
 
-  /** The contiguous rows after `sealed`, at most so many. A damaged one is as one that is not there. */
+  /** The contiguous rows after `sealed`, up to a maximum. A damaged row counts as missing. */
   tail(runKey: number, sealed: number, most: number): (BlockSteps & { first: number }) | undefined {
     const rows = (allRows(this.#tail, runKey, sealed, most) as SQLInputValue[][]).filter((row) => {
       if (isWhole(this.#tailSum, row, row.at(-1))) return true;
@@ -208,12 +208,12 @@ export class StepBlocks {
     return steps;
   }
 
-  /** Rows that are in a block now. */
+  /** Removes rows that are in a block now. */
   removeTail(runKey: number, after: number, to: number): void {
     this.#deleteTail.run(runKey, after, to);
   }
 
-  /** Steps after `since` that are in blocks, at most so many, and those of a damaged block not. */
+  /** Steps after `since` that are in blocks, up to a maximum, without those of a damaged block. */
   read(
     runKey: number,
     since: number,
@@ -259,7 +259,7 @@ export class StepBlocks {
     return [...points, ...allRows(this.#rowPoints, runKey, first, last) as RewardPoint[]];
   }
 
-  /** Forgets a run's open blocks: its key may be another's next. */
+  /** Drops a run's open blocks from the cache: its key may be reused. */
   forget(runKey: number): void {
     for (const key of this.#cache.keys()) if (key.startsWith(`${runKey}:`)) this.#forgetOpen(key);
   }
@@ -273,7 +273,7 @@ export class StepBlocks {
     return (this.#source.get(runKey, source) as unknown as Source | undefined) ?? NO_SOURCE;
   }
 
-  /** The block that has the seq after `at`, or the first one behind it. */
+  /** The block with the seq after `at`, or the first one after it. */
   #openAfter(runKey: number, at: number): Opened | undefined {
     let [found] = allRows(this.#at, runKey, at + 1) as [number, number][];
     if (found === undefined || found[0] + found[1] - 1 <= at) {
@@ -319,13 +319,13 @@ export class StepBlocks {
   }
 }
 
-/** Ranges of steps of all runs that are in a damaged block, or nowhere. Reads every block; opens none. */
+/** Ranges of steps of all runs that are in a damaged block, or missing. Reads every block; decompresses none. */
 export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
   const runs = allRows(prepareArrays(
     db,
     "SELECT run_key, run_id, first_step, steps FROM telemetry_runs WHERE deleting = 0 ORDER BY run_key",
   )) as [number, string, number, number][];
-  // A database that no daemon has opened since there are blocks has no such table.
+  // A database that no daemon has opened since blocks were introduced has no such table.
   const table = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'step_blocks'").get() !== undefined;
   const prepared = (sql: string) => table ? prepareArrays(db, sql) : undefined;
   const keys = prepared("SELECT first_seq, n FROM step_blocks WHERE run_key = ? AND first_seq + n > ? ORDER BY 1");
@@ -346,7 +346,7 @@ export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
       try {
         whole = intact(blockOf(allRows(block!, runKey, first)[0]!));
       } catch {
-        // A row that cannot be read is damaged as well.
+        // An unreadable row is damaged as well.
       }
       if (!whole) yield { runId, first, last: next - 1 };
     }

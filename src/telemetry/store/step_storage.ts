@@ -1,6 +1,6 @@
 /**
- * A run's steps on the disk: blocks, and behind them, of earlier versions, rows that wait to become blocks. What writes is
- * called inside a transaction.
+ * A run's steps on disk: blocks, and after them rows of earlier versions that wait to become blocks. Call the writing
+ * functions inside a transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { StoredStep } from "../telemetry_log.ts";
@@ -11,14 +11,20 @@ import type { StepBlocks } from "./step_blocks.ts";
 import { StepWriter } from "./step_writer.ts";
 import type { CleanSteps } from "./storable_steps.ts";
 
-/** Small blocks become one when they have so many steps, so much text, or are so many; one of `direct` steps is not small. */
+/**
+ * Small blocks are merged when they have this many steps or enough text, or are too many; a block of `direct` steps is not
+ * small.
+ */
 const BLOCKS = { steps: 1024, direct: 256 };
 const BLOCK_TEXT = 1024 * 1024;
 const MOST_SMALL = 64;
-/** More rows than this wait for the background. */
+/** More waiting rows are left to the background. */
 export const MOST_WAITING = 4096;
 
-/** Steps of small blocks before these become one, and of one that is not small. "none": all are rows, as once. */
+/**
+ * Number of steps at which small blocks are merged, and from which a block is not small. "none": all steps are rows, as in
+ * earlier versions.
+ */
 export type BlockLimits = { steps?: number; direct?: number } | "none";
 
 export class StepStorage {
@@ -34,7 +40,7 @@ export class StepStorage {
     this.#limits = limits;
   }
 
-  /** Steps after `since`, ascending, of about READ_BYTES. @param limit steps */
+  /** Steps after `since`, ascending, of about READ_BYTES. @param limit number of steps */
   read(state: RunState, since: number, limit: number, sourceOf: (source: number) => Source): StoredStep[] {
     const { runKey, sealed, heads, wide } = state;
     const { rows, length } = this.#blocks.read(runKey, since, limit, READ_BYTES);
@@ -44,14 +50,14 @@ export class StepStorage {
     return [...rows, ...this.#reader.steps(runKey, after, limit - rows.length, left, sourceOf)];
   }
 
-  /** A whole block, which a proxy has sealed, behind what `sealRows` has sealed. */
+  /** A whole block, sealed by a proxy, after what `sealRows` has sealed. */
   put(state: RunState, block: Block): void {
     this.#writeBlock(state, true);
     this.#blocks.put(state.runKey, block);
     state.sealed = block.first + block.n - 1;
   }
 
-  /** Writes what `add` has kept, before the commit. */
+  /** Writes the steps that `add` has kept; call it before the commit. */
   finish(state: RunState): void {
     if (state.live!.unsealed.length > 0) this.#writeBlock(state, false);
   }
@@ -63,8 +69,8 @@ export class StepStorage {
   }
 
   /**
-   * Makes a block of the rows of an earlier version that wait; false where that is for the background, as in a database older
-   * than blocks.
+   * Makes a block of an earlier version's waiting rows; false if the background must do it, as in a database older than
+   * blocks.
    */
   sealRows(state: RunState, first: number): boolean {
     if (this.#limits === "none") return false;
@@ -78,7 +84,7 @@ export class StepStorage {
     return true;
   }
 
-  /** Steps for the block that is written with the commit; behind rows that wait, rows. */
+  /** Keeps steps for the block that is written with the commit; after waiting rows, they are written as rows. */
   add(state: RunState, first: number, attempt: number, steps: CleanSteps, source: number[] | number): void {
     if (!this.sealRows(state, first)) return this.#rows.insert(state.runKey, first, attempt, steps, source);
     state.live!.unsealed.push({ ...steps, attempt, source });
@@ -86,9 +92,9 @@ export class StepStorage {
   }
 
   /**
-   * Writes the transaction's steps so far as a block: blocks of all runs follow each other in the file, so a commit writes the
-   * same few pages however many runs are in it. When there are enough small ones, they are one with it.
-   * @param close what follows is a block by itself
+   * Writes the transaction's steps so far as a block. Blocks of all runs follow each other in the file, so a commit writes
+   * the same few pages however many runs are in it. Small blocks are merged with it when there are enough.
+   * @param close the next block must not be merged with it
    */
   #writeBlock(state: RunState, close: boolean): void {
     const { runKey, small } = state;
@@ -113,7 +119,7 @@ export class StepStorage {
     state.small = full(newest) ? NO_BLOCKS : newest;
   }
 
-  /** Rows that wait, as far as they are contiguous and memory allows. */
+  /** Waiting rows, as far as they are contiguous and memory allows. */
   tail(state: RunState, most: number) {
     const { runKey, sealed, wide } = state;
     const fitting = wide ? this.#reader.stepsThatFit(runKey, sealed, most, READ_BYTES) : most;

@@ -1,6 +1,6 @@
 /**
- * The hot path: columns into the steps table. Nearly all its time is SQLite's, so what counts is to bind little: columns
- * that have only defaults in a batch are left out, by a statement for that set of columns.
+ * The hot path: columns into the steps table. SQLite takes nearly all of its time, so it binds as few values as possible:
+ * columns that have only defaults in a batch are omitted, by a statement for that set of columns.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
@@ -28,7 +28,7 @@ export class StepWriter {
     }
     const { tsNs } = steps;
     const width = columns.length;
-    // Bound as a number: text would be converted in every row. Often all rows of a batch have one time.
+    // Bound as a number: text would be converted in every row. Often all rows of a batch have the same time.
     let timeText = "";
     let time = 0n;
     this.#for(mask).fill(steps.n, (args, at, i) => {
@@ -58,7 +58,7 @@ export class StepWriter {
   }
 }
 
-/** NaN as SQLite has it. Few batches have one. */
+/** NaN as NULL, as in SQLite. Few batches have one. */
 function withoutNaN(values: number[]): (number | null)[] {
   for (let i = 0; i < values.length; i++) {
     if (Number.isNaN(values[i])) return values.map((value) => Number.isNaN(value) ? null : value);

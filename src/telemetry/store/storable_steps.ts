@@ -1,6 +1,6 @@
 /**
- * Steps between arrival and storage. They stay columns all the way: what arrives is made storable (once, here), bound to
- * statements and kept in the ring without a row object being built. Rows are made only for readers.
+ * Steps between arrival and storage. They stay columns: values are made storable once (here), bound to statements and kept
+ * in the ring without building row objects. Rows are built only for readers.
  */
 import { cleanColumns, type ColumnCleaner, StepColumnsBuilder } from "../../gen/records/step_columns.ts";
 import type { CleanSteps, StepColumns, StepRecord } from "../../gen/records/record_types.ts";
@@ -13,21 +13,21 @@ const MAX_BATCH_ROWS = 1_000_000;
 const MAX_TS = "9223372036854775807";
 const TS = /^(?:0|[1-9]\d{0,18})$/;
 
-/** A text that SQLite gives back as it got it: no lone surrogate, no NUL. */
+/** A text that SQLite returns unchanged: no lone surrogate, no NUL. */
 export function storableText(text: unknown): string {
   if (typeof text !== "string") return text === undefined || text === null ? "" : storableText(JSON.stringify(text));
   if (text.isWellFormed() && !text.includes("\0")) return text;
   return text.toWellFormed().replaceAll("\0", "\ufffd");
 }
 
-/** A count or index SQLite and JavaScript both hold exactly. */
+/** A count or index that SQLite and JavaScript both represent exactly. */
 export function storableInteger(value: unknown): number {
   const number = typeof value === "boolean" ? Number(value) : value;
   if (typeof number !== "number" || !(number > 0)) return 0;
   return number >= Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Math.floor(number);
 }
 
-/** A reward as a number; texts name the values JSON lacks. -0 becomes 0, as in SQLite. */
+/** A reward as a number; texts name the values that JSON lacks. -0 becomes 0, as in SQLite. */
 export function storableReal(value: unknown): number {
   if (typeof value === "number") return value === 0 ? 0 : value;
   if (value === "NaN" || value === "Infinity" || value === "-Infinity") return Number(value);
@@ -151,7 +151,7 @@ export function cleanSteps(steps: StepColumns, arrivalNs: string): CleanSteps {
   return cleanColumns(new StringCleaner(storableRows(steps)), steps, arrivalNs);
 }
 
-/** Records (the original's Publish RPCs) as the columns a proxy would have sent. */
+/** Records (of the original's Publish RPCs) as the columns that a proxy would have sent. */
 export function columnsOf(records: readonly StepRecord[]): StepColumns {
   const builder = new StepColumnsBuilder<string, string[]>(() => []);
   for (const record of records) builder.add(record);

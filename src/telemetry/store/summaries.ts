@@ -1,6 +1,6 @@
 /**
- * What is known of a whole series without reading it: kept in its row, in the transaction that stores its points. Rows of
- * earlier versions get theirs from the rollups.
+ * Summaries of whole series, kept in their rows and written in the transaction that stores their points. Rows of earlier
+ * versions are summarized from the rollups.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
@@ -10,17 +10,17 @@ import { decimate } from "./rollup.ts";
 import { checkedRow, CRC_COLUMN } from "./row_checksums.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
 
-/** Of finite values only; null where there is none, and steps also where an earlier version did not keep them. */
+/** Over finite values only; null if there are none, and steps also if an earlier version did not store them. */
 export interface SeriesSummary {
   name: string;
   points: number;
-  /** How many of them are NaN or infinite. */
+  /** How many points are NaN or infinite. */
   nonFinite: number;
   last: number | null;
   min: number | null;
   max: number | null;
   mean: number | null;
-  /** The worker's step at the first smallest and the first largest value; of reward and episodes their seq. */
+  /** The worker's step at the first minimum and the first maximum; for reward and episodes their seq. */
   minStep: number | null;
   maxStep: number | null;
 }
@@ -36,11 +36,11 @@ export class SeriesState {
   finite = 0;
   minStep: number | null = null;
   maxStep: number | null = null;
-  /** Which source its points come from, of which attempt; "": the journal. */
+  /** The source of its points in an attempt; "": the journal. */
   label = "";
   attempt = 0;
   changed = false;
-  /** How surely it is the reward of episodes. */
+  /** How certainly it is the reward of episodes. */
   readonly rewardRank: number;
 
   constructor(readonly series: number, readonly name: string) {
@@ -64,24 +64,24 @@ export class SeriesState {
   }
 }
 
-/** Series summarised in one go, of those that earlier versions wrote. */
+/** Series of earlier versions that are summarized in one transaction. */
 const AT_ONCE = 100;
-/** Names read in one go, with the first run that has each. */
+/** Names read in one statement, with the first run that has each. */
 const NAMES_AT_ONCE = 64;
-/** Names given at most. */
+/** Bound on returned names. */
 const MAX_NAMES = 10_000;
-/** What `save` writes anew. */
+/** The columns that `save` rewrites. */
 const SAVED = [
   ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
 ];
 /**
- * Points of a series `s`, less those that further attempts repeated: what a worker says once is said again in each. (Of
- * series with more points it makes no difference.)
+ * Points of a series `s`, without those that further attempts repeated: a worker that reports a value once reports it once
+ * per attempt. (Irrelevant for series with more points.)
  */
 const POINTS_SAID = `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
   WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
-/** Whether a row is that of episodes without lengths: zeros. (NULL: not summarised yet.) */
+/** Whether a row belongs to episodes without lengths: only zeros. (NULL: not summarized yet.) */
 const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
 
 export class Summaries {
@@ -132,7 +132,7 @@ export class Summaries {
       `SELECT run_key, ${POINTS_SAID}, series, ${NO_LENGTHS} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
         ORDER BY run_key LIMIT 1`,
     );
-    // One step in the index a name, however many runs have it.
+    // One index lookup per name, however many runs have it.
     this.#names = prepareArrays(
       db,
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series
@@ -141,7 +141,7 @@ export class Summaries {
     );
   }
 
-  /** Of a run that is to be written. */
+  /** For a run that is to be written. */
   load(runKey: number): SeriesState[] {
     return allRows(this.#load, runKey).map((row) => {
       const [series, name, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep] = row;
@@ -175,10 +175,10 @@ export class Summaries {
   }
 
   /**
-   * Names of series of these runs, and whether each run has one point at most of it, or one of each attempt. For each name the index is read at
-   * the next of these runs that may have it, so neither other runs nor most of these are read.
+   * Names of series of these runs, and whether each run has at most one point of it, or one per attempt. For each name the
+   * index is read at the next of these runs that may have it, so neither other runs nor most of these are read.
    * @param runKeys ascending
-   * @returns undefined for a name that none of them has, so that whoever reads may let others go on
+   * @returns undefined for a name that none of them has, so that the caller can yield to other work
    */
   *namesOf(runKeys: readonly number[]): Generator<{ name: string; once: boolean } | undefined> {
     if (runKeys.length === 0) return;
@@ -212,7 +212,7 @@ export class Summaries {
     return found ? { name, once: true } : undefined;
   }
 
-  /** Summarises what earlier versions wrote, a few series at a time. Ends when `closed` says so. */
+  /** Summarizes series of earlier versions, a few at a time. Ends when `closed` returns true. */
   async summariseOld(write: (work: () => void) => void, closed: () => boolean): Promise<void> {
     const due = prepareArrays(
       this.#db,

@@ -1,7 +1,6 @@
 /**
- * Tables of telemetry.sqlite. Migrations are numbered by their place and append-only: a published one never changes.
- * Columns of fields that name a version (src/telemetry/record_fields.ts) are added by that version, after its statements
- * here, where it has any.
+ * Tables of telemetry.sqlite. Migrations are numbered by their position and append-only: a published one never changes. A
+ * version's statements here are followed by the columns of fields that name the version (src/telemetry/record_fields.ts).
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
@@ -154,7 +153,7 @@ const MIGRATIONS: readonly string[] = [
       strftime('%Y-%m-%dT%H:%M:%fZ', m.ts_ms / 1e3, 'unixepoch') AS timestamp
     FROM telemetry_runs r JOIN metrics m USING (run_key) JOIN series n USING (run_key, series);
   `,
-  // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5), where there were levels of 1024 and 32768.
+  // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5); earlier there were levels of 1024 and 32768.
   ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(eightOfTheLevelBelow)].join("\n"),
   `
   -- What events of kind "parameters" say, by source. value is JSON text; seq is that of the event.
@@ -190,7 +189,7 @@ const MIGRATIONS: readonly string[] = [
   DROP VIEW run_steps;
   ${createView("steps", 4)}
   `,
-  // finite: how many values min, max and sum are of; NULL where that is not known yet (store/summaries.ts).
+  // finite: number of values that min, max and sum cover; NULL if unknown yet (store/summaries.ts).
   `
   ALTER TABLE series ADD COLUMN min REAL;
   ALTER TABLE series ADD COLUMN max REAL;

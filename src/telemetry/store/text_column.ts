@@ -1,9 +1,9 @@
 /**
- * A column of texts as bytes, before compression. Pure; what comes out is what went in, to the byte.
- *
- * Lists of numbers with many digits, as most observations are, become these numbers, of 32 bits where that is exact, else of
- * 64, a byte of all of them after the other: their first bytes are alike and compress, where their up to 20 digits do not.
- * Those of 64 bits are compressed here, each byte on its own: beside six that hardly compress, the other two would not. A text that its numbers do not give back exactly is kept beside them.
+ * A column of texts as bytes, before compression. Pure; decoding restores the texts to the byte.
+ * Lists of numbers with many digits, as most observations are, are stored as numbers, of 32 bits if that is exact, else of
+ * 64. The bytes of all numbers are transposed: first bytes are alike and compress well, unlike their up to 20 digits.
+ * Numbers of 64 bits are compressed here, each byte position on its own: together with six that hardly compress, the other
+ * two would not. A text that its numbers do not restore exactly is kept beside them.
  */
 
 import { joinedBytes } from "../../base/joined_bytes.ts";
@@ -12,26 +12,26 @@ import type { ByteText } from "../byte_text.ts";
 import { storableText } from "./storable_steps.ts";
 
 const TEXTS = 0;
-/** Forms of lists of numbers, and the arrays that hold their numbers. */
+/** Forms of lists of numbers, and the array types that hold their numbers. */
 const NUMBERS: Record<number, typeof Float32Array | typeof Float64Array> = { 1: Float32Array, 2: Float64Array };
 const BYTES = 8;
 const FIRST_BYTES = 1 << 12;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Fewer texts, or shorter numbers, are small as text. So many tell whether it is worth while to read all. */
+/** Fewer texts are small as text. This many are sampled to decide whether reading all is worth it. */
 const LEAST_TEXTS = 16;
-/** Characters of a number of each form, below which its text is smaller. */
+/** Characters per number, below which text is smaller, for each form. */
 const LEAST_DIGITS: Record<number, number> = { 1: 12, 2: 17 };
 /** Longer lists are images and the like. */
 const MOST_NUMBERS = 256;
 const SEPARATORS = [", ", ","];
-/** Of all rows, those that are not as JSON.stringify writes them. */
+/** Fraction of rows that may differ from JSON.stringify's form. */
 const MOST_UNLIKE = 1 / 8;
 
 /**
- * Texts as a block has them: each behind a NUL, the first of which says their form. What is added is made storable. A text
- * that lies among bytes gets here without ever being a string.
+ * Texts as a block stores them: each after a NUL; the first NUL's byte is the form. Added texts are made storable. A text
+ * that is a part of other bytes is copied without becoming a string.
  */
 export class TextColumn {
   #bytes = new Uint8Array(FIRST_BYTES);
@@ -50,22 +50,22 @@ export class TextColumn {
   get n(): number {
     return this.#n;
   }
-  /** Of all texts, in UTF-16 units. */
+  /** Length of all texts, in UTF-16 units. */
   get length(): number {
     return this.#length;
   }
-  /** Texts that had to be changed to be stored. */
+  /** Number of texts that had to be changed to be stored. */
   get clamped(): number {
     return this.#changed.size;
   }
 
-  /** @param text one that lies among bytes has no NUL, as no JSON has */
+  /** @param text a part of other bytes has no NUL, because JSON has none */
   push(text: string | ByteText): void {
     if (typeof text === "string") this.#add(text);
     else if (!this.#copy(text)) this.#add(text.toString());
   }
 
-  /** @returns false where a character is several bytes */
+  /** @returns false if a character has several bytes */
   #copy({ bytes, from, to }: ByteText): boolean {
     const room = this.#roomFor(to - from);
     let at = this.#used + 1;
@@ -105,7 +105,7 @@ export class TextColumn {
     return this.#bytes;
   }
 
-  /** The first so many, or all. */
+  /** The first `most` texts. */
   strings(most = Infinity): string[] {
     if (this.#n === 0) return [];
     let end = 0;
@@ -115,7 +115,7 @@ export class TextColumn {
     return decoder.decode(this.#bytes.subarray(1, end < 0 ? this.#used : end)).split("\0");
   }
 
-  /** As `encodeTexts` gives texts that are no numbers: good until the next one is added. */
+  /** The same bytes as `encodeTexts` without numbers: valid until the next text is added. */
   encoded(): Uint8Array {
     this.#bytes[0] = TEXTS;
     return this.#bytes.subarray(0, this.#used);
@@ -129,7 +129,7 @@ export class TextColumn {
   }
 }
 
-/** @param texts an array has well-formed ones without NUL, as all storable texts are */
+/** @param texts an array must have well-formed texts without NUL, as all storable texts are */
 export function encodeTexts(texts: readonly string[] | TextColumn): Uint8Array {
   if (texts instanceof TextColumn) {
     const form = formOf(texts.n, texts.strings(LEAST_TEXTS));
@@ -143,7 +143,7 @@ export function encodeTexts(texts: readonly string[] | TextColumn): Uint8Array {
   return text;
 }
 
-/** @throws Error when there are not `n` of them */
+/** @throws Error if there are not `n` of them */
 export function decodeTexts(bytes: Uint8Array, n: number): string[] {
   const numbers = NUMBERS[bytes[0]!];
   if (numbers !== undefined) return decodeNumbers(bytes, n, numbers);
@@ -159,20 +159,20 @@ function isStorable(text: unknown): boolean {
 
 // ---- lists of numbers
 
-/** How the numbers of a column are written: as JSON.stringify does, but for some. */
+/** How the numbers of a column are written: as by JSON.stringify, except for some rows. */
 interface Lists {
-  /** Numbers of each list. */
+  /** Numbers per list. */
   width: number;
   separator: string;
-  /** Rows with a number that Python writes in its own way: `1.0`, `1e-05`. */
+  /** Rows with a number in Python's form: `1.0`, `1e-05`. */
   python: number[];
-  /** Texts that are neither, by their rows. */
+  /** Texts in neither form, by their rows. */
   others: [row: number, text: string][];
-  /** Of numbers of 64 bits: how long each of their bytes is, compressed. */
+  /** For numbers of 64 bits: compressed length of each byte position. */
   lengths?: number[];
 }
 
-/** The form of numbers that a column's first texts are worth. */
+/** The form worth using for a column, by its first texts. */
 function formOf(n: number, sample: readonly string[]): number | undefined {
   const width = n < LEAST_TEXTS ? 0 : widthOf(sample[0]!);
   if (width === 0) return undefined;
@@ -228,7 +228,7 @@ function compressed(planes: Uint8Array): [bytes: Uint8Array, lengths: number[]] 
   return [joinedBytes(each), each.map(({ length }) => length)];
 }
 
-/** @throws Error where they are not `size` bytes each */
+/** @throws Error if they are not `size` bytes each */
 function decompressed(bytes: Uint8Array, lengths: readonly number[], size: number): Uint8Array {
   let at = 0;
   return joinedBytes(lengths.map((length) => {
@@ -286,14 +286,14 @@ function pythonList(row: readonly number[], { separator }: Lists): string {
   return `[${row.map(pythonText).join(separator)}]`;
 }
 
-/** 0 for a text that is no list. */
+/** 0 if the text is no list. */
 function widthOf(text: string): number {
   if (text[0] !== "[" || text.length > MOST_NUMBERS * 32) return 0;
   const width = text.split(",").length;
   return width <= MOST_NUMBERS ? width : 0;
 }
 
-/** The numbers of each text that is a list of so many of a form; undefined where the texts are no JSON at all. */
+/** The numbers of each text that is a list of this width and form; undefined if the texts are not JSON at all. */
 function listsOf(texts: readonly string[], width: number, form: number): (number[] | undefined)[] | undefined {
   try {
     const rows = JSON.parse(`[${texts.join(",")}]`) as unknown[];
@@ -318,7 +318,7 @@ export function pythonText(value: number): string {
   return value.toExponential().replace(/e([-+])(\d)$/, "e$10$2");
 }
 
-/** `from` is rows of `width` bytes; `to` becomes its columns. */
+/** Transposes: `from` has rows of `width` bytes; `to` gets its columns. */
 function transpose(from: Uint8Array, to: Uint8Array, width: number): void {
   const rows = from.length / width;
   for (let column = 0, at = 0; column < width; column++) {

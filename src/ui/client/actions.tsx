@@ -42,7 +42,7 @@ const ACTIONS: Action[] = [
     ask: (what) => ({
       title: "Start anew?",
       text:
-        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from its seed.`,
+        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from the beginning.`,
       confirm: "Start anew",
       danger: true,
       field: { label: "Checkpoint (an artifact's path, or another; may be empty)", value: "" },
@@ -74,10 +74,10 @@ const ACTIONS: Action[] = [
     }),
   },
 ];
-/** A checkpoint is of one run. */
+/** A checkpoint belongs to one run. */
 const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
 
-/** Buttons for what the run allows now. */
+/** Buttons for what the run's state allows. */
 export function Actions({ run, done }: { run: RunLine; done(action: string): void }) {
   const take = async ({ id, ask: question, body }: Action) => {
     const text = question ? await ask(question(`"${run.name}"`)) : "";
@@ -106,7 +106,7 @@ export function Actions({ run, done }: { run: RunLine; done(action: string): voi
   );
 }
 
-/** Buttons for what some of many runs allow now, beside what else is offered for them. */
+/** Buttons for what the states of some of many runs allow, beside their other actions. */
 export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
   return FOR_MANY.filter((a) => runs.some(a.can)).map((a) => (
     <button
@@ -121,7 +121,7 @@ export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
   ));
 }
 
-/** Runs in one request. */
+/** Bound on runs per request. */
 const MANY = 1000;
 
 async function actOnMany(action: Action, runs: RunLine[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** Terminal colours as spans. Only select-graphic-rendition is understood; other escapes are left out. */
+/** Terminal colours as spans. Only select-graphic-rendition is interpreted; other escapes are dropped. */
 import { h } from "./dom.ts";
 
 // deno-lint-ignore no-control-regex
@@ -53,7 +53,7 @@ function classes(pen: Pen): string {
   ].filter(Boolean).join(" ");
 }
 
-/** What a terminal shows of one line: a carriage return begins it anew. */
+/** A line as a terminal shows it: a carriage return starts it again. */
 export function afterReturns(line: string): string {
   const text = line.endsWith("\r") ? line.slice(0, -1) : line;
   return text.slice(text.lastIndexOf("\r") + 1);

@@ -1,4 +1,4 @@
-/** Requests to the daemon, the live stream, and what is known of the connection. */
+/** Requests to the daemon, the live stream, and the state of the connection. */
 import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
 import type { PageApi } from "../api.ts";
 import { decodeSeries } from "../series_frame.ts";
@@ -7,19 +7,19 @@ import type { ColumnNames, ComparedRun, RunColumn, RunLine, SeriesColumns } from
 
 export interface Connection {
   state: "connecting" | "live" | "down";
-  /** When it is tried again, by this machine's clock. */
+  /** Time of the next try, by this machine's clock. */
   retryAt: number;
 }
 
 const RETRY_MS = [500, 1000, 2000, 3000, 5000];
-/** The daemon sends a tick every second: after this long without one, the connection is not trusted. */
+/** The daemon sends a tick every second: after this long without one, the connection counts as lost. */
 const SILENCE_MS = 10_000;
 
 const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name=mosaic-${name}]`)!;
 let token = meta("token").content;
 export const readOnly = meta("identity").dataset.readOnly === "true";
 
-/** Daemon's clock minus ours, so that ages are right on a machine whose clock is not. */
+/** Daemon's clock minus this machine's, so that ages are right even if this clock is wrong. */
 let skew = 0;
 export const now = (): number => Date.now() + skew;
 export function heardTime(at: number): void {
@@ -28,7 +28,7 @@ export function heardTime(at: number): void {
 
 let connection: Connection = { state: "connecting", retryAt: 0 };
 let watcher: (c: Connection) => void = () => {};
-/** Calls `watch` with what is known now, and with every change. */
+/** Calls `watch` with the current state, and after every change. */
 export function onConnection(watch: (c: Connection) => void): void {
   watcher = watch;
   watch(connection);
@@ -38,14 +38,14 @@ function setConnection(next: Connection): void {
   watcher(next);
 }
 
-/** What the daemon refused, in its own words. */
+/** A refusal of the daemon, with its own message. */
 export class Refused extends Error {
   constructor(readonly status: number, message: string, hint?: string) {
     super(hint ? `${message} (${hint})` : message);
   }
 }
 
-/** The token is from an earlier daemon when it was restarted under an open page: then a change is sent once more. */
+/** If the daemon was restarted under an open page, the page's token is outdated: then a change is sent once more. */
 async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
   if (init.method !== "POST") return await fetch(input, init);
   const once = () => {
@@ -65,7 +65,7 @@ async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<R
 /** The API, with the types of its routes (../api.ts). */
 export const api = hc<PageApi>("/api", { fetch: send });
 
-/** What a call answered. @throws Refused */
+/** The answer of a call. @throws Refused */
 export async function answer<R extends ClientResponse<unknown>>(
   asked: Promise<R>,
 ): Promise<R extends ClientResponse<infer T> ? T : never> {
@@ -83,7 +83,7 @@ async function session() {
   return s;
 }
 
-/** A run's part of the API. */
+/** The API's routes for one run. */
 export const runApi = api.runs[":id"];
 export const param = (id: string) => ({ param: { id: encodeURIComponent(id) } });
 
@@ -96,7 +96,7 @@ export interface RunList {
   runs: RunLine[];
   total: number;
   next_token: string | null;
-  /** Seq of the event log from which `live` goes on. */
+  /** Seq of the event log after which `live` continues. */
   head: number;
 }
 export async function listRuns(query: Parameters<typeof api.runs.$get>[0]["query"]): Promise<RunList> {
@@ -115,13 +115,13 @@ export async function columnNames(): Promise<ColumnNames> {
   return await answer(api.columns.$get({ query: {} })) as ColumnNames;
 }
 
-/** A part of a log, or the lines in it that contain `q`. */
+/** A part of a log, or its lines that contain `q`. */
 export async function logOf<T>(id: string, stream: string, query: Record<string, string | number>): Promise<T> {
   const texts = Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)]));
   return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
 }
 
-/** Buckets of series of runs. @returns of each name each run's */
+/** Buckets of series of runs. @returns for each name those of each run */
 export async function seriesOf(
   wanted: { runs: string[]; names: string[]; buckets: number; rough: boolean; from?: number; to?: number },
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
+/** One chart: for each data set a mean line in its min/max band. uPlot draws; this file decides what. */
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../page_json.ts";
 import { Crowd, valueAt } from "./crowd.ts";
@@ -24,10 +24,10 @@ export interface DataSet {
   runId: string;
   label: string;
   color: string;
-  /** `over`: where each bucket lies on the x axis, if that is another metric. */
+  /** `over`: position of each bucket on the x axis, if that is another metric. */
   columns: SeriesColumns & { over?: number[] };
   startedAt: number | null;
-  /** Label of the group that it is drawn as one with. */
+  /** Label of its group, whose runs are drawn as one line. */
   group?: string;
 }
 /** Step or episode, time since the start, time of day, or another metric's value. */
@@ -39,11 +39,11 @@ export interface ChartStyle {
   x: XMode;
   smoothing: number;
   log: boolean;
-  /** Draws what a later attempt overwrote, faded. */
+  /** Also draws points that a later attempt overwrote, faded. */
   overwritten: boolean;
   band: Band;
 }
-/** A place on the curve of one run that was clicked; the detail of the event `mosaic-pick`. */
+/** A clicked point on the curve of one run; the detail of the event `mosaic-pick`. */
 export interface CurvePoint {
   /** Of `x`. */
   unit: string;
@@ -57,24 +57,24 @@ export interface CurvePoint {
 /** In the series' own numbering. */
 export type Range = [first: number, last: number];
 
-/** A line with its band, as it is drawn. */
+/** A line with its band, as drawn. */
 interface Line {
   label: string;
   color: string;
-  /** The runs of a group; 1 of a run. */
+  /** Number of runs of a group; 1 for a run. */
   runs: number;
   /** A part that a later attempt overwrote. */
   faded?: boolean;
   /** The values before smoothing are drawn, too. */
   raw?: boolean;
-  /** The newest value, not smoothed; of a group the mean of its runs'. */
+  /** The newest value, not smoothed; for a group the mean over its runs. */
   last: number | null;
-  /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
+  /** Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
   table: uPlot.AlignedData;
 }
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
-/** The run that is pointed at, in all charts of crowds. */
+/** The run under the cursor, in all charts of crowds. */
 let pointedAt = "";
 const crowds = new Set<Chart>();
 /** Series of a line after x. */
@@ -92,13 +92,13 @@ function faint(color: string, alpha: number): string {
 function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
   const { last_x, at, step, over } = set.columns;
   if (over !== undefined) return ascending(over);
-  // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
+  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be compared.
   if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
   const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
   return ascending(at.map((t) => (t - from) / 1000));
 }
 
-/** Lines over other x have no value at this one: where the line goes on, the place nearest to it that has one. */
+/** If a line has no value at this x, because another line has other x: the nearest index that has one. */
 function nearest(values: Column, xs: ArrayLike<number>, i: number): number | undefined {
   let [before, after] = [i, i];
   while (before >= 0 && (values[before] ?? null) === null) before--;
@@ -107,10 +107,10 @@ function nearest(values: Column, xs: ArrayLike<number>, i: number): number | und
   return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
 }
 
-/** Values that have none beside them: a line does not show them. */
+/** Values without neighbours, which a line would not show. */
 function alone(values: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
-  // Absent (undefined) is what other lines over other x leave; only null is a hole.
+  // undefined only means that another line has this x; null is a gap.
   let before: number | null = null;
   let candidate = -1;
   for (let i = 0; i < values.length; i++) {
@@ -125,7 +125,7 @@ function alone(values: ArrayLike<number | null | undefined>): number[] {
   return candidate >= 0 ? [...found, candidate] : found;
 }
 
-/** Each run is a line; those of a group are one. After them, what later attempts overwrote. */
+/** One line per run, or per group; after them, the overwritten parts. */
 function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
   const keep = style.log ? positive : (v: Column) => v;
   const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
@@ -138,7 +138,7 @@ function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
         const none = mean.map(() => null);
         return {
           label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
-          // The colour tells runs apart; of one, it tells this from what counts.
+          // With several runs the colour distinguishes runs; with one, it distinguishes the overwritten part.
           color: all.length === 1 ? css("--muted") : set.color,
           runs: 1,
           faded: true,
@@ -205,7 +205,7 @@ export class Chart {
     tabIndex: 0,
     onkeydown: (event: KeyboardEvent) => this.#onKey(event),
   });
-  /** The same as figures; empty while it is not asked for. */
+  /** The same data as a table; empty until it is opened. */
   #figures = h("div", { class: "figures table-scroll", hidden: true });
   #asTable: HTMLButtonElement | undefined;
   #readout = h("span", { class: "readout" });
@@ -217,18 +217,18 @@ export class Chart {
   #pinned = false;
   readonly #resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
   #crowd: Crowd | undefined;
-  /** What is below it while no line is pointed at. */
+  /** Text below the chart while no line is pointed at. */
   #crowdTold = "";
-  /** What was last shown of all. */
+  /** The data sets of the last whole view. */
   #whole: DataSet[] = [];
   readonly element: HTMLElement;
 
-  /** Over time even where others are over the steps: what the daemon measured has none of its own. */
+  /** Over time even if others are over steps: what the daemon measured has no steps. */
   ownAxis = false;
 
-  /** What a person zoomed to; undefined is all. */
+  /** The zoomed range; undefined: everything. */
   range: Range | undefined;
-  /** The same as positions, where the answer may have points of other attempts beside them. */
+  /** The same as positions, because the answer may also contain points of other attempts there. */
   #window: { x: XMode; from: number; to: number } | undefined;
 
   /** @param unit of x */
@@ -312,7 +312,7 @@ export class Chart {
     return menu;
   }
 
-  /** The style sheet says how high charts are. */
+  /** The style sheet sets the height of charts. */
   #size() {
     return {
       width: Math.max(200, Math.floor(this.#holder.clientWidth)),
@@ -340,7 +340,7 @@ export class Chart {
       const xs = set.columns.over ?? piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
       return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
     }).filter((set) => set.columns.last_x.length > 0);
-    // A bucket may reach over a place at which none of its points lies.
+    // A bucket may span a position although none of its points is there.
     const sets = inside.length > 0 ? inside : all;
     this.#sets = sets;
     this.#style = style;
@@ -364,7 +364,7 @@ export class Chart {
       ? tables[0]
       : tables.length === 0
       ? undefined
-      // A hole stays one where other lines have points inside it.
+      // A gap stays a gap where other lines have points inside it.
       : uPlot.join(tables, tables.map((table) => table.map(() => 2 as const)));
     const shape = JSON.stringify([
       this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color, l.raw]) : "crowd",
@@ -449,7 +449,7 @@ export class Chart {
     );
   }
 
-  /** At most so many places of the x axis, from the first to the last. */
+  /** Up to a maximum number of positions on the x axis, from the first to the last. */
   #places() {
     const x = this.#plot?.data[0];
     const of = x?.length ?? 0;
@@ -461,7 +461,7 @@ export class Chart {
     };
   }
 
-  /** By keyboard what the mouse does: the cursor, and zooming around it. */
+  /** Keyboard equivalents of the mouse: the cursor, and zooming around it. */
   #onKey(event: KeyboardEvent): void {
     const plot = this.#plot;
     if (plot === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -533,7 +533,7 @@ export class Chart {
       cursor: {
         drag: { x: true, y: false, setScale: false },
         points: { size: 6 },
-        // What one chart points at, others over the same axis point at too; a zoom is of one chart only.
+        // Other charts over the same axis show the same cursor; a zoom affects one chart only.
         sync: {
           key: x === "index" ? this.unit : x,
           scales: ["x", null],
@@ -569,7 +569,7 @@ export class Chart {
     if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
   }
 
-  /** The line that is nearest comes to the front, here and in the other charts: they follow the cursor. */
+  /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
   #pointInCrowd(u: uPlot, crowd: Crowd): void {
     const { left = 0, top = -1 } = u.cursor;
     if (u.over.matches(":hover") || document.activeElement === this.#holder) {
@@ -590,7 +590,7 @@ export class Chart {
     this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
   }
 
-  /** A position on the x axis for a person. */
+  /** A position on the x axis as text. */
   #place(x: number): string {
     const named = this.#style.x === "index" || metricOf(this.#style.x) !== undefined;
     return named ? `${this.#xName} ${this.#figureOfX(x)}` : this.#figureOfX(x);
@@ -631,7 +631,7 @@ export class Chart {
     if (this.#crowd !== undefined) return this.#describeCrowd(this.#crowd);
     const current = this.#lines.filter(({ faded }) => !faded);
     const parts = current.map(({ label, last }) => current.length === 1 ? figure(last) : `${label} ${figure(last)}`);
-    // What the cursor points at stays told while new points come.
+    // The text for the cursor's position stays while new points arrive.
     const pointing = (this.#plot?.cursor.idx ?? null) !== null;
     if (!pointing) {
       this.#readout.textContent = current.length === 1 ? parts[0]! : "";
@@ -641,7 +641,7 @@ export class Chart {
       (n, { columns }) => n + columns.count.reduce((a, b, i) => shown(columns, i) ? a + b : a, 0),
       0,
     );
-    // A bucket counts its finite points alone.
+    // A bucket counts only its finite points.
     const reached = this.#sets.reduce(
       (n, { columns }) =>
         n + columns.last_x.reduce((sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum, 0),
@@ -695,7 +695,7 @@ export class Chart {
 
   #zoomBetween(from: number, to: number): void {
     const range = this.#indexRange(from, to);
-    // Other points may be recorded between those that lie there.
+    // Other points may be between the recorded ones.
     const beside = this.#sets.some(({ columns }) =>
       columns.over !== undefined || columns.attempt.some((a) => a !== null)
     );
@@ -703,7 +703,7 @@ export class Chart {
     else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
   }
 
-  /** Tells which point of a run's curve is nearest to a click. */
+  /** Reports the point of a run's curve that is nearest to a click. */
   #pick(): void {
     const left = this.#plot?.cursor.left ?? -1;
     const [set] = this.#sets;
@@ -717,7 +717,7 @@ export class Chart {
     this.element.dispatchEvent(new CustomEvent("mosaic-pick", { bubbles: true, detail }));
   }
 
-  /** From positions on the x axis to the series' own numbering. */
+  /** Converts positions on the x axis to the series' own numbering. */
   #indexRange(from: number, to: number): Range | undefined {
     const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
     if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
@@ -737,7 +737,7 @@ export class Chart {
     if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
   }
 
-  /** What is held already is shown in the new part at once; the daemon's buckets of it follow. */
+  /** The new part is drawn at once from existing data; the daemon's buckets of it follow. */
   #zoomTo(range: Range | undefined, window?: { x: XMode; from: number; to: number }): void {
     this.range = range;
     this.#window = window;
@@ -821,7 +821,7 @@ export class Chart {
     this.#plot?.destroy();
   }
 
-  /** Lets go of what it draws, while it is out of sight. */
+  /** Drops what it draws, while it is out of sight. */
   rest(): void {
     this.#plot?.destroy();
     [this.#plot, this.#crowd] = [undefined, undefined];
@@ -831,7 +831,7 @@ export class Chart {
   }
 }
 
-/** Short figures for axes. */
+/** Short numbers for axes. */
 function compact(n: number): string {
   const size = Math.abs(n);
   if (size >= 1e6) return `${Number((n / 1e6).toPrecision(4))}M`;

@@ -1,4 +1,4 @@
-/** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
+/** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
 import { answer, api, Refused, seriesOf } from "./api.ts";
 import { Chart, type ChartStyle, type DataSet, metricOf, type Range, type XMode } from "./chart.ts";
 import { attempt, notice } from "./dialog.tsx";
@@ -17,7 +17,7 @@ export interface ChartRun {
   run_id: string;
   name: string;
   started_at: number | null;
-  /** The group that it is drawn as one with. */
+  /** Its group, which is drawn as one line. */
   group?: string;
 }
 
@@ -26,27 +26,27 @@ const TITLES: Record<string, string> = {
   episode_length: "Episode length",
   reward: "Step reward",
 };
-/** Names in one request; of a crowd one, so that the first chart is drawn soon. */
+/** Names per request; one for a crowd, so that the first chart is drawn soon. */
 const NAMES_PER_REQUEST = 12;
-/** Buckets of all lines of a crowd that is looked at closely (zoomed or enlarged). */
+/** Buckets of all lines of a crowd in a zoomed or enlarged chart. */
 const CLOSE_BUCKETS = 256_000;
-/** About what one sees; the others come when that is drawn. */
+/** About one screen; further cards are added after these are drawn. */
 const FIRST_CARDS = 24;
 const CARDS_AT_ONCE = 80;
-/** Charts out of sight that keep what they draw. */
+/** Charts out of sight that keep their drawing. */
 const MOST_KEPT = 40;
 /** With more charts than this, a filter by name is offered. */
 const MANY = 6;
 
 const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd", overwritten: true };
 
-/** A link shows what its sender saw; an address that says nothing of the charts, what a person last chose. */
+/** A link shows what its sender saw; if the address has no settings of the charts, the person's last ones are used. */
 function chosenView() {
   const query = new URLSearchParams(location.search);
   const given = IN_ADDRESS.some((name) => query.has(name));
   const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}) };
   const { x = style.x, band = style.band, smoothing, log, overwritten } = Object.fromEntries(query);
-  // `zoom=NAME:FIRST-LAST`, once a chart.
+  // `zoom=NAME:FIRST-LAST`, once per zoomed chart.
   const zooms = query.getAll("zoom").flatMap((zoom): [string, Range][] => {
     const [, name, first, last] = /^(.*):(\d+)-(\d+)$/s.exec(zoom) ?? [];
     return name === undefined ? [] : [[name, [Number(first), Number(last)]]];
@@ -71,7 +71,7 @@ function toggled(list: readonly string[], one: string, on: boolean): string[] {
   return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
 }
 
-/** Writes values into the address, so that it is a link to what one sees; an empty one is left out. */
+/** Writes values into the address, so that it is a link to the current view; empty ones are omitted. */
 export function toAddress(values: Record<string, string | string[]>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
@@ -83,22 +83,22 @@ export function toAddress(values: Record<string, string | string[]>): void {
 }
 
 const PINNED = "Pinned";
-/** The section of a metric: what stands before the first "/" of its name. */
+/** The section of a metric: its name up to the first "/". */
 const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
-/** Reads series of runs and hands them to charts; Preact draws what is around those. */
+/** Reads series of runs and passes them to charts; Preact draws everything around those. */
 class ChartReader {
   readonly charts = new Map<string, Chart>();
-  /** What was said once is a value, not a line: of each run, or of none where they are many. */
+  /** Series with a single point are values, not lines: with the value of each run, or without values for many runs. */
   single: [name: string, values: (number | null)[]][] = [];
   names: string[] = [];
-  /** What there is has been read once. */
+  /** The names of the series have been read once. */
   known = false;
   style: ChartStyle;
   pinned: string[];
   folded: string[];
   runs: ChartRun[] = [];
-  /** All that is in sight is drawn. */
+  /** Everything in sight is drawn. */
   settled = false;
   /** Some points were overwritten by a later attempt. */
   rewound = false;
@@ -106,12 +106,12 @@ class ChartReader {
   /** The charts that are zoomed. */
   #zooms: Map<string, Range>;
   #sets = new Map<string, DataSet[]>();
-  /** The metric of the x axis, of each run. */
+  /** The metric of the x axis, for each run. */
   #over: { name: string; of: Map<string, SeriesColumns> } | undefined;
   #inSight = new Set<string>();
-  /** Which are as new as the runs; the newest last. */
+  /** Names that are up to date; the newest last. */
   #fresh = new Set<string>();
-  /** What is being read. */
+  /** Requests in progress, with their names. */
   readonly #reading = new Map<AbortController, string[]>();
   #gone = new AbortController();
   #namesRead: "no" | "reading" | "again" = "no";
@@ -152,7 +152,7 @@ class ChartReader {
     return chart;
   }
 
-  /** A part of it is looked at, or all again. */
+  /** A chart shows a part, or everything again. */
   #zoomed(name: string): void {
     const { range } = this.charts.get(name)!;
     range === undefined ? this.#zooms.delete(name) : this.#zooms.set(name, range);
@@ -162,7 +162,7 @@ class ChartReader {
     this.#read();
   }
 
-  /** Takes down all charts but these. */
+  /** Removes all charts except these. */
   keep(names: readonly string[]): void {
     const kept = new Set(names);
     for (const [name, chart] of this.charts) {
@@ -193,7 +193,7 @@ class ChartReader {
 
   restyle(change: Partial<ChartStyle>): void {
     this.style = { ...this.style, ...change };
-    // Other runs may not have this metric.
+    // Other runs may lack this metric.
     const x = metricOf(this.style.x) === undefined ? this.style.x : "index";
     localStorage.setItem("mosaic-charts", JSON.stringify({ ...this.style, x }));
     this.#toAddress();
@@ -219,7 +219,7 @@ class ChartReader {
     this.charts.get(name)?.show(shown, this.style);
   }
 
-  /** All of the metric of the x axis, also where charts show a part. */
+  /** Reads the whole metric of the x axis, even if charts show a part. */
   async #readOver(): Promise<void> {
     const { runs } = this;
     const name = metricOf(this.style.x);
@@ -227,11 +227,11 @@ class ChartReader {
     const ids = runs.map((r) => r.run_id);
     const wanted = { ...crowdWanted(ids, [name], CLOSE_BUCKETS), rough: isCrowd(runs) };
     const [found] = await seriesOf(wanted, this.#gone.signal);
-    // Another may have been chosen meanwhile.
+    // Another metric may have been chosen meanwhile.
     if (metricOf(this.style.x) === name) this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
   }
 
-  /** What one sees, as far as there is any of it here. */
+  /** Writes the settings and the zooms of existing charts. */
   #toAddress(): void {
     const { x, band, smoothing, log, overwritten } = this.style;
     const sections = new Set([...this.names.map(sectionOf), PINNED]);
@@ -247,7 +247,7 @@ class ChartReader {
     });
   }
 
-  /** The runs have new points, or are others: what is in sight is read again. */
+  /** The runs have new points or have changed: charts in sight are read again. */
   async refresh(): Promise<void> {
     if (this.runs.length === 0) return;
     if (this.#namesRead !== "no") {
@@ -280,14 +280,14 @@ class ChartReader {
     this.known = true;
     this.names = names;
     this.single = values;
-    // A link from here on shows what this person's own settings made of it.
+    // From here on, links contain this person's own settings.
     const usual = Object.entries(USUAL).every(([name, value]) => this.style[name as keyof ChartStyle] === value);
     const own = !usual || this.pinned.length > 0 || this.folded.length > 0;
     if (first && !this.#given && own) this.#toAddress();
     this.redraw();
   }
 
-  /** Reads what is in sight and not yet read, some charts at a time. */
+  /** Reads charts in sight that are not up to date, some at a time. */
   #read(): void {
     while (this.#reading.size < AT_ONCE && !this.#gone.signal.aborted) {
       const busy = new Set([...this.#reading.values()].flat());
@@ -302,7 +302,7 @@ class ChartReader {
       this.#reading.set(request, names);
       this.#fetch(names, AbortSignal.any([request.signal, this.#gone.signal])).catch((error) => {
         if (error instanceof Refused) notice(error.message);
-        // Else left, zoomed again, or no connection, which the page already shows: the next tick tries again.
+        // Otherwise left, zoomed again, or no connection, which the page already shows: the next tick tries again.
         if (!request.signal.aborted) { for (const name of names) this.#fresh.add(name); }
       }).finally(() => {
         this.#reading.delete(request);
@@ -353,13 +353,13 @@ class ChartReader {
         this.redraw();
       }
       this.#show(name);
-      // Several charts of many lines are drawn one a frame, so that a click is heard in between.
+      // Charts of many lines are drawn one per frame, so that clicks are handled in between.
       if (rough) await new Promise((resolve) => setTimeout(resolve));
     }
     this.#letGo();
   }
 
-  /** Charts that were looked at longest ago give their points back. */
+  /** Drops the points of the charts that were in sight longest ago. */
   #letGo(): void {
     let over = this.#sets.size - this.#inSight.size - MOST_KEPT;
     for (const name of this.#sets.keys()) {
@@ -380,10 +380,10 @@ class ChartReader {
   }
 }
 
-/** Looked at more closely than others. */
+/** Needs more buckets than others. */
 const isClose = ({ range, large }: Chart) => range !== undefined || large;
 
-/** The file of `mosaic report` with what these charts show. @param metrics all that one sees, if not all there are */
+/** The file of `mosaic report` with what these charts show. @param metrics the visible ones, if not all */
 async function reportOf(
   runs: ChartRun[],
   { x, band, log, overwritten }: ChartStyle,
@@ -394,7 +394,7 @@ async function reportOf(
     json: {
       runs: runs.map((r) => r.run_id),
       ...(metrics === undefined ? {} : { metrics }),
-      // As the command line names it.
+      // In the command line's form.
       group_by: by.replace(/^parameter:/, "param.").replace(/^parameters$/, "params"),
       ...{ band, log, overwritten, time: x === "relative" || x === "wall" },
     },
@@ -420,7 +420,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
-  // A thousand cards at once would hold the page: they come in turns, when there is nothing else to do.
+  // A thousand cards at once would block the page: they are added some at a time, when the browser is idle.
   const [cards, setCards] = useState(FIRST_CARDS);
   const all = [...shown.filter((n) => pinned.has(n)), ...shown];
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
+/** Several runs side by side: key numbers, charts with all runs, and the differences of their configs. */
 import { rewardOf } from "./runs_model.ts";
 import type { ComparedRun, RunLine } from "../page_json.ts";
 import { comparedRuns, heardTime, listRuns, live } from "./api.ts";
@@ -16,13 +16,13 @@ import { Scatter } from "./scatter.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 import { Chip, Chips, isEnded } from "./states.tsx";
 
-/** Every so many ticks the figures and charts are read again. */
+/** Interval, in ticks, at which key numbers and charts are read again. */
 const TICKS = 3;
-/** More runs than this are not named above the charts, nor all in the table, until one asks. */
+/** More runs than this are not named above the charts, nor all shown in the table, until a person asks. */
 const FEW = 40;
 const FIRST_ROWS = 6;
 
-/** Names may be the same: then the id tells them apart. */
+/** If names are equal, the id distinguishes the runs. */
 function labelled(runs: ComparedRun[]): ComparedRun[] {
   const seen = Map.groupBy(runs, ({ name }) => name);
   return runs.map((r) => seen.get(r.name)!.length === 1 ? r : { ...r, name: `${r.name} (${r.run_id.slice(-6)})` });
@@ -164,7 +164,7 @@ export function Compare() {
   );
 }
 
-/** Groups are rows that fold, over those of their runs. */
+/** Groups are foldable rows above those of their runs. */
 function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
   const at = useNow();
   const numeric = ["Steps", "Episodes", "Mean reward", "Elapsed"].map((t) => [t, "num"] as const);
@@ -176,7 +176,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     toAddress({ open: next });
   };
   const places = placesOf(groups);
-  // The lines of a crowd are told by pointing at them.
+  // The lines of a crowd are identified by pointing at them.
   const mark = (place: number) =>
     !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color: colorAt(place) }} />;
   const row = (r: RunLine, i?: number) => (
@@ -229,7 +229,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     ];
   });
   const of = rows.length > 0 ? rows.flat() : runs;
-  // The charts of many runs are what one came for.
+  // With many runs, the charts are more important than the table.
   const shown = all || of.length <= FEW ? of : of.slice(0, FIRST_ROWS);
   return (
     <>

@@ -1,14 +1,14 @@
-/** Where the configs of runs differ, setting by setting. */
+/** The differences between the configs of runs, setting by setting. */
 import { type ComparisonRow, configDifferences, optionsApart } from "../../config/differences.ts";
 import { answer, param, runApi } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { ScrollTable } from "./parts.tsx";
 import { useEffect, useState } from "./preact.ts";
 
-/** Configs that are compared; a table of more columns nobody reads. */
+/** Bound on compared configs: a table with more columns is unreadable. */
 const MOST = 24;
 
-/** A table of the settings that are not the same in all runs, without what mosaic itself adds to each config. */
+/** A table of the settings that differ between runs, without what mosaic itself adds to each config. */
 export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name: string }[] }) {
   const runs = all.slice(0, MOST);
   const [rows, setRows] = useState<ComparisonRow[]>();

@@ -1,11 +1,13 @@
-/** Very many lines in one chart: drawn as paths of our own, because each series of uPlot costs columns over every other's x. */
+/**
+ * Very many lines in one chart, drawn as paths of our own, because each series of uPlot costs a column over every other's x.
+ */
 import uPlot from "npm:uplot@1.6.32";
 import { h } from "./dom.ts";
 import type { Column } from "./smoothing.ts";
 
-/** Places on the x axis that the cursor steps over by keyboard. */
+/** Positions on the x axis for the keyboard cursor. */
 const PLACES = 240;
-/** A line is pointed at from so many pixels away. */
+/** A line counts as pointed at within this many pixels. */
 const REACH = 40;
 
 export interface CrowdLine {
@@ -28,21 +30,21 @@ export class Crowd {
     this.view = from < to ? [from, to] : [from - 0.5, from + 0.5];
   }
 
-  /** What uPlot draws: axes, and nothing on them. */
+  /** Data for uPlot, which then draws only the axes. */
   data(): uPlot.AlignedData {
     const [from, to] = this.view;
     const x = Array.from({ length: PLACES }, (_, i) => from + (to - from) * i / (PLACES - 1));
     return [x, x.map(() => null)];
   }
 
-  /** Of the y axis, for what is in view. */
+  /** Range of the y axis for the values in view. */
   range(): uPlot.Range.MinMax {
     let [low, high] = [Infinity, -Infinity];
     const [from, to] = this.view;
     for (const { x, y } of this.lines) {
       for (let i = 0; i < x.length; i++) {
         const v = y[i]!;
-        // The points beside the view are the ends of what is drawn in it.
+        // Points just outside of the view are the ends of segments inside it.
         if (v === null || x[i + 1]! < from || x[i - 1]! > to) continue;
         if (v < low) low = v;
         if (v > high) high = v;
@@ -52,7 +54,7 @@ export class Crowd {
     return this.log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.05, true);
   }
 
-  /** From values to pixels of a box. */
+  /** Converts values to pixels of a box. */
   #scales(u: uPlot, { left, top, width, height }: { left: number; top: number; width: number; height: number }) {
     const to = this.log ? Math.log10 : (v: number) => v;
     const { x, y } = u.scales;
@@ -76,7 +78,7 @@ export class Crowd {
     ctx.restore();
   }
 
-  /** The line nearest to a place of the plot, in pixels of the page. */
+  /** The line nearest to a point of the plot, in pixels of the page. */
   nearest(u: uPlot, left: number, top: number): number | undefined {
     const at = u.posToVal(left, "x");
     const { py } = this.#scales(u, { left: 0, top: 0, width: u.over.clientWidth, height: u.over.clientHeight });
@@ -90,7 +92,7 @@ export class Crowd {
     return found;
   }
 
-  /** Draws one line over all others, or none. */
+  /** Draws one line over all others; undefined: none. */
   mark(u: uPlot, index: number | undefined, ink: string): void {
     let canvas = u.over.querySelector<HTMLCanvasElement>("canvas");
     if (canvas === null) {
@@ -124,7 +126,7 @@ function trace(
   for (let i = 0; i < x.length; i++) {
     const v = y[i]!;
     if (v === null) continue;
-    // A hole stays one.
+    // A gap stays a gap.
     if (drawn++ === 0 || y[i - 1] === null) ctx.moveTo(px(x[i]!), py(v));
     else ctx.lineTo(px(x[i]!), py(v));
   }
@@ -136,7 +138,7 @@ function trace(
   ctx.stroke();
 }
 
-/** Between two points of a line: on the straight line from one to the other. */
+/** The interpolated value between two points of a line. */
 export function valueAt({ x, y }: Pick<CrowdLine, "x" | "y">, at: number): number | undefined {
   if (x.length === 0 || at < x[0]! || at > x.at(-1)!) return undefined;
   let [low, high] = [0, x.length - 1];

@@ -10,7 +10,7 @@ export interface Question {
   field?: { label: string; value: string };
 }
 
-/** @returns the field's text ("" without one), or undefined when the person changed their mind */
+/** @returns the field's text ("" without one), or undefined if the person cancelled */
 export function ask({ title, text, confirm, danger, field }: Question): Promise<string | undefined> {
   const place = h("div");
   document.body.append(place);
@@ -59,7 +59,7 @@ export function notice(text: string, kind: "info" | "error" = "info"): void {
   setTimeout(() => item.remove(), kind === "error" ? 15_000 : 5000);
 }
 
-/** Runs an action and tells when it failed. */
+/** Runs an action and shows an error if it failed. */
 export async function attempt(action: () => Promise<unknown>): Promise<void> {
   try {
     await action();

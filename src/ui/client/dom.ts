@@ -1,6 +1,6 @@
 /**
- * Elements from data, for the islands that Preact does not draw: the table of runs, charts, logs. Texts become text
- * nodes and nothing is ever parsed as HTML, so what a worker says stays text.
+ * Builds elements from data, for the islands that Preact does not draw: the table of runs, charts, logs. Texts become text
+ * nodes and nothing is ever parsed as HTML, so a worker's text stays text.
  */
 
 export type Child = Node | string | number | null | undefined | false;
@@ -31,7 +31,7 @@ export function fill(element: Element, ...children: (Child | Child[])[]): void {
   );
 }
 
-/** Writes a text only when it changed: a live table touches few cells per second. */
+/** Writes a text only if it changed: a live table changes few cells per second. */
 export function setText(element: Node, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -62,14 +62,14 @@ export function iconButton(name: IconName, label: string, onclick: () => void): 
   return h("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, svg);
 }
 
-/** A file made here, handed to the person. */
+/** Downloads a file that was created in the page. */
 export function saveFile(name: string, blob: Blob): void {
   const url = URL.createObjectURL(blob);
   h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Goes to another view. */
+/** Shows another view. */
 export function go(path: string): void {
   dispatchEvent(new CustomEvent("mosaic-go", { detail: path }));
 }

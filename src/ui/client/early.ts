@@ -1,33 +1,36 @@
 /**
- * Requests that the address alone tells, asked while the page's program is still loading. Of a thousand runs the daemon
- * then answers before the program can ask.
+ * Requests that follow from the address alone, sent while the page's program is still loading. For a thousand runs the
+ * daemon answers before the program could have asked.
  */
 
 import type { SeriesNames } from "../page_json.ts";
 import { sizedMessages } from "../sized_messages.ts";
 
-/** Runs that one request may name. */
+/** Bound on runs per request. */
 export const MOST_RUNS = 1000;
 
-/** More lines than this are a crowd: thin, without bands, and a name only where one points. */
+/** More lines than this are a crowd: thin, without bands, and with a name only at the cursor. */
 const MANY_LINES = 40;
 export const isCrowd = (lines: ArrayLike<unknown>): boolean => lines.length > MANY_LINES;
 
-/** Requests for series at the same time: while the page draws charts, the daemon reads the next. A browser has six connections. */
+/**
+ * Requests for series at the same time: while the page draws charts, the daemon reads the next. A browser has six
+ * connections.
+ */
 export const AT_ONCE = 4;
-/** About as many as one sees on a screen of usual size. */
+/** About as many as fit on a normal screen. */
 const FIRST_CHARTS = 6;
 /** Buckets of one line. */
 export const MOST_BUCKETS = 1000;
 /** Buckets of all lines of a crowd. */
 const CROWD_BUCKETS = 40_000;
 
-/** What is asked for a crowd. */
+/** The request for a crowd. */
 export function crowdWanted(runs: string[], names: string[], all = CROWD_BUCKETS) {
   return { runs, names, buckets: Math.min(MOST_BUCKETS, Math.floor(all / runs.length)), rough: true };
 }
 
-/** What of the charts is in the address. */
+/** Settings of the charts in the address. */
 export const IN_ADDRESS = ["x", "band", "smoothing", "log", "overwritten", "metrics", "zoom", "pin", "fold"];
 
 export function stored<T>(key: string, otherwise: T): T {
@@ -50,7 +53,7 @@ function inOrder(): boolean {
 const asked = ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
 const keyOf = (path: string, body: string) => `${path} ${body}`;
 
-/** The runs that the view of comparison is of. */
+/** The runs in the address of a comparison. */
 export function runsOfAddress(): string[] {
   return (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) => id !== "");
 }
@@ -74,14 +77,14 @@ const COMPARED = "/api/compared";
 const NAMES = "/api/series/names";
 
 function expect(path: string, wanted: unknown, answer: Promise<Response>): void {
-  // Who takes it hears of it; if nobody does, nobody has to.
+  // Whoever takes it handles the error; if nobody does, it can be ignored.
   answer.catch(() => {});
   asked.set(keyOf(path, JSON.stringify(wanted)), answer);
 }
 
 /**
- * Runs, names and the series of the first charts come in one answer, which can be asked before any name is known: so the
- * daemon reads them while the page's program begins. The program finds them as answers to requests of its own.
+ * Runs, names and the series of the first charts come in one answer, which can be requested before any name is known, so
+ * that the daemon reads them while the page's program starts. The program finds them as answers to its own requests.
  */
 async function expectBegin(runs: string[], answer: Promise<Response>): Promise<void> {
   const awaited: ((bytes: Uint8Array<ArrayBuffer>) => void)[] = [];
@@ -111,12 +114,12 @@ async function expectBegin(runs: string[], answer: Promise<Response>): Promise<v
     }
     if (nth < awaited.length) throw new Error("the daemon's answer was cut short");
   } catch (error) {
-    // The program asks again for what has not come, and says what is wrong.
+    // The program asks again for what has not arrived, and reports errors.
     failed.abort(error);
   }
 }
 
-/** The answer to this request if it was asked early and has not been taken. */
+/** The answer to this request, if it was requested early and has not been taken. */
 export function takeEarly(path: string, body: unknown): Promise<Response> | undefined {
   if (typeof body !== "string") return undefined;
   const key = keyOf(path, body);

@@ -7,7 +7,7 @@ import { ScrollTable, useRedraw } from "./parts.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 
 const PAGE = 500;
-/** The newest ones stay in the document. */
+/** The document keeps this many of the newest. */
 const MOST = 2000;
 
 function told(data: unknown): string {
@@ -16,7 +16,7 @@ function told(data: unknown): string {
     .map(([k, v]) => `${words(k)}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", ");
 }
 
-/** @param changes grows with every new event: then everything after the last shown is read, so that none is left out */
+/** @param changes grows with every new event: then everything after the last shown event is read, so that none is missed */
 export function Events({ runId, changes }: { runId: string; changes: number }) {
   const shown = useRef<EventLine[]>([]);
   const reading = useRef({ busy: false, again: false });
@@ -55,14 +55,14 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
   );
 }
 
-/** @param data of an event `alert`: the rule, what is so, what the daemon did about it */
+/** @param data of an event `alert`: the rule, what happened, what the daemon did */
 export function alertText(data: unknown): string {
   const { alert, what, then } = data as { alert?: string; what?: string; then?: string };
   const done = then === "pause" ? "; the run was paused" : then === "cancel" ? "; the run was cancelled" : "";
   return `${what ?? "a rule is broken"}${done} (rule ${alert ?? "without a name"})`;
 }
 
-/** Rules that the run has broken: each alerts once in an attempt. */
+/** Rules that have alerted: each alerts once per attempt. */
 export function Alerts({ runId, changes }: { runId: string; changes: number }) {
   const [alerts, setAlerts] = useState<EventLine[]>([]);
   useEffect(() => {
@@ -84,7 +84,7 @@ export function Alerts({ runId, changes }: { runId: string; changes: number }) {
   );
 }
 
-/** Why curves may be missing: files that were left out, which only the run's events tell otherwise. */
+/** Why curves may be missing: files that were left out, which otherwise only the run's events show. */
 export function LeftOut({ runId, changes }: { runId: string; changes: number }) {
   const [details, setDetails] = useState<string[]>([]);
   useEffect(() => {
@@ -94,7 +94,7 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
       );
       const problems = (events as EventLine[]).map(({ data }) => data as { problem?: string; detail?: string });
       const leftOut = problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? "");
-      // Each attempt says it again.
+      // Each attempt reports it again.
       setDetails([...new Set(leftOut)]);
     });
   }, [changes]);

@@ -42,7 +42,7 @@ const COLUMNS: Record<"steps" | "episodes", [label: string, kind: string, text: 
 interface Page {
   since: number;
   rows: Row[];
-  /** Up to this seq there are no other rows. */
+  /** There are no other rows up to this seq. */
   to: number;
 }
 
@@ -51,7 +51,7 @@ interface Props {
   kind: "steps" | "episodes";
   /** The newest seq. */
   head: number;
-  /** It is looked at. */
+  /** The panel is visible. */
   inSight: boolean;
 }
 
@@ -70,7 +70,7 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
       const from = Math.max(0, Math.min(since, head - PAGE));
       const { id } = param(runId).param;
       const rows: Row[] = [];
-      // An answer has fewer rows where they are large.
+      // An answer has fewer rows if they are large.
       for (let at = from; at < head && rows.length < PAGE; at = rows.at(-1)!.seq) {
         const asked = { param: { id, kind }, query: { since: String(at), limit: String(PAGE - rows.length) } };
         const more: Row[] = (await answer(runApi[":kind"].$get(asked)))[kind] ?? [];
@@ -90,7 +90,7 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
     attempt(async () => {
       const { id } = param(runId).param;
       const record: Row = await answer(runApi[":kind"][":seq{[0-9]+}"].$get({ param: { id, kind, seq: String(seq) } }));
-      // A picture is for the view of frames; as digits it would bury everything else.
+      // Pictures are for the view of frames; as digits they would hide everything else.
       for (const part of [record, record.metadata]) {
         if (part?.render_payload) part.render_payload = brief(part.render_payload);
       }

@@ -1,4 +1,4 @@
-/** Figures as a person reads them. */
+/** Formats numbers for people. */
 
 const NONE = "–";
 
@@ -6,7 +6,7 @@ export function whole(n: number | null | undefined): string {
   return n === null || n === undefined ? NONE : n.toLocaleString("en-US");
 }
 
-/** Episodes of a run that tells of none are not zero. */
+/** "–" instead of 0 for a run that records no episodes. */
 export function recorded(n: number): string {
   return n === 0 ? NONE : whole(n);
 }
@@ -25,7 +25,7 @@ export function figure(n: number | string | null | undefined): string {
   return String(Number(n.toPrecision(4)));
 }
 
-/** A reward in a column: two decimals, so that points stand below each other. */
+/** A reward in a column: two decimals, so that decimal points are aligned. */
 export function score(n: number | null): string {
   return n === null || Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? figure(n) : n.toFixed(2);
 }
@@ -38,7 +38,7 @@ export function rate(n: number): string {
 export function bytes(n: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let i = 0;
-  // Before it would be told as 1024 of the smaller unit.
+  // Avoids 1024 of the smaller unit.
   while (n >= 1023.5 && i < units.length - 1) {
     n /= 1024;
     i++;
@@ -49,7 +49,7 @@ export function bytes(n: number): string {
 export function duration(ms: number | null): string {
   if (ms === null || ms < 0) return NONE;
   if (ms < 9950) return `${Number((ms / 1000).toFixed(1))} s`;
-  // As the command line has it.
+  // As in the command line.
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${pad(s % 60)} s`;
@@ -61,7 +61,7 @@ function pad(n: number): string {
   return String(n).padStart(2, "0");
 }
 
-/** In one unit: how old something is matters less the older it is. */
+/** In one unit: precision matters less the older something is. */
 export function age(at: number | null, now: number): string {
   if (at === null) return NONE;
   const s = Math.max(0, Math.floor((now - at) / 1000));
@@ -83,7 +83,7 @@ export function clock(at: number): string {
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
-/** How long the current or last attempt took, in milliseconds. */
+/** Duration of the current or last attempt, in milliseconds. */
 export function elapsed(run: { started_at: number | null; finished_at: number | null }, now: number): number | null {
   return run.started_at === null ? null : Math.max(0, (run.finished_at ?? now) - run.started_at);
 }

@@ -25,7 +25,7 @@ const isList = (v: unknown): v is unknown[] => Array.isArray(v) && v.length > 0;
 type Pixel = number | number[];
 type Picture = { type: "rgb"; rows: Pixel[][] } | { type: "grid"; rows: unknown[][] } | { type: "text"; text: string };
 
-/** What to draw of a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or text. */
+/** What to draw for a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or text. */
 // deno-lint-ignore no-explicit-any
 export function pictureOf(payload: any): Picture | undefined {
   if (typeof payload === "string") return { type: "text", text: payload };
@@ -84,9 +84,9 @@ interface Props {
   runId: string;
   /** The newest step and episode. */
   heads: Record<FrameKind, number>;
-  /** It is looked at. */
+  /** The panel is visible. */
   inSight: boolean;
-  /** A record that is to be shown; another object each time. */
+  /** A record to show; a new object for each request. */
   sought: Sought | undefined;
 }
 
@@ -107,7 +107,7 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
   const busy = useRef(false);
   const canvas = useRef<HTMLCanvasElement>(null);
 
-  /** Frames after seq `since`, looked for until one is found or the records end. */
+  /** Frames after seq `since`: reads until one is found or the records end. */
   const load = (since: number, last = false, of = kind) =>
     attempt(async () => {
       if (busy.current) return;
@@ -124,7 +124,7 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
             break;
           }
           if (got.next <= from || got.next >= got.head) {
-            // Some workers render only how an episode ended.
+            // Some workers render only the end of an episode.
             if (of === "episodes" || since > 0 || heads.episodes === 0) break;
             of = "episodes";
             from = 0;

@@ -1,4 +1,4 @@
-/** GPU slots and the host's load, on top of the list of runs. */
+/** GPU slots and the host's load, above the list of runs. */
 import type { HostLine } from "../page_json.ts";
 import { bytes, rate } from "./format.ts";
 import type { ComponentChildren } from "./preact.ts";
@@ -7,7 +7,7 @@ interface MeterProps {
   label: string;
   title?: string;
   kind?: string;
-  /** Of 1; undefined draws no bar. */
+  /** 0 to 1; undefined draws no bar. */
   part?: number;
   children: ComponentChildren;
 }

@@ -1,4 +1,4 @@
-/** What the keys do, told by `?`, and the keys that every view has. */
+/** The list of keys, shown by `?`, and the keys of every view. */
 import { go, h } from "./dom.ts";
 import { render } from "./preact.ts";
 
@@ -26,10 +26,10 @@ const KEYS: [where: string, keys: [key: string, does: string][]][] = [
   ]],
 ];
 
-/** How long after `g` its second key counts. */
+/** Time for the second key after `g`. */
 const PAIR_MS = 1500;
 
-/** Whether what is typed there is text. */
+/** Whether typed keys are text for this target. */
 export function isTyping(event: Event): boolean {
   return (event.target as Element).matches?.("input, select, textarea, dialog *") ?? false;
 }

@@ -1,4 +1,4 @@
-/** A run's states as they happened: a bar in proportion to time, and the list with reasons. */
+/** A run's states in order: a bar in proportion to time, and the list with reasons. */
 import type { RunPage } from "../page_json.ts";
 import { clock, duration, moment } from "./format.ts";
 import { useNow } from "./parts.tsx";

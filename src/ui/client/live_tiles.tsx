@@ -1,4 +1,4 @@
-/** Environments as they run: tiles beside a run's curve, and the wall of all that run. */
+/** Live environments: tiles beside a run's curve, and a wall of all of them. */
 import type { LiveFrame } from "../page_json.ts";
 import { heardTime, listRuns, live } from "./api.ts";
 import { attempt } from "./dialog.tsx";
@@ -14,7 +14,7 @@ interface Shown {
   name: string;
 }
 
-/** A tile for each environment from which a frame has come; only what is in sight is asked for. */
+/** One tile per environment with frames; only visible tiles are requested. */
 export function LiveTiles(
   { runs, titled, onchange }: { runs: Shown[]; titled: boolean; onchange?: (n: number) => void },
 ) {
@@ -51,7 +51,8 @@ export function LiveTiles(
     wanted.current = () => {
       clearTimeout(timer);
       timer = setTimeout(() => {
-        // A run of which no tile is known may have one; one whose tiles are all out of sight or paused is not asked for.
+        // A run without known tiles may have one, so it is requested; a run whose tiles are all out of sight or paused is
+        // not.
         const known = [...views.values()];
         const isWanted = (id: string) => {
           const its = known.filter((v) => v.runId === id);
@@ -72,7 +73,7 @@ export function LiveTiles(
   return <div class={titled ? "wall" : "live-tiles"} ref={place} />;
 }
 
-/** All runs that run, up to 64 environments. */
+/** All live runs, up to 64 environments. */
 export function Wall() {
   const [runs, setRuns] = useState<Shown[]>([]);
   const [total, setTotal] = useState(0);

@@ -1,4 +1,4 @@
-/** One environment as it runs: its newest frame on a canvas, what is known of it, and the last seconds to step back through. */
+/** One live environment: its newest frame on a canvas, its state, and its last seconds for stepping back. */
 import { completed } from "../changed_rows.ts";
 import { sizedMessages } from "../sized_messages.ts";
 import type { LiveFrame } from "../page_json.ts";
@@ -10,13 +10,13 @@ import { drawGrid, pictureOf } from "./frames.tsx";
 export interface Frame {
   head: LiveFrame;
   pixels: Uint8Array;
-  /** Milliseconds from its origin to this page. */
+  /** Milliseconds from the frame's origin to this page. */
   latency: number;
 }
 
-/** So much of the past can be stepped back through. */
+/** How much of the past is kept for stepping back. */
 const PAST_MS = 10_000;
-/** Of all environments of the page together. */
+/** For all environments of the page together. */
 const PAST_BYTES = 192 << 20;
 
 export class LiveView {
@@ -25,7 +25,7 @@ export class LiveView {
   paused = false;
   #past: (Frame & { heard: number })[] = [];
   #bytes = 0;
-  /** How far back from the newest. */
+  /** How many frames back from the newest. */
   #back = 0;
   #told = h("p", { class: "sub" });
   #text = h("pre", { class: "frame-text", hidden: true });
@@ -39,7 +39,7 @@ export class LiveView {
   });
   #wanted = 0;
 
-  /** @param views how many the page has @param onpause whether frames are wanted has changed */
+  /** @param views number of environments on the page @param onpause called when it is paused or continued */
   constructor(readonly of: string, title: Node | string, readonly views: () => number, readonly onpause: () => void) {
     this.#pause = iconButton("pause", "Pause", () => this.pause(!this.paused));
     this.#slider.setAttribute("aria-label", "Which of the last frames");
@@ -146,13 +146,12 @@ function drawPicture(canvas: HTMLCanvasElement, { width, height, channels }: Liv
   ctx.putImageData(image, 0, 0);
 }
 
-/** How long after the connection was lost it is opened again. */
+/** Wait before a lost connection is opened again. */
 const AGAIN_MS = 1500;
 
 /**
- * The frames of runs while the page is seen: nothing is requested while it is hidden or no run is wanted.
- *
- * @returns sets which runs are wanted
+ * Reads the frames of runs: nothing is requested while the page is hidden or no run is wanted. @returns sets which runs are
+ * wanted
  */
 export function watchFrames(
   onframe: (head: LiveFrame, pixels: Uint8Array) => void,
@@ -211,7 +210,7 @@ async function readMessages(
     const end = 4 + new DataView(message.buffer, message.byteOffset).getUint32(0, true);
     const head: LiveFrame = JSON.parse(decoder.decode(message.subarray(4, end)));
     const whole = completed(last.get(head.of), head, head.rows, message.slice(end));
-    // Nothing is shown of a picture whose rows before were lost; the next connection begins with a whole one.
+    // A picture whose earlier rows were lost is not shown; the next connection begins with a whole one.
     if (whole === undefined) throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
     last.set(head.of, whole);
     onframe(head, whole);

@@ -1,4 +1,4 @@
-/** A run's log files: followed, scrolled back, searched. Lines are addressed by their byte offset. */
+/** A run's log files: follow, scroll back, search. Lines are addressed by their byte offset. */
 import { afterReturns, colored } from "./ansi.ts";
 import { logOf } from "./api.ts";
 import type { LogChunk, LogMatches } from "../run_log.ts";
@@ -8,13 +8,13 @@ import { bytes, whole } from "./format.ts";
 
 const MOST_LINES = 4000;
 const TAIL_BYTES = 64 * 1024;
-/** When the log runs further ahead than this, the view jumps to its end and says so. */
+/** If the log is further ahead than this, the view jumps to its end and says so. */
 const JUMP_BYTES = 1024 * 1024;
 const LONGEST_LINE = 4000;
-/** Parts of the log that are read backwards for a first line to show. */
+/** Number of parts that are read backwards to find a first line to show. */
 const LOOKS_BACK = 16;
 
-/** Whether a line is telemetry, which has views of its own. */
+/** Whether a line is telemetry, which other views show. */
 function isTelemetry(line: string): boolean {
   if (!line.startsWith("{")) return false;
   return /"(type|event_type|event)"\s*:/.test(line.slice(0, 400)) ||
@@ -108,7 +108,7 @@ export class Logs {
       this.#attempt = chunk.attempt;
       this.#from = chunk.from;
       this.#take(chunk);
-      // Among a worker's telemetry its few other lines may lie far back.
+      // In a worker's telemetry the few other lines may be far back.
       for (let i = 0; i < LOOKS_BACK && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes(); i++) {
         await this.#loadEarlier();
         if (mine !== this.#generation) return;
@@ -171,7 +171,7 @@ export class Logs {
   }
 
   #describe(size: number): void {
-    // A journal may begin with a blank line that is mosaic's own.
+    // A journal may begin with mosaic's own blank line.
     const nothing = size === 0 || (this.#lines.childElementCount === 0 && this.#hidden === 0);
     this.#earlier.hidden = this.#from === 0 || nothing;
     const hidden = this.#hidden > 0 ? `, ${whole(this.#hidden)} telemetry lines hidden` : "";

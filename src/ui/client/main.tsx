@@ -1,4 +1,4 @@
-/** Picks the view by the address, and draws what every view shares. */
+/** Selects the view by the address, and draws what every view shows. */
 import { now, onConnection } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { fill, h } from "./dom.ts";
@@ -24,7 +24,7 @@ const NOTHING = (
 
 const main = document.getElementById("main")!;
 
-/** A view begins anew with every address. */
+/** A view starts again with every address. */
 function show(): void {
   for (const link of document.querySelectorAll("nav a")) {
     const current = link.getAttribute("href") === location.pathname;
@@ -93,7 +93,7 @@ function countDown(retryAt: number): void {
   if (left > 0) setTimeout(() => element.isConnected && countDown(retryAt), 500);
 }
 
-// Ages on the page go on while the daemon is silent: staleness must show.
+// Ages on the page increase even while the daemon is silent: staleness must be visible.
 setInterval(() => dispatchEvent(new CustomEvent("mosaic-second", { detail: now() })), 1000);
 
 listenToKeys();

@@ -1,4 +1,4 @@
-/** The parser of Markdown: a script of its own, which the page loads with the first notes that it shows. */
+/** The parser of Markdown: a script of its own, which the page loads with the first notes. */
 import { Lexer, type Token } from "marked";
 
 export type { MarkedToken, Token } from "marked";

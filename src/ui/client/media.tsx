@@ -1,4 +1,7 @@
-/** What a run filmed, painted, said and counted, by step: files from its artifacts, texts and histograms from its events. */
+/**
+ * A run's videos, pictures, sounds, texts and histograms, by step: files from its artifacts, texts and histograms from its
+ * events.
+ */
 import type { RunPage, Told } from "../page_json.ts";
 import { answer, param, runApi, runPath } from "./api.ts";
 import type { CurvePoint } from "./chart.ts";
@@ -9,9 +12,9 @@ import { type Artifact, mediaOf, type Medium, type Moment, nearestTo } from "./m
 import { useEffect, useMemo, useState } from "./preact.ts";
 import { showTab } from "./tabs.tsx";
 
-/** Looks through the events before this many answers have come; a person asks for more. */
+/** Searches the events until this many answers have come; a person can continue. */
 const ANSWERS_AT_ONCE = 25;
-/** Of a histogram. */
+/** For a histogram. */
 const BARS = 40;
 
 export function artifactPath(runId: string, path: string): string {
@@ -20,7 +23,7 @@ export function artifactPath(runId: string, path: string): string {
 
 interface Props {
   run: RunPage;
-  /** What a person clicked on a curve; another object each time. */
+  /** The clicked point of a curve; a new object for each click. */
   sought: Moment | undefined;
   inSight: boolean;
 }
@@ -31,7 +34,7 @@ export function Media({ run, sought, inSight }: Props) {
   const [step, setStep] = useState<number>();
   const { events } = run.heads;
 
-  /** From the newest event back; a second look reads only what is new, or what is further back. */
+  /** From the newest event back; a second search reads only newer or older events. */
   const look = (back: boolean) =>
     attempt(async () => {
       if (looking) return;
@@ -117,7 +120,7 @@ interface CardProps {
   goal: Moment | undefined;
 }
 
-/** All of one tag; the newest unless another is chosen. */
+/** All media of one tag; shows the newest unless another is chosen. */
 function Card({ runId, tag, media, goal }: CardProps) {
   const [chosen, setChosen] = useState<Medium["source"]>();
   useEffect(() => {
@@ -245,9 +248,7 @@ function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: 
 }
 
 /**
- * A click on a curve: shows the clip of that episode or step, else its frames.
- *
- * @param show what is to be shown of it
+ * After a click on a curve: shows the video of that episode or step, else its frames. @param show called with what to show
  */
 export async function pick(
   run: RunPage,

@@ -1,4 +1,4 @@
-/** Which films, pictures, sounds, texts and histograms a run has, by tag and in order. Pure. */
+/** Lists a run's videos, pictures, sounds, texts and histograms, by tag and in order. Pure. */
 import type { RunPage, Told } from "../page_json.ts";
 import { natural } from "../../base/natural_order.ts";
 
@@ -10,7 +10,7 @@ export interface Medium {
   tag: string;
   step: number | null;
   episode: number | null;
-  /** Unix milliseconds; of texts and histograms only their seq is known before they are read. */
+  /** Unix milliseconds; null for texts and histograms, whose time is known only after reading them. */
   at: number | null;
   /** A file, or the seq of an event. */
   source: Artifact | number;
@@ -43,7 +43,7 @@ function ofArtifact(source: Artifact): Medium | undefined {
   };
 }
 
-/** By tag; those of a tag in the order of their steps, else episodes, else times. */
+/** By tag; within a tag in the order of steps, else episodes, else times. */
 export function mediaOf(artifacts: readonly Artifact[], told: readonly Told[]): [tag: string, media: Medium[]][] {
   const all = [
     ...artifacts.flatMap((a) => ofArtifact(a) ?? []),
@@ -64,14 +64,14 @@ export function mediaOf(artifacts: readonly Artifact[], told: readonly Told[]): 
     .sort(([a], [b]) => natural(a, b));
 }
 
-/** What is looked for: an episode, a step, a time; what is known of it. */
+/** What is searched: the known ones of episode, step and time. */
 export interface Moment {
   episode: number | null;
   step: number | null;
   at: number | null;
 }
 
-/** The one of an episode, else the one nearest by step, else by time; -1 when none can be told apart by these. */
+/** The one of the episode, else the nearest by step, else by time; -1 if none of these is known. */
 export function nearestTo(media: readonly Medium[], { episode, step, at }: Moment): number {
   if (episode !== null && media.some((m) => m.episode !== null)) return media.findIndex((m) => m.episode === episode);
   const by = (of: (m: Medium) => number | null, value: number): number => {

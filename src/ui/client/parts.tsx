@@ -1,4 +1,4 @@
-/** What several views are made of. */
+/** Components shared by several views. */
 import { now } from "./api.ts";
 import { type IconName, ICONS } from "./dom.ts";
 import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.ts";
@@ -20,7 +20,7 @@ interface TableProps {
   children: ComponentChildren;
 }
 
-/** A table that scrolls by itself where it is wider than the page. */
+/** A table that scrolls by itself if it is wider than the page. */
 export function ScrollTable({ label, kind, headings, caption = label, children }: TableProps) {
   return (
     <div class="table-scroll" tabIndex={0} role="region" aria-label={label}>
@@ -58,7 +58,7 @@ export function useRedraw(): () => void {
   return useReducer((n: number) => n + 1, 0)[1] as () => void;
 }
 
-/** The daemon's time, anew each second: ages go on while the daemon is silent, because staleness must show. */
+/** The daemon's time, updated every second, even while the daemon is silent, so that staleness is visible. */
 export function useNow(): number {
   const redraw = useRedraw();
   useEffect(() => {
@@ -68,7 +68,7 @@ export function useNow(): number {
   return now();
 }
 
-/** An element that Preact does not draw: made once, and taken down with the component. */
+/** An element that Preact does not draw: created once, and removed with the component. */
 export function Island({ of, gone }: { of: HTMLElement; gone?: () => void }) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
@@ -78,7 +78,7 @@ export function Island({ of, gone }: { of: HTMLElement; gone?: () => void }) {
   return <div class="island" ref={place} />;
 }
 
-/** Drawn once it comes into sight. */
+/** Drawn when it first comes into sight. */
 export function WhenSeen({ of }: { of: () => ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState(false);

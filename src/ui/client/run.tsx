@@ -1,4 +1,4 @@
-/** One run: what it is doing, how it came there, and everything it said. */
+/** One run: its current state, its history, and everything it recorded. */
 import { rewardOf } from "./runs_model.ts";
 import type { RunLine, RunPage } from "../page_json.ts";
 import { Actions } from "./actions.tsx";
@@ -24,7 +24,7 @@ import { Name, Notes, Tags } from "./written.tsx";
 
 const overwrittenOf = (n: number) => n === 0 ? "" : `\n${whole(n)} overwritten`;
 
-/** How long all attempts took, without the time in the queue; milliseconds. */
+/** Duration of all attempts, without the time in the queue; milliseconds. */
 function working(run: RunPage, at: number): number {
   return run.transitions.reduce(
     (sum, t, i) =>
@@ -33,7 +33,7 @@ function working(run: RunPage, at: number): number {
   );
 }
 
-/** What is behind a line break is told smaller. */
+/** Text after a line break is shown smaller. */
 const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   [
     "Steps",
@@ -136,23 +136,23 @@ const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
   ["Schema violations", (r) => Object.entries(r.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
 ];
 
-/** What a tick tells beside the run's figures. */
+/** The contents of a tick besides the run's numbers. */
 interface Tick {
   at: number;
   logs: Record<string, number>;
 }
 
-/** A parameter's value as a person writes it. */
+/** A parameter's value for display. */
 const told = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-/** The end of stderr says what went wrong: it is in sight, what came before it is scrolled to. */
+/** The end of stderr explains a failure, so it is in view; earlier lines can be scrolled to. */
 function LastLines({ text }: { text: string }) {
   const pre = useRef<HTMLPreElement>(null);
   useEffect(() => pre.current?.scrollTo({ top: pre.current.scrollHeight }), [text]);
   return <pre ref={pre} tabIndex={0} aria-label="Last lines of stderr">{text}</pre>;
 }
 
-/** The run, or why there is none; again and again until it can be read. */
+/** The run, or why it cannot be shown; retries until it can be read. */
 export function Run({ id }: { id: string }) {
   const [first, setFirst] = useState<RunPage & { head: number }>();
   const [trouble, setTrouble] = useState<ComponentChildren>("Loading …");
@@ -177,7 +177,7 @@ export function Run({ id }: { id: string }) {
           </>,
         );
         try {
-          // A view without anything live in it still tells how the connection stands.
+          // A view without live data still shows the state of the connection.
           const { head } = await listRuns({ limit: "1" });
           if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
         } catch {
@@ -222,14 +222,14 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
   const shown = useRef(run);
   shown.current = run;
   useEffect(() => {
-    // The panel of the overview is made at once or later.
+    // The panel of the overview may be created later.
     const picked = (event: Event) =>
       curves.current?.contains(event.target as Node) &&
       attempt(() => pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: setFrame }));
     addEventListener("mosaic-pick", picked);
     return () => removeEventListener("mosaic-pick", picked);
   }, []);
-  // Charts that are not looked at are read when their tab is chosen again.
+  // Charts in a hidden tab are read when it is selected again.
   const points = useRef(0);
   if (tab === "overview") points.current = heads.steps + heads.episodes + heads.metrics;
 

@@ -1,4 +1,4 @@
-/** The list of all runs: live, filtered, sorted, with actions on many. */
+/** The list of all runs: live, filtered, sorted, with actions on several. */
 import type { EventLine, HostLine, RunLine } from "../page_json.ts";
 import { ManyActions } from "./actions.tsx";
 import { answer, api, columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
@@ -15,9 +15,9 @@ import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
 import { STATES } from "./states.tsx";
 
 const PAGE = 500;
-/** Alerts in one answer. */
+/** Alerts per answer. */
 const ALERTS = 1000;
-/** Columns that are offered at once; typing more of a name narrows them. */
+/** Columns offered at once; typing narrows them. */
 const OFFERED = 100;
 
 /** `parameter:lr` → "lr", `min:loss` → "loss min", `last:loss` → "loss". */
@@ -26,7 +26,7 @@ function labelOf(id: string): string {
   return kind === "min" || kind === "max" ? `${name} ${kind}` : name;
 }
 
-/** More runs than this are not held by the page; the oldest are left out. */
+/** The page keeps at most this many runs; the oldest are left out. */
 const MOST_RUNS = 20_000;
 
 interface Live {
@@ -37,7 +37,7 @@ interface Live {
   trouble: string;
 }
 
-/** Keeps `model` as the daemon's runs are, and calls `changed` after each change. @returns ends it */
+/** Keeps `model` equal to the daemon's runs, and calls `changed` after each change. @returns ends it */
 function follow(model: RunsModel, state: Live, removed: (id: string) => void, changed: () => void): () => void {
   let close = () => {};
   let mounted = true;
@@ -47,7 +47,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
     model.remove(id);
     removed(id);
   };
-  /** Reads all runs anew, page by page; the first page is shown at once. */
+  /** Reads all runs again, page by page; the first page is shown at once. */
   const load = async (): Promise<number | undefined> => {
     const mine = ++generation;
     state.loading = true;
@@ -78,7 +78,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
     return head;
   };
   const begin = async () => {
-    // Deliberately from before the list was read: what changed meanwhile is sent again.
+    // From before the list was read, so that changes during the reading are sent again.
     const head = await load();
     if (!mounted || head === undefined) return;
     close = live("/api/live", head, {
@@ -98,7 +98,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
         model.put(data.runs);
         state.host = data.host;
         state.stepsPerSecond = data.runs.reduce((n, r) => n + r.steps_per_second, 0);
-        // Another daemon's database, or more changes than the page followed: the total tells.
+        // Another daemon's database, or changes that the page has missed: the total shows it.
         const differs = !state.loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS;
         mismatches = differs ? mismatches + 1 : 0;
         if (mismatches >= 2) {
@@ -113,7 +113,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
   const start = () =>
     begin().catch((error) => {
       if (!mounted) return;
-      // Not an empty table: why there is none must show.
+      // An empty table would be misleading: show why there is none.
       state.trouble = `The runs cannot be read, trying again: ${error.message}`;
       changed();
       setTimeout(() => mounted && start(), 2000);
@@ -141,7 +141,7 @@ export function Runs() {
   const grouping = useRef(groupBy);
   grouping.current = groupBy;
 
-  /** At most once a frame, and not at all while the page is hidden. */
+  /** At most once per frame, and not at all while the page is hidden. */
   const draw = useMemo(() => {
     let asked = false;
     return () => {

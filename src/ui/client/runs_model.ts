@@ -1,4 +1,4 @@
-/** All runs in memory, and the ones to show in which order. Pure: drawing is elsewhere. */
+/** All runs in memory, and which of them to show in which order. Pure: other files draw. */
 import type { EventLine, RunLine } from "../page_json.ts";
 import { elapsed } from "./format.ts";
 import { gpusOf, STATES } from "./states.tsx";
@@ -16,7 +16,7 @@ const CONDITION = /^([^\s=<>!]+)(<=|>=|!=|=|<|>)(\S*)$/;
 type Test = (run: RunLine) => boolean;
 export type Value = number | string;
 
-/** A value of a column: numbers stay, everything else is its text. */
+/** A value of a column: numbers are kept, everything else becomes text. */
 export function valueOf(value: unknown): Value | undefined {
   if (value === undefined || value === null) return undefined;
   return typeof value === "number" || typeof value === "string" ? value : JSON.stringify(value);
@@ -32,7 +32,7 @@ function holds(value: Value | undefined, operator: string, wanted: string): bool
   return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
-/** Mean of the last 100 episodes, or what a metric tells: most programs record no single episodes. */
+/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf(run: Pick<RunLine, "mean_reward_100" | "told_reward">): number | null {
   return run.mean_reward_100 ?? run.told_reward?.value ?? null;
 }
@@ -55,7 +55,7 @@ export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | str
 
 export class RunsModel {
   runs = new Map<string, RunLine>();
-  /** The newest alert of each run that has one. */
+  /** The newest alert of each run that has alerts. */
   readonly alerts = new Map<string, EventLine>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
   sort = "created";
@@ -63,7 +63,7 @@ export class RunsModel {
   #columns = new Map<string, Record<string, unknown>>();
   direction: 1 | -1 = -1;
 
-  /** Ids in the order last shown, good until a run comes, goes, or changes what the order and filters look at. */
+  /** Ids in the order last shown; valid until a run is added, removed, or changes a field that order or filters use. */
   #order: string[] = [];
   #orderedBy = "";
   #changed = true;
@@ -81,7 +81,7 @@ export class RunsModel {
     }
   }
 
-  /** @returns whether it is news */
+  /** @returns whether it is new */
   alert(event: EventLine): boolean {
     if (event.seq <= (this.alerts.get(event.run_id)?.seq ?? 0)) return false;
     this.alerts.set(event.run_id, event);
@@ -111,7 +111,7 @@ export class RunsModel {
     return SORT_KEYS[sort] ?? ((r: RunLine) => r.created_at);
   }
 
-  /** The conditions on columns, or which of them is none. */
+  /** The conditions on columns, or the invalid one. */
   conditions(): { tests: Test[]; wrong: string } {
     const tests: Test[] = [];
     for (const word of this.filter.where.split(/\s+/).filter((w) => w !== "")) {
@@ -134,7 +134,7 @@ export class RunsModel {
       this.sort,
       this.direction,
     ]);
-    // Elapsed times grow without anybody saying so.
+    // Elapsed times grow without an event.
     if (this.#changed || by !== this.#orderedBy || this.sort === "elapsed") {
       this.#order = this.#ordered(now);
       this.#orderedBy = by;
@@ -160,7 +160,7 @@ export class RunsModel {
       passing.push([key(run, now), run]);
     }
     const d = this.direction;
-    // Runs without a value are last in either direction; numbers are before texts.
+    // Runs without a value are last in either direction; numbers come before texts.
     const rank = (v: Value | undefined) => v === undefined ? 2 : typeof v === "number" ? 0 : 1;
     passing.sort(([a, x], [b, y]) =>
       rank(a) !== rank(b)

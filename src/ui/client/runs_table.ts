@@ -1,6 +1,6 @@
 /**
- * A table of any length that keeps only the rows in sight in the document. Rows of runs that left the view
- * are given to those that came, and cells are written only when their text changes.
+ * A table of any length that keeps only the visible rows in the document. Rows that leave the view are reused for those that
+ * enter, and cells are written only if their text changes.
  */
 import type { RunLine } from "../page_json.ts";
 import { fill, go, h, setText } from "./dom.ts";
@@ -9,13 +9,13 @@ import { spreadOf } from "../../telemetry/groups.ts";
 import { rewardOf } from "./runs_model.ts";
 import { countStates, explanation, gpusOf, isEnded, isStale } from "./states.tsx";
 
-/** Runs as one row, over those of its runs when it is open. */
+/** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {
   label: string;
   members: RunLine[];
   open: boolean;
 }
-/** A run, or what stands for a group: its first run under an id of its own. */
+/** A run, or the row of a group: its first run with an id of its own. */
 export type ShownRow = RunLine & { group?: RunGroup };
 
 interface RowParts {
@@ -23,7 +23,7 @@ interface RowParts {
   row: HTMLTableRowElement;
   check: HTMLInputElement;
   chip: HTMLElement;
-  /** Of a group whose runs are in several. */
+  /** For a group whose runs have several states. */
   states: HTMLElement;
   link: HTMLAnchorElement;
   name: HTMLElement;
@@ -34,9 +34,9 @@ interface RowParts {
 }
 
 const SPARE_ROWS = 8;
-/** Of a run, in its row; of the others their number. */
+/** Tags in a run's row; further ones are counted. */
 const MOST_TAGS = 4;
-/** Ids of groups begin so. */
+/** Prefix of the ids of groups. */
 export const GROUP = "group:";
 
 const runsIn = ({ group, ...run }: ShownRow): RunLine[] => group?.members ?? [run];
@@ -49,12 +49,12 @@ export interface Column {
   /** Its text may be too long for it, and is told as a whole where one points at it. */
   cut?: true;
   text(r: RunLine, now: number): string;
-  /** What a group has the mean and the standard deviation of, and how it is written. */
+  /** The number whose mean and standard deviation a group shows, and its format. */
   number?(r: RunLine, now: number): number | null | undefined;
   figure?(n: number): string;
 }
 
-/** `12.5 ± 0.3` of those that have a value. */
+/** `12.5 ± 0.3` over the members that have a value. */
 function groupText({ number, figure: written = String }: Column, { members }: RunGroup, now: number): string {
   const values = members.map((r) => number?.(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
   if (values.length === 0) return "";
@@ -119,7 +119,7 @@ const COLUMNS: Column[] = [
   {
     id: "reward",
     label: "Reward",
-    title: "Mean reward of the last 100 episodes, or what a metric tells, such as rollout/ep_rew_mean",
+    title: "Mean reward of the last 100 episodes, or of a metric such as rollout/ep_rew_mean",
     class: "num c0",
     text: (r) => score(rewardOf(r)),
     number: rewardOf,
@@ -161,7 +161,7 @@ export class RunsTable {
       onselect(): void;
       onfold(label: string): void;
       selectable: boolean;
-      /** What the newest alert of a run says, if it has one. */
+      /** The text of a run's newest alert, if it has one. */
       alertOf(id: string): string | undefined;
     },
   ) {
@@ -240,7 +240,7 @@ export class RunsTable {
     for (const [id, parts] of this.#rows) {
       if (wanted.has(id)) continue;
       this.#rows.delete(id);
-      // The focus must not pass to another run.
+      // The focus must not move to another run.
       if (!parts.row.contains(document.activeElement)) spare.push(parts);
       parts.row.remove();
     }
@@ -273,7 +273,7 @@ export class RunsTable {
     return [chosen > 0, chosen > 0 && chosen === runs.length];
   }
 
-  /** A row of no run yet. */
+  /** An unused row. */
   #makeRow(): RowParts {
     const check = h("input", {
       type: "checkbox",
@@ -281,7 +281,7 @@ export class RunsTable {
     });
     const state = h("span", { class: "chip" });
     const states = h("span", { class: "states", hidden: true });
-    // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
+    // A too long name is cut at its beginning, because its end distinguishes it; the inner element keeps its own direction.
     const name = h("bdi");
     const link = h("a", {}, name);
     const label = h("bdi");

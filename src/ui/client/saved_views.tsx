@@ -1,4 +1,4 @@
-/** Addresses that a person keeps under a name, in this browser. An address holds what one sees, so it is a link, too. */
+/** Named addresses, stored in this browser. An address contains the settings of the view, so it can be shared as a link. */
 import { ask } from "./dialog.tsx";
 import { render } from "./preact.ts";
 

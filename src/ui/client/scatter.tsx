@@ -1,4 +1,4 @@
-/** Parameters against results: a point or a line a run, and the table behind. */
+/** Parameters against results: one point or line per run, and the table behind it. */
 import { columnNames, readColumns } from "./api.ts";
 import { toAddress } from "./charts.tsx";
 import { colorAt, placesOf } from "./colors.ts";
@@ -18,10 +18,10 @@ interface ScatterRun {
 }
 
 const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44 };
-/** Axes of the parallel coordinates beside the result. */
+/** Axes of the parallel coordinates besides the result. */
 const MOST_AXES = 10;
 
-/** Share of an axis that stays free at each end: points do not lie on the frame. */
+/** Free share of an axis at each end, so that points are not on the frame. */
 const FREE = 0.05;
 const inside = (share: number) => FREE + share * (1 - 2 * FREE);
 
@@ -32,7 +32,7 @@ interface Scale {
   note: string;
 }
 
-/** Numbers by size (by their logarithm where they span two decades), texts in their order. */
+/** Numbers by size (logarithmic if they span two decades), texts in their order. */
 function scaleOf(values: readonly Value[]): Scale {
   const numbers = values.filter((v) => typeof v === "number" && Number.isFinite(v)) as number[];
   if (numbers.length < values.length || values.length === 0) {
@@ -65,7 +65,7 @@ const label = (id: string) => {
   return kind === "parameter" || kind === "last" ? name : `${name}, ${kind === "min" ? "lowest" : "highest"}`;
 };
 
-/** @param groups of each run, or none: they are told by colour */
+/** @param groups of each run, or none: shown by colour */
 export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[] }) {
   const query = new URLSearchParams(location.search);
   const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`parameter:${name}`, valueOf(value)])));

@@ -1,16 +1,16 @@
-/** Arithmetic of charts: pure, on columns. */
+/** Arithmetic of charts on columns. Pure. */
 import type { SeriesColumns } from "../page_json.ts";
 
 export type Column = (number | null)[];
 
-/** What is no finite number is a hole in a line. */
+/** A value that is no finite number is a gap in a line. */
 export function numbers(values: readonly (number | string)[]): Column {
   return values.map((v) => typeof v === "number" && Number.isFinite(v) ? v : null);
 }
 
 /**
- * Exponential moving average without the pull towards zero at the start. After a hole it begins anew.
- * @param weight of the past, 0 to below 1
+ * Exponential moving average, corrected for the bias towards zero at the start. It starts again after a gap. @param weight
+ * of the past, from 0 to below 1
  */
 export function smooth(values: Column, weight: number): Column {
   if (weight <= 0) return values;
@@ -27,14 +27,14 @@ export function smooth(values: Column, weight: number): Column {
   });
 }
 
-/** A logarithm has no place for what is not positive. */
+/** A logarithmic axis has no position for values ≤ 0. */
 export function positive(values: Column): Column {
   return values.map((v) => v !== null && v > 0 ? v : null);
 }
 
 /**
- * Points that were stored together may carry the same step: they lie between the step before and that one.
- * @param steps ascending, or back after a restart
+ * Points that were stored together may carry the same step: they are spread between the step before and that one. @param
+ * steps ascending, or back after a restart
  */
 export function spread(steps: readonly number[]): number[] {
   const xs = [...steps];
@@ -52,8 +52,8 @@ export function spread(steps: readonly number[]): number[] {
 }
 
 /**
- * uPlot wants x ascending and each x once; two clocks may disagree, and points of one millisecond have the same time.
- * Values are moved by the smallest difference that a double can represent at that size.
+ * uPlot needs x ascending and unique; clocks may differ, and points of one millisecond have the same time. Values are moved
+ * by the smallest difference that a double can represent at that size.
  */
 export function ascending(xs: readonly number[]): number[] {
   let last = -Infinity;
@@ -61,9 +61,9 @@ export function ascending(xs: readonly number[]): number[] {
 }
 
 /**
- * A series over another one of the same run instead of over steps: where each bucket lies, by the other's value when its
- * last point was recorded (at its step, where both have steps and there was one attempt; else at its time; on the straight
- * line between two values). Buckets from before or after the other's values are left out; the rest are in its order.
+ * A series over another one of the same run instead of over steps. A bucket's position is the other's value when its last
+ * point was recorded: at its step, if both have steps and there was one attempt; else at its time; interpolated linearly.
+ * Buckets outside of the other's range are left out; the rest are in its order.
  */
 export function overOther(
   columns: SeriesColumns,
@@ -91,7 +91,7 @@ export function overOther(
   return { name, ...Object.fromEntries(ordered), over: placed.map(({ over }) => over) } as ReturnType<typeof overOther>;
 }
 
-/** The newest value; null where there is none. @param columns in the order of recording, or with `over` in that of its values */
+/** The newest value; null if there is none. @param columns in the order of recording or, with `over`, of its values */
 export function lastOf({ last, at, over }: SeriesColumns & { over?: number[] }): number | null {
   const order = at.map((_, i) => i);
   if (over !== undefined) order.sort((a, b) => at[a]! - at[b]!);
@@ -99,7 +99,7 @@ export function lastOf({ last, at, over }: SeriesColumns & { over?: number[] }):
   return values[order.findLast((i) => values[i] !== null) ?? -1] ?? null;
 }
 
-/** The number of the first that is not below a key. */
+/** The index of the first that is not below a key. */
 function lowerBound(sorted: readonly { key: number }[], key: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
@@ -124,7 +124,7 @@ export function picked(
   return { name, ...Object.fromEntries(Object.entries(rest).map(([k, v]) => [k, of<unknown>(v)])) } as SeriesColumns;
 }
 
-/** Buckets in a row of one attempt, all of them overwritten or none: where x ascends. */
+/** Consecutive buckets of one attempt, all of them overwritten or none: in each, x ascends. */
 export function piecesOf(columns: SeriesColumns): SeriesColumns[] {
   const { attempt, overwritten } = columns;
   if (attempt.every((a) => a === null)) return [columns];
@@ -133,10 +133,10 @@ export function piecesOf(columns: SeriesColumns): SeriesColumns[] {
 }
 
 /**
- * The numbers of the points between two positions on the x axis. A bucket of several points reaches from the position
- * of the bucket that was recorded before it, which over another metric may lie anywhere, to its own.
+ * The numbers of the points between two positions on the x axis. A bucket of several points spans from the position of the
+ * bucket recorded before it (anywhere, over another metric) to its own.
  * @param xs of each bucket's last point
- * @returns the first and the last, or undefined where nothing was recorded
+ * @returns the first and the last, or undefined if nothing was recorded there
  */
 export function pointsBetween(
   xs: readonly number[],

@@ -1,4 +1,4 @@
-/** States of a run: how they look and what may be done in them. */
+/** States of a run: their style, and the actions they allow. */
 import type { RunLine } from "../page_json.ts";
 import { age } from "./format.ts";
 
@@ -14,7 +14,7 @@ export const STATES: readonly RunLine["state"][] = [
 ];
 export const isEnded = (run: Pick<RunLine, "state">): boolean => STATES.indexOf(run.state) > STATES.indexOf("PAUSED");
 
-/** A record older than this from a run that executes is marked. */
+/** If the last record of an EXECUTING run is older than this, the run is marked. */
 const STALE_MS = 60_000;
 export const isStale = (run: RunLine, now: number): boolean =>
   run.state === "EXECUTING" && run.last_record_at !== null && now - run.last_record_at > STALE_MS;
@@ -23,13 +23,13 @@ export function Chip({ state }: { state: string }) {
   return <span class="chip" data-state={state}>{state}</span>;
 }
 
-/** `3 EXECUTING, 1 FAULTED`: of a group, in the order of a run's life. */
+/** `3 EXECUTING, 1 FAULTED`: for a group, in the order of a run's life. */
 export function countStates(runs: readonly Pick<RunLine, "state">[]): [state: string, count: number][] {
   return STATES.map((state): [string, number] => [state, runs.filter((r) => r.state === state).length])
     .filter(([, count]) => count > 0);
 }
 
-/** The states of a group: one in words, several as signs with how many there are of each. */
+/** The states of a group: one as a word, several as signs with their counts. */
 export function Chips({ of }: { of: readonly Pick<RunLine, "state">[] }) {
   const counts = countStates(of);
   if (counts.length === 1) return <Chip state={counts[0]![0]} />;
@@ -45,7 +45,7 @@ export function Chips({ of }: { of: readonly Pick<RunLine, "state">[] }) {
   );
 }
 
-/** One line on why the run is where it is. @param at now, Unix milliseconds */
+/** One line that explains the run's state. @param at now, Unix milliseconds */
 export function explanation(run: RunLine, at: number): string {
   if (run.cancel_requested && !isEnded(run)) return "being cancelled";
   if (run.state === "INIT") {
@@ -58,7 +58,7 @@ export function explanation(run: RunLine, at: number): string {
     return `no telemetry, output ${age(run.last_output_at, at)}`;
   }
   if (isEnded(run) || run.placement === null) return run.reason ?? run.outcome ?? "";
-  // The engine's doubt about a job whose proxy may be connected all the same.
+  // The engine doubts that the job is alive; its proxy may nevertheless be connected.
   return run.placement.waiting_for ??
     [run.reason ?? "", onNodes(run.placement.nodes)].filter((t) => t !== "").join(" ");
 }
@@ -68,7 +68,7 @@ function onNodes([first, ...more]: readonly string[]): string {
   return first === undefined ? "" : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
 }
 
-/** Those of the node for a run that an engine places, else the host's slots. */
+/** For a placed run the node's GPUs, else the host's slots. */
 export function gpusOf({ gpus, placement }: RunLine): readonly (number | string)[] {
   return placement?.gpus ?? gpus;
 }

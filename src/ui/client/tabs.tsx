@@ -1,7 +1,7 @@
-/** Tabs by the ARIA pattern: arrows move, the chosen one is in the address. */
+/** Tabs by the ARIA pattern: arrow keys move, the selected one is in the address. */
 import { type ComponentChildren, useEffect, useRef, useState } from "./preact.ts";
 
-/** Chooses a tab of the view. */
+/** Selects a tab of the view. */
 export function showTab(id: string): void {
   dispatchEvent(new CustomEvent("mosaic-tab", { detail: id }));
 }
@@ -12,7 +12,7 @@ export interface Tab {
   content(): ComponentChildren;
 }
 
-/** A panel is made when it is first shown, and hidden afterwards; `inSight` tells which is shown. */
+/** A panel is created when it is first shown, and hidden afterwards; `inSight` is called with the one that is shown. */
 export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) => void }) {
   const asked = location.hash.slice(1);
   const [current, setCurrent] = useState(list.some((t) => t.id === asked) ? asked : list[0]!.id);

@@ -1,4 +1,4 @@
-/** What people write about a run: its name, tags and notes, shown and edited. */
+/** What people write about a run: its name, tags and notes, to show and edit. */
 import type { RunPage } from "../page_json.ts";
 import { answer, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt } from "./dialog.tsx";
@@ -66,7 +66,7 @@ export function Tags({ run }: { run: RunPage }) {
 /** A variable, so that the bundler leaves it a script of its own. */
 const PARSER = "/assets/markdown.js";
 
-/** Notes as elements, made once and not with each change of the run; as their text while the parser is not there. */
+/** Notes as elements, created once and not at each change of the run; plain text until the parser is loaded. */
 function Markdown({ text }: { text: string }) {
   const [made, setMade] = useState<{ text: string; content: ComponentChildren }>();
   useEffect(() => {
@@ -85,7 +85,7 @@ function elementsOf(tokens: () => Token[]): ComponentChildren {
   try {
     return blocks(tokens());
   } catch {
-    // Some thousand quotes within each other are too many for the parser, and the rest of the page is still there.
+    // The parser cannot handle some thousand nested quotes; the rest of the page must not fail.
     return undefined;
   }
 }
@@ -136,7 +136,7 @@ export function Notes({ run }: { run: RunPage }) {
   );
 }
 
-/** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */
+/** Builds elements from tokens, never HTML from text: HTML in the notes is shown as text. */
 function blocks(tokens: Token[] = []): ComponentChildren {
   return (tokens as MarkedToken[]).map((t, i) => {
     const inner = () => blocks("tokens" in t ? t.tokens : []);

@@ -5,7 +5,7 @@ import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
 
-/** A JSON object, or undefined where there is no regular file or (torn by a crash) no object in it. */
+/** A JSON object; undefined if there is no regular file, or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {
   const text = readRecord(path);
   if (text === undefined) return undefined;
@@ -24,7 +24,7 @@ export function workerOf(files: RunFiles, attempt: number): ProcessRef | undefin
   return { pid: file.pid, identity: file.identity };
 }
 
-/** The worker's exit, once it is a fact on disk. */
+/** The worker's exit, once it is recorded on disk. */
 export function exitOf(files: RunFiles, attempt: number): { code: number | null; signal: string } | undefined {
   const file = readObject(exitFileOf(files, attempt, readRecord(files.workerFile(attempt))));
   if (file === undefined) return undefined;
@@ -38,12 +38,11 @@ export function workerStarted(files: RunFiles, attempt: number): boolean {
 }
 
 /**
- * Sees to it that no worker of this attempt will ever start: wrappers create the worker file exclusively.
- *
- * @returns false when one was started already
+ * Prevents any later start of a worker of this attempt: wrappers create the worker file exclusively. @returns false if one
+ * was started already
  */
 export function forbidWorker(files: RunFiles, attempt: number): boolean {
-  // What is no regular file is no worker file, and keeps nobody from anything.
+  // Anything but a regular file is no worker file and has no effect.
   quarantineFile(files.workerFile(attempt));
   try {
     Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
@@ -55,8 +54,8 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
 }
 
 /**
- * Whether a process serves the attempt. Not to be asked while a proxy of ours may just be starting: the question itself
- * holds the lock for a moment.
+ * Whether a process serves the attempt. Do not call it while a proxy of ours may be starting: the check itself holds the
+ * lock for a moment.
  */
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);

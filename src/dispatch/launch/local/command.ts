@@ -1,6 +1,6 @@
 /**
- * The command that starts a run's worker: program, arguments, environment and working directory; and what is checked before.
- * Decides only.
+ * The command that starts a run's worker: program, arguments, environment and working directory; and the checks before. Only
+ * decides.
  */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
@@ -19,18 +19,18 @@ export interface CommandContext {
   stateDir: string;
   /** The run's directory, absolute. */
   directory: string;
-  /** Where the daemon's gRPC can be dialled: `HOST:PORT` or `unix:PATH`; "" under `--listen none`. */
+  /** Where the daemon's gRPC can be reached: `HOST:PORT` or `unix:PATH`; "" with `--listen none`. */
   listenTarget: string;
-  /** Where clients of MLflow are served: HOST:PORT; "" where a worker cannot reach it. */
+  /** Where the daemon serves MLflow's clients: HOST:PORT; "" if a worker cannot reach it. */
   trackingAddress: string;
-  /** The worker's config file, when one was written. */
+  /** The worker's config file, if one was written. */
   workerConfigPath?: string | undefined;
-  /** A file with the run's session token, where the daemon asks for tokens. */
+  /** A file with the run's session token, if the daemon requires tokens. */
   tokenFile?: string | undefined;
   gpuSlots: readonly number[];
-  /** Checkpoint that the attempt begins from. */
+  /** Checkpoint that the attempt resumes from. */
   resumeFrom: string | null;
-  /** Who the worker runs as; undefined: the daemon's user. */
+  /** The worker's user; undefined: the daemon's. */
   user?: WorkerUser | undefined;
   host: CommandHost;
 }
@@ -39,16 +39,16 @@ export interface WorkerCommand {
   argv: string[];
   env: Record<string, string>;
   cwd: string;
-  /** Another program, as confined as the worker is. @throws MosaicError as `workerCommand` does */
+  /** Another program, confined as the worker is. @throws MosaicError as `workerCommand` does */
   confined: (argv: readonly string[]) => string[];
   /** The interpreter that the worker's modules are looked up with (src/proxy/preflight.ts). */
   python: string[];
 }
 
-/** What configs say when they mean "the daemon where it usually is". */
+/** Values that mean "the daemon at its default address". */
 const USUAL_TARGETS = ["", "127.0.0.1:50055", "localhost:50055", "0.0.0.0:50055"];
 
-/** @throws {MosaicError} `failed_precondition` when the sandbox that the config asks for is not to be had. */
+/** @throws {MosaicError} `failed_precondition` if the sandbox that the config asks for is not available. */
 export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCommand {
   const { host } = context;
   const env = workerEnvironment(plan, {
@@ -77,13 +77,14 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
 /** What `metadata.preflight` asks for. */
 export function checksOf({ preflight, worker }: RunPlan, { python }: WorkerCommand): PreflightChecks {
   const modules = preflight.modules.map((name) => ({ name, load: true }));
-  // As in the original: these workers' packages are often not installed. They are looked up only, for loading takes seconds.
+  // As in the original: packages of these workers are often not installed. They are only searched, because importing takes
+  // seconds.
   const own = worker.module.split(".")[0]!;
   if (/^(cleanrl|xuance)_worker/.test(own)) modules.push({ name: own, load: false });
   return { ...preflight, modules, python };
 }
 
-/** Why a worker of this host sees no GPU; undefined where it sees one. */
+/** Why a worker of this host sees no GPU; undefined if it sees one. */
 export function noGpuOf(plan: RunPlan, gpuSlots: readonly number[]): string | undefined {
   if (gpuSlots.length > 0) return undefined;
   return plan.resources.gpus.requested === 0
@@ -91,13 +92,13 @@ export function noGpuOf(plan: RunPlan, gpuSlots: readonly number[]): string | un
     : "a GPU is asked for, and none is visible to the run; check nvidia-smi, or start the daemon with --gpus";
 }
 
-/** A client that finds nobody there would try for minutes: without a way to the daemon there is no address. */
+/** A client without a server would retry for minutes, so a worker that cannot reach the daemon gets no address. */
 function trackingUriOf({ sandbox }: RunPlan, { trackingAddress, runId }: CommandContext): string | undefined {
   const reachable = trackingAddress !== "" && (sandbox.kind === "none" || sandbox.network);
   return reachable ? `http://${trackingAddress}/mlflow/${runId}` : undefined;
 }
 
-/** The directory with the Python helper; undefined where it could not be written (a full disk). */
+/** The directory with the Python helper; undefined if it could not be written (a full disk). */
 function helperOf({ host, stateDir }: CommandContext): string | undefined {
   const directory = new Layout(stateDir).pythonHelper;
   return host.isFile(`${directory}/mosaic.py`) ? directory : undefined;
@@ -118,7 +119,7 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
   };
   if (context.workerConfigPath !== undefined) addFlag("--config", context.workerConfigPath);
   const target = USUAL_TARGETS.includes(worker.grpcTarget) ? context.listenTarget : worker.grpcTarget;
-  // Without a gRPC listener there is nothing that the worker could call.
+  // Without a gRPC listener there is nothing to call.
   if (worker.useGrpc && target !== "") {
     addFlag("--grpc");
     addFlag("--grpc-target", target);
@@ -127,12 +128,12 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
   return argv;
 }
 
-/** A path to a Python, as the original's forms give their own; a bare name says nothing of which one. */
+/** A path to a Python, as the original's forms give; a bare name does not say which Python is meant. */
 const PYTHON_PATH = /\/python[\d.]*$/;
 
 /**
- * The Python of a run: `worker.python`; else that of `entry_point`, where it is a path; else `uv run` where the project has a uv lock file (and uv is installed); else
- * the active virtual environment's; else `python3`.
+ * The Python of a run: `worker.python`; else `entry_point`, if it is a path; else `uv run`, if the project has a uv lock
+ * file and uv is installed; else the active virtual environment's; else `python3`.
  */
 function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: string; host: CommandHost }): string[] {
   const { env, cwd, host } = where;

@@ -1,4 +1,4 @@
-/** What the building of a worker's command asks of the host; tests give it a host of their own. */
+/** What building a worker's command needs from the host; tests pass their own. */
 import { hostEnvironment } from "../../../os/environment.ts";
 import { firstExecutable, kindOf } from "../../../os/file_kinds.ts";
 import { selfCommand } from "../../../os/self.ts";
@@ -11,11 +11,11 @@ export interface CommandHost {
   cwd: string;
   isFile(path: string): boolean;
   isDirectory(path: string): boolean;
-  /** Full path of a program, looked for in `path` (as in PATH). */
+  /** Full path of a program, searched in `path` (as in PATH). */
   findProgram(name: string, path: string): string | undefined;
   /** Device files of its GPUs. */
   gpuDevices(): string[];
-  /** argv prefix that runs this mosaic. */
+  /** argv prefix that runs this version of mosaic. */
   self(): string[];
 }
 
@@ -34,7 +34,7 @@ export function localHost(): CommandHost {
   };
 }
 
-/** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only for who may do everything. */
+/** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only with all permissions. */
 function gpuDevices(): string[] {
   const names = (askShell("ls /dev") ?? "").split("\n");
   return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);

@@ -1,4 +1,7 @@
-/** An attempt whose processes are on the daemon's own host: found by its files, kept by its proxy keeper, ended by signals. */
+/**
+ * An attempt with processes on the daemon's own host: found by its files, its proxy replaced by the proxy keeper, ended by
+ * signals.
+ */
 import type { RunFiles } from "../../../base/layout.ts";
 import { endCgroup, oomKilled } from "../../../os/cgroups.ts";
 import { freeSpaceOf } from "../../../os/free_space.ts";
@@ -29,7 +32,8 @@ export class LocalAttempt implements AttemptHost {
   readonly #attach: LocalAttemptOptions["attach"];
   #worker: ProcessRef | undefined;
   /**
-   * Found when the stop begins, whoever does it: a proxy that waits for the last of them is not late with its report.
+   * Searched for when the stop begins, whether daemon or proxy performs it: a proxy that still waits for the last group is
+   * not late with its report.
    */
   #groups: WorkerGroups | undefined;
 
@@ -71,7 +75,7 @@ export class LocalAttempt implements AttemptHost {
   whileAbsent({ now, registered, stoppingSince, mayReplace }: Absence): AbsenceStep {
     const stopping = stoppingSince !== undefined;
     if (stopping) {
-      // It may be about to start the worker. Dead, it cannot; and what it did start is in a file.
+      // The proxy may be about to start the worker. A dead proxy cannot; and a worker that it has started is in a file.
       if (this.worker() === undefined) this.#keeper.kill();
       else this.#keeper.hurry(now, ABSENCE_MS.normal);
     }
@@ -87,9 +91,9 @@ export class LocalAttempt implements AttemptHost {
     }
   }
 
-  /** What to do with an attempt whose proxies die. */
+  /** What to do with an attempt whose proxies keep dying. */
   #withoutProxy(): AbsenceStep {
-    // Those that die on a full disk will live when there is free space again.
+    // Proxies that die because the disk is full will succeed when there is free space again.
     if (!freeSpaceOf(this.#files.directory).enough) return { do: "attach" };
     const exit = exitOf(this.#files, this.#attempt);
     if (exit === undefined && this.group(false) === "alive") return { do: "fault", reason: "proxy_lost" };
@@ -97,7 +101,7 @@ export class LocalAttempt implements AttemptHost {
     return { do: "exited", report: exit === undefined ? undefined : { ...exit, ...unknown } };
   }
 
-  /** A proxy that died before it connected has left it in a file. */
+  /** A proxy that died before it connected has recorded it in a file. */
   worker(): ProcessRef | undefined {
     return this.#worker ??= workerOf(this.#files, this.#attempt);
   }
@@ -119,7 +123,7 @@ export class LocalAttempt implements AttemptHost {
     (this.#groups ??= new WorkerGroups(worker)).signal(signal);
   }
 
-  /** Whoever has left the worker's group is still in its cgroup. */
+  /** Processes that have left the worker's group are still in its cgroup. */
   endRest(): Rest {
     const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
     if (cgroup === undefined) return { ended: true };

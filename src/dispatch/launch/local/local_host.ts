@@ -1,4 +1,4 @@
-/** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and processes that nobody supervises. */
+/** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans. */
 import { MosaicError } from "../../../base/errors.ts";
 import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -29,7 +29,7 @@ import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_p
 import type { Auth } from "../../../wire/tls.ts";
 
 const HEARTBEAT_INTERVAL_S = 60;
-/** A link between hosts can break unnoticed. */
+/** A link between hosts can break without notice. */
 const PLACED_HEARTBEAT_INTERVAL_S = 5;
 
 export interface LocalHostOptions {
@@ -45,24 +45,24 @@ export interface LocalHostOptions {
   trackingAddress: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
-  /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
+  /** Enforces the limits of configs; undefined: the limits are advice. */
   cgroups?: RunCgroups | undefined;
-  /** For runs whose config does not say. */
+  /** For runs whose config sets none. */
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
-  /** A TCP listener asks processes of the daemon's user for no token. */
+  /** A TCP listener requires no token from processes of the daemon's user. */
   openToOwnUser?: boolean;
-  /** Where calls may need a token, workers that make some get one. */
+  /** If calls may need a token, workers that call the daemon get one. */
   auth?: Auth;
   /** This process may start others as any user. */
   isRoot?: boolean;
-  /** The user of all workers; undefined: what their config says. */
+  /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
 }
 
-/** What the registry knows of a run's attempts, for processes that are found. */
+/** The registry's knowledge of a run's attempts, to judge processes that are found. */
 export interface KnownAttempts {
-  /** The attempt that has processes by right; undefined when the run has none. */
+  /** The attempt that may have processes; undefined if the run has none. */
   supervised(runId: string): number | undefined;
   isKnown(runId: string): boolean;
 }
@@ -117,8 +117,8 @@ export class LocalHost implements Host {
   }
 
   /**
-   * Writes what a proxy on another host reads, and gives the command that starts it there. The worker's command is made of
-   * this host's files: both hosts have the same.
+   * Writes the start file for a proxy on another host, and returns the command that starts it there. The worker's command is
+   * built from this host's files: both hosts have the same.
    */
   placed(
     row: RunRow,
@@ -130,7 +130,7 @@ export class LocalHost implements Host {
     for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
     for (const directory of [...files.outputs, files.checkpoints(row.attempt, true)]) offerDirectory(directory);
     const command = this.#command(row, plan, files);
-    // The node's own, unless the config says otherwise.
+    // The node sets it, unless the config does.
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const placed = { lingerSeconds, leaseSeconds, preflight: checksOf(plan, command) };
@@ -142,7 +142,7 @@ export class LocalHost implements Host {
     return proxyCommand({ ...this.#proxy(row, files, argv, false), target });
   }
 
-  /** For a node that has no file of this host but mosaic and what the worker's command names. */
+  /** For a node that has no files of this host except mosaic and those named by the worker's command. */
   #onNode(
     row: RunRow,
     plan: RunPlan,
@@ -167,7 +167,7 @@ export class LocalHost implements Host {
     const command = this.#command({ ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom }, plan, there);
     const { env } = command;
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete env.CUDA_VISIBLE_DEVICES;
-    // What is in the state directory here.
+    // Paths in this host's state directory.
     const moved: [string, string | undefined][] = [
       [layout.workerConfigFile(row.runId, row.workerId), bring(env.TRAINER_WORKER_CONFIG_PATH, "worker-config.json")],
       [
@@ -202,7 +202,7 @@ export class LocalHost implements Host {
     return { ...proxyCommand(proxy, readText), node: { directory: there.directory, directories, files: made } };
   }
 
-  /** Starts a proxy on this host that delivers what is left in a run's directory. */
+  /** Starts a proxy on this host that delivers the rest of a run's directory. */
   attachHere(row: RunRow, files: RunFiles): ProcessRef | undefined {
     return this.#start(row, files, [], true);
   }
@@ -211,24 +211,24 @@ export class LocalHost implements Host {
   endOrphans(known: KnownAttempts): void {
     const { layout, log, cgroups } = this.#options;
     reapOrphans(layout, (runId) => known.supervised(runId), log);
-    // Others may have theirs below the same parent.
+    // Other daemons may have cgroups below the same parent.
     cgroups?.sweep((runId, attempt) => known.isKnown(runId) && known.supervised(runId) !== attempt);
   }
 
-  /** Starts a proxy that takes over where the one before stopped. */
+  /** Starts a proxy that continues with the worker of an earlier proxy. */
   #attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
     try {
-      // Rewritten, because a token or a limit may be the new daemon's.
+      // Rewritten, because the new daemon may have another token or limit.
       const cgroup = cgroupOf(files.proxyFile(row.attempt));
       this.#writeStartFile(row, plan, files, this.#command(row, plan, files), cgroup);
     } catch (error) {
-      // On a full disk the one from before serves as well.
+      // On a full disk the existing file serves as well.
       if (!isShortage(error) || readRecord(files.proxyFile(row.attempt)) === undefined) throw error;
     }
     return this.#start(row, files, [], true);
   }
 
-  /** @throws MosaicError `failed_precondition` where this daemon cannot start the plan's worker as the user it names */
+  /** @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user that the plan names */
   admit({ worker }: RunPlan): void {
     this.#users.check(worker.user);
   }
@@ -240,7 +240,9 @@ export class LocalHost implements Host {
     giveRunTo(user, files.directory, way, config);
   }
 
-  /** @throws MosaicError `failed_precondition`: by loopback a sandboxed worker would be known as the daemon's own user */
+  /**
+   * @throws MosaicError `failed_precondition`: over loopback a sandboxed worker would be recognized as the daemon's own user
+   */
   #refuseReachable({ sandbox }: RunPlan): void {
     if (sandbox.kind === "none" || !sandbox.network || !this.#options.openToOwnUser) return;
     throw new MosaicError(
@@ -320,10 +322,10 @@ export class LocalHost implements Host {
   }
 }
 
-/** By which the original's forms ask for frames in shared memory. */
+/** Variables by which the original's forms ask for frames in shared memory. */
 const FASTLANE = ["MOSAIC_FASTLANE_ENABLED", "GYM_GUI_FASTLANE_ONLY"];
 
-/** MLflow's clients know a token from their environment only. One that is meant for another server is left alone. */
+/** MLflow's clients read a token only from their environment. A token for another server is not replaced. */
 function withTrackingToken(env: Record<string, string>, { runId, sessionToken }: RunRow): Record<string, string> {
   const ours = env.MLFLOW_TRACKING_URI?.endsWith(`/mlflow/${runId}`);
   return ours && sessionToken ? { MLFLOW_TRACKING_TOKEN: workerToken(sessionToken), ...env } : env;

@@ -1,7 +1,7 @@
 /**
- * Sees to it that a run which has processes has a proxy. A proxy that is gone is replaced by one that attaches; one
- * that lives but stays away is killed first. Replacing is harmless at any time (the attempt's lock lets only one serve,
- * and the journal is on disk): the waits here only limit its cost.
+ * Keeps a proxy for a run that has processes. A dead proxy is replaced by one that attaches; a live one that stays
+ * disconnected is killed first. Replacing is always safe (the attempt's lock lets only one serve, and the journal is on
+ * disk): the waits here only limit its cost.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 import { isAlive, type ProcessRef } from "../../../os/identity.ts";
@@ -9,14 +9,14 @@ import { signalProcess } from "../../../os/signals.ts";
 import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
 import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 
-/** Between one replacement that failed and the next: 0.5 s, doubled up to this. */
+/** Wait after a failed replacement: 0.5 s, doubled up to this. */
 const MAX_BACKOFF_MS = 30_000;
-/** Between two tries while nothing can be started. */
+/** Wait between two tries while nothing can be started. */
 const SHORTAGE_MS = 2000;
-/** After as many replacements that died without ever connecting, the daemon ends the run itself. */
+/** After this many replacements that died without connecting, the daemon ends the run itself. */
 const MAX_FAILURES = 6;
 
-/** How long a living proxy may be away before it is taken for hung, in milliseconds. */
+/** How long a live proxy may be disconnected before it counts as hung, in milliseconds. */
 export const ABSENCE_MS = { normal: 15_000, boot: 5000, attaching: 60_000 } as const;
 
 export type KeeperStep =
@@ -24,7 +24,7 @@ export type KeeperStep =
   /** Nothing was ever started for this attempt. */
   | { do: "start_again" }
   | { do: "attach" }
-  /** Proxies do not survive here. */
+  /** Proxies do not stay alive here. */
   | { do: "give_up" };
 
 export class ProxyKeeper {
@@ -104,15 +104,16 @@ export class ProxyKeeper {
     if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
   }
 
-  /** The proxy was killed or found gone, and its replacement has not connected yet. */
+  /** The proxy was killed or found dead, and its replacement has not connected yet. */
   get replacing(): boolean {
     return this.#replacing;
   }
 
   /**
-   * What is to be done while no proxy is connected.
+   * What to do while no proxy is connected.
    * @param registered the run is past HANDSHAKE
-   * @param mayReplace false while so many other proxies are being replaced that one more would only slow them down
+   * @param mayReplace false while so many other proxies are being replaced that another replacement would only slow them
+   *   down
    */
   step(now: number, registered: boolean, mayReplace: boolean): KeeperStep {
     const lives = this.#process !== undefined && isAlive(this.#process);

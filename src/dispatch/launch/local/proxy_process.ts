@@ -1,4 +1,4 @@
-/** Starts proxies: detached, in a session of their own, so that they outlive the daemon. */
+/** Starts proxies detached, in a session of their own, so that they outlive the daemon. */
 import { flagsOf } from "../../../permissions/permissions.ts";
 import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
@@ -16,14 +16,14 @@ export interface ProxyArguments {
   workerId: string;
   attempt: number;
   runDir: string;
-  /** Take over a worker that runs (or ran) already instead of starting one. */
+  /** Attach to a worker that was started already; start none. */
   attach: boolean;
   /** argv of the worker. */
   command: string[];
 }
 
 export interface ProxyProcess {
-  /** Undefined when it was gone before it could be identified, or no descriptor was left for that. */
+  /** Undefined if it ended before it could be identified, or no descriptor was free for that. */
   process: ProcessRef | undefined;
   exited: Promise<{ code: number; signal: string | null }>;
 }
@@ -43,7 +43,7 @@ function proxyArguments(proxy: ProxyArguments): string[] {
   ];
 }
 
-/** A process that cannot be identified is started all the same. */
+/** A process that cannot be identified is started nevertheless. */
 function identified(pid: number): ProcessRef | undefined {
   try {
     return processRef(pid);
@@ -52,13 +52,16 @@ function identified(pid: number): ProcessRef | undefined {
   }
 }
 
-/** The command that starts a proxy with its permissions, and the variables that belong to it. The start file must be there. @param readText gives it */
+/**
+ * The command that starts a proxy with its permissions, and its variables. The start file must exist. @param readText reads
+ * it
+ */
 export function proxyCommand(
   proxy: ProxyArguments,
   readText = readRecord,
 ): { argv: string[]; env: Record<string, string> } {
   const words = proxyArguments(proxy);
-  // The start file is where a worker without a sandbox can put a FIFO.
+  // A worker without a sandbox can put a FIFO in the start file's place.
   const self = selfCommand(flagsOf(proxyPlan(words, { ...realWorld(), readText })));
   return { argv: [...self.argv, "proxy", ...words], env: self.env };
 }
@@ -68,7 +71,7 @@ export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
     const command = proxyCommand(proxy);
     quarantineFile(logFile);
-    // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
+    // The worker's variables are in its start file; here are the proxy's own. Those of the loader are dropped.
     const { env } = splitEnvironment({ ...hostEnvironment(), ...command.env });
     const child = startDetached(command.argv, env, logFile, "/");
     return { process: identified(child.pid), exited: child.status };

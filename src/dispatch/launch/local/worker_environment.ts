@@ -1,6 +1,6 @@
 /**
- * The environment of a worker: what the host's has that a program needs, the config's own, and what mosaic tells it.
- * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
+ * The environment of a worker: variables of the host that a program needs, the config's own, and mosaic's. The daemon's
+ * whole environment is never passed on: it may hold secrets, and it differs between hosts.
  */
 import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -17,13 +17,13 @@ export interface EnvironmentContext {
   directory: string;
   gpuSlots: readonly number[];
   workerConfigPath: string | undefined;
-  /** A file with the worker's token, where the daemon asks for tokens. */
+  /** A file with the worker's token, if the daemon requires tokens. */
   tokenFile: string | undefined;
   /** A directory with the module `mosaic` for programs in Python. */
   pythonHelper: string | undefined;
-  /** What clients of MLflow are served at; undefined where a worker cannot reach it. */
+  /** Address for MLflow's clients; undefined if a worker cannot reach it. */
   trackingUri: string | undefined;
-  /** Checkpoint that the attempt begins from. */
+  /** Checkpoint that the attempt resumes from. */
   resumeFrom: string | null;
   hostEnv: Record<string, string>;
   /** undefined: the daemon's. */
@@ -33,7 +33,8 @@ export interface EnvironmentContext {
 export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
   const env = passedOn(context.hostEnv);
   if (context.user !== undefined) Object.assign(withoutOwn(env), homeOf(context.user, context.directory));
-  // Into a file Python writes whole blocks else: what it prints would be seen minutes later, or never where it is killed.
+  // Python writes to a file in whole blocks: without this, output would appear minutes later, or never if the program is
+  // killed.
   env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
   env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
   if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
@@ -41,13 +42,13 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
     env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
   }
-  // The daemon exports traces: the worker's own then join the run's.
+  // The daemon exports traces: the worker's own traces then join the run's.
   if (exportWanted((name) => context.hostEnv[name], "TRACES")) env.TRACEPARENT = traceparent(context.runId);
   const files = new RunFiles(context.directory, plan.worker.workerId);
   env.MOSAIC_CHECKPOINT_DIR = files.checkpoints(context.attempt, plan.launcher !== "local");
-  // The config's variables may override everything above, the GPU list too: so the original allows.
+  // The config's variables may override everything above, including the GPU list, as in the original.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
-  // Last, and the module itself gives way to another of its name: nothing of the program's own is hidden.
+  // Last in the path, and the module gives way to another of its name: it hides nothing of the program's.
   if (context.pythonHelper !== undefined) {
     env.PYTHONPATH = env.PYTHONPATH ? `${env.PYTHONPATH}:${context.pythonHelper}` : context.pythonHelper;
   }
@@ -60,12 +61,12 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_RUN_DIR = context.directory;
   env.MOSAIC_ATTEMPT = String(context.attempt);
   env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
-  // For one that speaks gRPC itself. In a file, because an environment is shown by debuggers and crash reports.
+  // For a worker that speaks gRPC itself. In a file, because debuggers and crash reports show an environment.
   if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
   return env;
 }
 
-/** A host's user has the home that the host gave it; one that is only a number, or has none, has its run's directory. */
+/** A user of the host keeps its home; a user without a name or home gets its run's directory. */
 function homeOf({ name, home, uid }: WorkerUser, directory: string): Record<string, string> {
   const user = name || String(uid);
   return { HOME: kindOf(home) === "directory" ? home : directory, USER: user, LOGNAME: user };

@@ -1,4 +1,4 @@
-/** Which user a run's worker has, by its config and the daemon's `--worker-user`. */
+/** The user of a run's worker, from its config and the daemon's `--worker-user`. */
 import { MosaicError } from "../../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
 import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
@@ -31,7 +31,9 @@ export class WorkerUsers {
     findUser(asked);
   }
 
-  /** The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does */
+  /**
+   * The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does
+   */
   of(asked: string, runDirectory: string): WorkerUser | undefined {
     this.check(asked);
     if (this.#option === undefined || typeof this.#option === "string") {
@@ -42,7 +44,7 @@ export class WorkerUsers {
     return { uid, gid: uid, name: "", home: "" };
   }
 
-  /** Its directory's group, which is root's to change, remembers a run's number (giveRunTo). */
+  /** The group of the run's directory, which only root can change, keeps the run's number (giveRunTo). */
   #numberOf(runDirectory: string, range: { first: number; last: number }): number {
     const { first, last } = range;
     const own = Deno.statSync(runDirectory).gid ?? 0;

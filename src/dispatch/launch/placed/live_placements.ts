@@ -1,18 +1,18 @@
-/** The placements whose engine may have a job of them: what is known of each, and its row in the registry. */
+/** The placements of which an engine may have a job: what is known of each, and its row in the registry. */
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement } from "../../../registry/row_types.ts";
 import type { Launcher } from "../launcher.ts";
 import type { Job, Stage } from "./placement_state.ts";
 
 export interface LivePlacement {
-  /** As the registry has it. */
+  /** As stored in the registry. */
   placement: Placement;
   readonly launcher: Launcher;
   stage: Stage;
   job: Job;
-  /** Since when, and in how many answers, the engine has not named the job. */
+  /** Since when, and in how many answers, the engine has not listed the job. */
   missed: { answers: number; since: number };
-  /** How often in a row the engine has answered and not taken the job, and when it is asked to again. */
+  /** How often in a row the engine has not accepted the job, and when it is asked again. */
   refused: { times: number; until: number };
   stopAskedAt: number;
   accountAskedAt: number;
@@ -45,7 +45,7 @@ export class LivePlacements {
     return [...this.#live.values()];
   }
 
-  /** @param placement is in the registry */
+  /** @param placement must be in the registry */
   add(placement: Placement, launcher: Launcher, stage: Stage): void {
     this.#live.set(keyOf(placement), {
       placement,
@@ -59,7 +59,7 @@ export class LivePlacements {
     });
   }
 
-  /** Writes what has changed. */
+  /** Stores the change. */
   note(live: LivePlacement, change: Partial<Placement>): void {
     const placement = { ...live.placement, ...change };
     if (JSON.stringify(placement) === JSON.stringify(live.placement)) return;

@@ -1,7 +1,7 @@
 /**
- * Attempts whose job an engine has placed. A connected proxy outranks the engine's word. Where none is connected, the attempt
- * ends only by proof: the engine vouches that no process of the job is left; then a proxy on the daemon's own host delivers
- * what the job's own could not, from the run's directory, and reports the exit that stands there.
+ * Attempts whose job an engine has placed. A connected proxy is believed before the engine. Without one, the attempt ends
+ * only when the engine knows that no process of the job is left. Then a proxy on the daemon's own host delivers the rest
+ * from the run's directory, and reports the recorded exit.
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
@@ -28,15 +28,18 @@ import { proxyLockHeld } from "../local/attempt_files.ts";
 import { ProxyKeeper } from "../local/proxy_keeper.ts";
 import type { Placer } from "./placer.ts";
 
-/** What a proxy may need beyond its lease until its worker is gone. */
+/** Time after the lease that a proxy may need to end its worker. */
 const LEASE_MARGIN_MS = GRACE_S * 1000 + KILL_WAIT_MS;
-/** The proxy's report comes about a second before the engine says why it has ended the job; after so long it will not. */
+/**
+ * The engine says why it has ended the job about a second after the proxy's report; after this time it will not say it any
+ * more.
+ */
 const ENGINE_WORD_MS = 15_000;
 
 export interface PlacedHostOptions {
   handshakeTimeoutSeconds: number;
   placer: () => Placer;
-  /** Starts a proxy on this host that attaches to what is in the run's directory. @throws when none could be started */
+  /** Starts a proxy on this host that attaches to the run's directory. @throws when none could be started */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
   /** The node shares no disk with this host. */
   uploads: (plan: RunPlan) => boolean;
@@ -74,7 +77,7 @@ interface PlacedParts {
   uploads: boolean;
   placer: Placer;
   attach: (row: RunRow) => ProcessRef | undefined;
-  /** Without a connection for so long, the proxy has stopped the worker; Infinity: it never does. */
+  /** After so long without a connection, the proxy has stopped the worker; Infinity: it never does. */
   leaseMs: number;
   now: number;
 }
@@ -82,14 +85,14 @@ interface PlacedParts {
 class PlacedAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = true;
-  // Directories of workers are at the same paths on all nodes, and may be shared.
+  // Working directories are at the same paths on all nodes, and may be shared.
   readonly apart = false;
   readonly uploads: boolean;
   readonly #of: { runId: string; attempt: number };
   readonly #files: RunFiles;
   readonly #placer: Placer;
   readonly #attach: (row: RunRow) => ProcessRef | undefined;
-  /** Of the proxy on this host that delivers what is left; undefined while the job may have processes. */
+  /** Keeps the proxy on this host that delivers the rest; undefined while the job may have processes. */
   #keeper: ProxyKeeper | undefined;
   #exitedAt: number | undefined;
   readonly #leaseMs: number;
@@ -112,9 +115,9 @@ class PlacedAttempt implements AttemptHost {
   }
 
   /**
-   * How the job has ended, once no process of it is left; "gone" where nothing is known of the job at all. Who cancels the run
-   * takes the engine at its word: no attempt follows that an unreachable worker could disturb. Once the lease is over, the proxy
-   * has ended the worker, whatever the engine cannot say.
+   * How the job has ended, once no process of it is left; "gone" if nothing is known of the job. For a cancelled run the
+   * engine's answer suffices without proof: no later attempt could be disturbed by an unreachable worker. After the lease
+   * the proxy has ended the worker, whatever the engine says.
    */
   #end(): JobEnd | "gone" | undefined {
     const view = this.#placer.view(this.#of);
@@ -126,7 +129,7 @@ class PlacedAttempt implements AttemptHost {
     return this.#leaseOver ? { kind: "job_forgotten", proven: false, said: "" } : undefined;
   }
 
-  // By the placer, which is asked first.
+  // The placer has checked it before.
   admit(): void {}
 
   proxyStarted(): void {}
@@ -143,7 +146,7 @@ class PlacedAttempt implements AttemptHost {
     this.#keeper?.disconnected(now);
   }
   killProxy(): void {
-    // The job's own goes with the job.
+    // The job's own proxy ends with the job.
     if (this.#keeper !== undefined) this.#keeper.kill();
     else this.#placer.stop(this.#of, "now");
   }
@@ -151,12 +154,12 @@ class PlacedAttempt implements AttemptHost {
   whileAbsent({ now, registered, mayReplace }: Absence): AbsenceStep {
     this.#leaseOver ||= now - this.#absentSince >= this.#leaseMs;
     const end = this.#end();
-    // No worker was started: a proxy that comes late starts none.
+    // No worker was started, and a late proxy will start none.
     if (!registered && this.#placer.view(this.#of)?.job.t === "forgotten") return { do: "not_started" };
     if (end === undefined) return { do: "wait" };
     const engine = this.#why(end);
     if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
-    // What the job's proxy has not delivered is on the node's disk, or gone.
+    // What the job's proxy has not delivered is on the node's disk, or lost.
     if (this.uploads || this.#keepsTheRest(end)) return { do: "over", engine };
     const step = this.#keeperFrom(now).step(now, registered, mayReplace);
     switch (step.do) {
@@ -199,7 +202,7 @@ class PlacedAttempt implements AttemptHost {
     }
   }
 
-  /** A failure waits for the engine's word: it ends jobs by signals that a worker cannot tell from others. */
+  /** A failed exit waits for the engine's answer: the worker cannot tell the engine's signals from others. */
   endRest(report: ExitReport | undefined, now: number): Rest {
     const end = this.#end();
     if (end !== undefined) return { ended: true, engine: this.#why(end) };
@@ -209,7 +212,7 @@ class PlacedAttempt implements AttemptHost {
     return { ended: waited, engine: waited ? this.#why("gone") : undefined };
   }
 
-  /** The engine's reason, else that the proxy has stopped the worker by itself, else which rank has failed first. */
+  /** The engine's reason; else that the proxy has stopped the worker by itself; else the rank that failed first. */
   #why(end: JobEnd | "gone"): EngineEnd | undefined {
     const leaseEnd = kindOf(this.#files.leaseEnd(this.#of.attempt)) === "file";
     if (leaseEnd) return engineEnd(end) ?? { reason: "lease_expired", said: "" };
@@ -223,7 +226,7 @@ class PlacedAttempt implements AttemptHost {
   }
 }
 
-/** Why the job has ended, where that is the engine's doing. */
+/** Why the engine has ended the job; undefined if it has not. */
 function engineEnd(end: JobEnd | "gone"): EngineEnd | undefined {
   return end === "gone" || end.kind === "finished" ? undefined : { reason: end.kind, said: end.said };
 }

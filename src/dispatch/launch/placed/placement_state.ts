@@ -1,30 +1,30 @@
-/** What follows from what an engine says of a placement. Pure; placer.ts performs it. */
+/** Decides what to do about a placement by what an engine says of it. Pure; placer.ts performs it. */
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { JobEnd, Sighting } from "../launcher.ts";
 
-/** A job that the engine does not name in so many answers, for so long, is forgotten: an answer may miss a new job. */
+/** A job that this many answers over this time do not list is forgotten: a single answer may miss a new job. */
 export const FORGOTTEN = { answers: 3, ms: 5000 } as const;
 
 /** What is known of a placement's job, from all answers of the engine so far. */
 export type Job =
-  /** Nothing yet, or the engine does not answer, or has missed the job for a moment. */
+  /** The engine has not answered yet, or has not listed the job for a moment. */
   | { readonly t: "unknown" }
   | { readonly t: "queued" }
   | { readonly t: "running" }
   | { readonly t: "ended"; readonly end: JobEnd }
   | { readonly t: "forgotten" };
 
-/** How far the daemon is with a placement. */
+/** What the daemon has done for a placement. */
 export type Stage =
-  /** It is on record; the engine was not asked for its job. */
+  /** It is committed; the engine was not asked for a job. */
   | { readonly t: "intended" }
-  /** The engine may have its job. */
+  /** The engine was asked, so it may have the job. */
   | { readonly t: "asked" }
-  /** The attempt is over: the job is to go. Milliseconds of a monotonic clock. */
+  /** The attempt is over, and its job must end. Milliseconds of a monotonic clock. */
   | { readonly t: "released"; readonly at: number };
 
-/** A job whose attempt is over has this long to end by itself: its proxy leaves after its last report. */
+/** A job whose attempt is over has this long to end by itself, because its proxy exits after its last report. */
 const LEAVE_MS = 20_000;
 
 export interface Seen {
@@ -37,7 +37,7 @@ export interface Seen {
 
 /**
  * @param sightings the engine's jobs of the placement's name
- * @param missed how often, and for how long, answers have not named the job, this one included
+ * @param missed how often, and for how long, answers have not listed the job, this one included
  */
 export function see(before: Placement, sightings: readonly Sighting[], missed: { answers: number; ms: number }): Seen {
   const mine = ofPlacement(before, sightings);
@@ -55,7 +55,7 @@ export function see(before: Placement, sightings: readonly Sighting[], missed: {
   };
   switch (state.t) {
     case "queued":
-      // An engine has put a job back into its queue, although it must not: what has run once does not run again.
+      // The engine has requeued a job, although it must not: a job that has run must not run again.
       if (before.phase === "running") return { placement: known, job: { t: "running" }, strays };
       return {
         placement: { ...known, phase: "queued", waitingFor: state.reason, expectedStart: state.expectedStart },
@@ -77,7 +77,7 @@ export function see(before: Placement, sightings: readonly Sighting[], missed: {
   }
 }
 
-/** By the id, once that is known, else the one that was submitted first. An id with another submit time is another job. */
+/** By the id if it is known, else the one submitted first. The same id with another submit time is another job. */
 function ofPlacement({ job, submittedAt }: Placement, sightings: readonly Sighting[]): Sighting | undefined {
   if (job !== null) {
     return sightings.find((one) => one.job === job && (submittedAt === null || one.submittedAt === submittedAt));
@@ -95,11 +95,11 @@ export type Step =
   | { do: "stop"; how: "graceful" | "now" }
   /** The run was cancelled, and the engine has no job of it. */
   | { do: "cancelled"; reason: string | null }
-  /** The attempt is over: its job is watched until it has ended. */
+  /** The attempt is over: its job is observed until it has ended. */
   | { do: "release" }
   | { do: "forget" };
 
-/** What to do about a placement. @param row the run; undefined when it is gone */
+/** What to do about a placement. @param row the run; undefined if it was deleted */
 export function stepOf(
   { placement, job, stage }: { placement: Placement; job: Job; stage: Stage },
   row: Pick<RunRow, "state" | "attempt" | "cancelRequestedAt"> | undefined,
@@ -115,7 +115,7 @@ export function stepOf(
 }
 
 /**
- * What to do about a run that is INIT: no proxy of it has been welcomed, so that no worker of it was ever started.
+ * What to do about an INIT run: no proxy of it was welcomed, so no worker of it was ever started.
  * @param asked the engine may have been asked for the job
  */
 export function nextStep(

@@ -1,10 +1,9 @@
 /**
- * The runs that an engine places. A run is INIT for as long as the engine holds its job back; it becomes an attempt under
- * supervision when its proxy says hello, or when the engine says that the job runs or has ended.
- *
- * A placement is committed before the engine is asked, and its job is found by its name: wherever the daemon dies, the next
- * one goes on. A placed proxy says hello before it starts its worker, and only the placement's own job is admitted, so that a
- * job that an engine makes twice, forgets, or starts too late never has a second worker.
+ * The runs that an engine places. While its job is in the engine's queue, a run is INIT. Its attempt begins when its proxy
+ * says hello, or when the engine says that the job runs or has ended.
+ * A placement is committed before the engine is asked, and its job is found by its name: if the daemon dies, the next one
+ * continues. A placed proxy says hello before it starts its worker, and only the placement's own job is admitted. So a job
+ * that an engine makes twice, forgets, or starts too late never has a second worker.
  */
 import { planOf, type RunPlan } from "../../../config/plan.ts";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
@@ -22,15 +21,15 @@ import { admissionOf, doubtOf, FORGOTTEN, type Job, jobName, readJobName, see, s
 import { Rounds } from "./rounds.ts";
 import { SilentEngines } from "./silent_engines.ts";
 
-/** Between two queries while something changes, and the longest otherwise. */
+/** Interval of queries: the least while something changes, the most otherwise. */
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
-/** Jobs submitted at one time. */
+/** Jobs submitted at the same time. */
 const LAUNCHES = 4;
-/** After an engine has not taken a job it is asked again: 2 s, 4 s, 8 s … later, and so on after this at most. */
+/** If an engine has not accepted a job, the daemon asks again after 2 s, 4 s, 8 s …, at most this. */
 const ASK_AGAIN_MS = { least: 2000, most: 60_000 } as const;
 /** Between two requests to stop the same job. */
 const STOP_AGAIN_MS = 5000;
-/** Accounting may come later than the end. */
+/** Accounting may record an end late. */
 const ACCOUNT_AGAIN_MS = 60_000;
 /** After a shortage (free space, descriptors) a run waits this long. */
 const SHORTAGE_MS = 5000;
@@ -41,7 +40,7 @@ type Outcome = Launched | { t: "shortage"; why: string } | { t: "failed"; why: s
 /** What a placed attempt needs to know of its job. */
 export interface JobView {
   job: Job;
-  /** Somebody has cancelled the run here. */
+  /** A client has cancelled the run. */
   cancelRequested: boolean;
 }
 
@@ -50,13 +49,16 @@ export interface PlacerOptions {
   log: Logger;
   layout: Layout;
   launcherOf: (plan: RunPlan) => Launcher | undefined;
-  /** Writes what the job's proxy needs, and tells how it is started. @throws a shortage, or what fails the run */
+  /**
+   * Writes what the job's proxy needs, and returns the command that starts it. @throws a shortage, or an error that fails
+   * the run
+   */
   order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env" | "node">;
-  /** The run's attempt begins: it is HANDSHAKE and supervised. */
+  /** The run's attempt begins: it is in HANDSHAKE and supervised. */
   begin: (row: RunRow) => void;
-  /** The run has ended without ever having been under supervision. */
+  /** The run has ended without having been supervised. */
   onEnded: (row: RunRow) => void;
-  /** The test's clock; milliseconds, monotonic. */
+  /** A test's clock; milliseconds, monotonic. */
   clock?: () => number;
   queryMs?: { least: number; most: number };
 }
@@ -66,7 +68,7 @@ export class Placer {
   readonly #clock: () => number;
   readonly #live: LivePlacements;
   readonly #rounds: Rounds;
-  /** INIT runs that are to be placed. */
+  /** INIT runs that wait to be placed. */
   readonly #waiting = new Map<string, { notBefore: number; why: string }>();
   readonly #silent: SilentEngines;
 
@@ -86,7 +88,7 @@ export class Placer {
 
   // ------------------------------------------------------------------------------------------ beginning and closing
 
-  /** Reads what an earlier daemon has left. To be called before proxies can connect. */
+  /** Reads the placements of an earlier daemon. Call it before proxies can connect. */
   recover(): void {
     const { registry } = this.#options;
     for (const placement of registry.openPlacements()) {
@@ -99,7 +101,7 @@ export class Placer {
     for (const row of registry.live()) this.changed(row);
   }
 
-  /** To be called when proxies can connect. */
+  /** Call it when proxies can connect. */
   start(): void {
     this.#rounds.start();
   }
@@ -118,7 +120,7 @@ export class Placer {
     return queued.length + this.#waiting.size;
   }
 
-  /** Whether an engine places the run; those with a damaged config nobody does. */
+  /** Whether an engine places the run; no engine places a run with a damaged config. */
   places(row: RunRow): boolean {
     return this.#launcherOf(row) !== undefined;
   }
@@ -150,7 +152,7 @@ export class Placer {
 
   // ------------------------------------------------------------------------------------------------------- changes
 
-  /** A run's row has changed. @returns false for one that no engine places */
+  /** A run's row has changed. @returns false if no engine places the run */
   changed(row: RunRow): boolean {
     if (!this.places(row)) return false;
     const { runId } = row;
@@ -175,7 +177,7 @@ export class Placer {
   }
 
   /**
-   * A proxy says hello: its attempt begins if it has not, and what it knows of its place is recorded.
+   * A proxy says hello: its attempt begins if it has not, and its host is recorded.
    * @throws MosaicError `failed_precondition` for a job that must not serve the attempt
    */
   arrived(hello: ProxyHello): void {
@@ -185,7 +187,7 @@ export class Placer {
     if (live === undefined || row === undefined) return;
     const { placement, launcher } = live;
     const { place } = hello;
-    // One that this daemon has started to deliver what is left.
+    // A proxy that this daemon has started to deliver the rest.
     if (place === undefined) return;
     switch (admissionOf(live, row, place.job)) {
       case "another_job":
@@ -201,13 +203,13 @@ export class Placer {
     this.#rounds.soon();
   }
 
-  /** Ends the attempt's job. To be called again until it has ended. */
+  /** Ends the attempt's job. Call it again until the job has ended. */
   stop(attempt: { runId: string; attempt: number }, how: "graceful" | "now"): void {
     const live = this.#live.of(attempt);
     if (live !== undefined) this.#stop(live, how);
   }
 
-  /** The attempt is over; its job is watched until it has ended. */
+  /** The attempt is over; its job is observed until it has ended. */
   release(attempt: { runId: string; attempt: number }): void {
     const live = this.#live.of(attempt);
     if (live === undefined) return;
@@ -218,7 +220,7 @@ export class Placer {
 
   // -------------------------------------------------------------------------------------------------------- rounds
 
-  /** @returns whether something has changed, or is about to: jobs are being stopped, launched, or missed */
+  /** @returns whether something has changed or is about to: jobs are being stopped, submitted, or not listed */
   async #work(): Promise<boolean> {
     this.#placeWaiting();
     await this.#launchIntended();
@@ -229,7 +231,7 @@ export class Placer {
       );
   }
 
-  /** Intents first, committed each by itself: the engine is asked for those only. */
+  /** Commits each placement first: the engine is asked only for committed ones. */
   #placeWaiting(): void {
     for (const [runId, { notBefore }] of this.#waiting) {
       if (this.#rounds.closed || notBefore > this.#clock()) continue;
@@ -338,7 +340,7 @@ export class Placer {
     })));
   }
 
-  /** It waits, with the engine's words. */
+  /** The run waits, and shows the engine's text. */
   #notTaken(live: LivePlacement, why: string): void {
     const { placement: { runId, attempt, phase, waitingFor }, launcher, refused } = live;
     if (phase !== "intended") return;
@@ -347,7 +349,7 @@ export class Placer {
     if (why !== waitingFor) {
       this.#options.log.warn(
         { run_id: runId, attempt, error: why },
-        `${launcher.name} has not taken a job; it is asked again`,
+        `${launcher.name} has not accepted a job; it is asked again`,
       );
     }
     this.#live.note(live, { waitingFor: why });
@@ -366,10 +368,10 @@ export class Placer {
       }
       this.#silent.hasAnswered(launcher);
       const byName = Map.groupBy(observation.jobs, ({ name }) => name);
-      // What came while the engine was being asked is not in its answer.
+      // The answer does not include jobs that were added during the query.
       for (const live of asked) {
         const sightings = byName.get(live.placement.name);
-        // An end that was told stays one when the engine names the job no more.
+        // A reported end remains valid when the engine no longer lists the job.
         if (sightings === undefined && live.job.t === "ended") this.#advance(live);
         else changed = this.#seen(live, sightings ?? await this.#remembered(live)) || changed;
       }
@@ -378,7 +380,7 @@ export class Placer {
     return changed;
   }
 
-  /** What the engine's accounting has of a job that is about to be forgotten. */
+  /** What the engine's accounting has of a job before it counts as forgotten. */
   async #remembered(live: LivePlacement): Promise<readonly Sighting[]> {
     const now = this.#clock();
     const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers && now - live.missed.since >= FORGOTTEN.ms;
@@ -404,7 +406,7 @@ export class Placer {
     return changed;
   }
 
-  /** Jobs of tries that were given up: the engine has remembered them. */
+  /** Ends jobs of abandoned tries that the engine still has. */
   #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
     const said = readJobName(name);
     if (said === undefined || state.t === "ended") return;
@@ -428,7 +430,7 @@ export class Placer {
       case "launch_again":
         log.warn(
           { run_id: placement.runId, name: placement.name },
-          `${launcher.name} has forgotten the job; it is given to it again`,
+          `${launcher.name} has forgotten the job; it is submitted again`,
         );
         return this.#intend(row!);
       case "release":
@@ -474,7 +476,7 @@ export class Placer {
     launcher.stop(job, how).catch((error) =>
       this.#options.log.warn(
         { ...job, error: messageOf(error) },
-        `${launcher.name} did not take a request to end a job`,
+        `${launcher.name} did not accept a request to end a job`,
       )
     ).then(() => this.#rounds.soon());
   }
@@ -483,7 +485,7 @@ export class Placer {
     try {
       return this.#options.launcherOf(planOf(row.configJson));
     } catch {
-      // Quarantined by whoever starts it.
+      // The caller that starts the run quarantines it.
       return undefined;
     }
   }

@@ -1,15 +1,15 @@
-/** What the ranks of an attempt have written of themselves (launch/slurm/ranks.ts). */
+/** Reads what the ranks of an attempt have recorded (launch/slurm/ranks.ts). */
 import type { RunFiles } from "../../../base/layout.ts";
 import { parsedObject } from "../../../base/json_text.ts";
 import { readRecord } from "../../../os/untrusted.ts";
 
 export interface Rank {
   rank: number;
-  /** Where it runs; "" while it has not begun. */
+  /** Its node; "" before it has begun. */
   node: string;
-  /** Its exit code, 128 + n for signal n; null while it runs, and where it was killed because another had failed. */
+  /** Its exit code, 128 + n for signal n; null while it runs, and if it was killed because another rank had failed. */
   code: number | null;
-  /** It failed first, and so ended the others. */
+  /** It failed first, which ended the others. */
   first: boolean;
 }
 
@@ -21,7 +21,7 @@ export function readRanks(files: RunFiles, attempt: number, count: number): Rank
   });
 }
 
-/** The rank that has failed first; undefined where none has said so. */
+/** The rank that failed first; undefined if none has recorded a failure. */
 export function firstFailure(
   files: RunFiles,
   attempt: number,

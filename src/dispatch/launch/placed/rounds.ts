@@ -1,13 +1,13 @@
 /**
- * One round of work after the other: soon after something has happened, less and less often while nothing does. Never two at
- * a time. Milliseconds of a monotonic clock.
+ * Repeats rounds of work, one at a time: soon after something has happened, at longer and longer intervals otherwise.
+ * Milliseconds of a monotonic clock.
  */
 export interface RoundsOptions {
-  /** @returns whether something has changed, or is about to: then the next round comes soon */
+  /** @returns whether something has changed or is about to: then the next round follows soon */
   work: () => Promise<boolean>;
   /** The round is tried again. */
   onError: (error: unknown) => void;
-  /** Between two rounds. */
+  /** Pause between two rounds. */
   pauseMs: { least: number; most: number };
   clock: () => number;
 }
@@ -48,7 +48,7 @@ export class Rounds {
     this.#after(Math.max(0, this.#beganAt + least / 4 - clock()));
   }
 
-  /** Resolves when no round is under way any more. */
+  /** Resolves when no round is in progress. */
   async close(): Promise<void> {
     this.#stage = "closed";
     clearTimeout(this.#timer);

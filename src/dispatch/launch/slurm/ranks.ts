@@ -1,6 +1,6 @@
 /**
- * The worker of a run with several tasks: a shell that starts one rank for each of them with srun, on the nodes of the job, and
- * ends as the first rank that failed. Decides only.
+ * The worker of a run with several tasks: a shell that starts one rank per task with srun, on the nodes of the job, and
+ * exits as the first failed rank. Only decides.
  */
 import type { RunFiles } from "../../../base/layout.ts";
 
@@ -11,10 +11,10 @@ export interface Tasks {
 
 /**
  * One rank, as a task of the step.
- * - Rank 0 is on the job's first node, as the proxy is: it opens the journal itself, so that nothing of what it prints is on its
- *   way when a process dies. The wrapper has made the journal read-only; the coordinator lets it be opened once more.
- * - Who links its record first has failed first. One that was told to end has not failed; it ends with 0, because srun would kill
- *   those that still use their grace period.
+ * - Rank 0 is on the job's first node, like the proxy. It opens the journal itself, so that none of its output is buffered
+ *   elsewhere when a process dies. The wrapper has made the journal read-only; the coordinator allows one more opening.
+ * - The rank that links its record first has failed first. A rank that was told to end has not failed; it exits with 0,
+ *   because otherwise srun would kill ranks that still use their grace period.
  */
 const RANK = `
 _mosaic_out=$1 _mosaic_err=$2 _mosaic_in=$3 _mosaic_log=$4 _mosaic_record=$5 _mosaic_port=$6 _mosaic_tasks=$7
@@ -44,9 +44,10 @@ exit $_mosaic_code
 `;
 
 /**
- * - srun leads a session of its own: at a SIGTERM it would kill the ranks at once. The ranks are signalled with scancel instead.
- * - --kill-on-bad-exit: the first rank that fails ends the others.
- * - What it prints goes to standard error: the journal is rank 0's.
+ * - srun leads a session of its own: a SIGTERM would make it kill the ranks at once. So the ranks are signalled with
+ *   scancel.
+ * - --kill-on-bad-exit: the first failed rank ends the others.
+ * - Its own output goes to standard error: the journal belongs to rank 0.
  */
 const COORDINATOR = `
 _mosaic_rank=$1 _mosaic_nodes=$2 _mosaic_tasks=$3 _mosaic_out=$4 _mosaic_err=$5 _mosaic_in=$6 _mosaic_log=$7

@@ -1,11 +1,11 @@
-/** The job that Slurm is given for a run: options of sbatch, and the script. Pure. */
+/** The Slurm job of a run: options of sbatch, and the script. Pure. */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { NodeFiles } from "../launcher.ts";
 
 export interface Batch {
   name: string;
   comment: string;
-  /** What the script and the proxy print before the proxy has its log. */
+  /** Output of the script and the proxy before the proxy has its own log. */
   logFile: string;
   script: string;
 }
@@ -22,12 +22,12 @@ export function sbatchOptions(plan: RunPlan, { name, comment, logFile, script }:
     constraint,
     signal: warn_seconds !== undefined ? `B:USR1@${warn_seconds}` : undefined,
     gres: gres ?? (gpus.requested > 0 ? `gpu:${gpus.requested}` : undefined),
-    // Of a config that leaves them open, as those of `mosaic run`, Slurm's own defaults hold.
+    // If a config leaves them open, such as one of `mosaic run`, Slurm's own defaults apply.
     "cpus-per-task": cpus ?? undefined,
     mem: memoryMb === null ? undefined : `${memoryMb}M`,
   };
   return [
-    // A job that Slurm put back by itself would be an attempt that nobody has counted.
+    // A job that Slurm requeues by itself would be an attempt that mosaic does not count.
     ...["--parsable", "--no-requeue", "--export=NONE", "--open-mode=append", "--chdir=/"],
     ...[`--nodes=${nodes}`, `--ntasks-per-node=${tasksPerNode}`],
     ...Object.entries(named).flatMap(([option, value]) => value === undefined ? [] : [`--${option}=${value}`]),
@@ -43,8 +43,8 @@ function literal(path: string): string {
 }
 
 /**
- * The script becomes the proxy: a shell that waits would keep Slurm's signals from it. Nothing in it is secret. Until the
- * proxy listens, the warning before the time limit (SIGUSR1) would end it.
+ * The script becomes the proxy (exec): a waiting shell would not pass Slurm's signals on. It contains no secret. Until the
+ * proxy handles it, SIGUSR1 (the warning before the time limit) would end it, so the script ignores it.
  */
 export function batchScript(
   argv: readonly string[],
@@ -56,13 +56,13 @@ export function batchScript(
   return `#!/bin/sh\ntrap '' USR1\n${made}${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
 }
 
-/** Slurm keeps scripts where their user and its own administrators read them: here, one is as secret as the start file. */
+/** Only the job's user and Slurm's administrators can read the script, so it is as secret as the start file. */
 function nodeScript({ directory, directories, files }: NodeFiles, logFile: string): string {
   const lines = ["umask 077", `mkdir -p ${directories.map(quoted).join(" ")} || exit 72`];
   for (const [path, text] of Object.entries(files)) {
     lines.push(`cat >${quoted(path)} <<'${END}' || exit 72`, text.replaceAll("\r", "").replace(/\n$/, ""), END);
   }
-  // What Slurm has opened for it would stay on the node.
+  // Slurm opened this file; it would stay on the node.
   lines.push(`exec >>${quoted(`${directory}/logs/job.log`)} 2>&1`, `rm -f ${quoted(logFile)}`, "");
   return lines.join("\n");
 }

@@ -1,4 +1,4 @@
-/** Slurm as a launcher: sbatch, squeue, scancel and, where there is accounting, sacct (docs/slurm.md). */
+/** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { underShell } from "../../../os/shell.ts";
@@ -7,24 +7,24 @@ import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher
 import { batchScript, sbatchOptions } from "./sbatch.ts";
 import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
 
-/** Slurm's own tools give up earlier where its controller is away. */
+/** Slurm's own tools give up earlier if its controller is away. */
 const TOOL_MS = 30_000;
-/** How far back the search for an end goes. */
+/** How many days back an end is searched. */
 const ACCOUNTED_DAYS = 30;
-/** Of a proxy on a node: where its programs are, and where the runtime keeps what it has loaded. */
+/** Variables of a proxy on a node: where its programs are, and where the runtime stores its cache. */
 const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR", "LD_LIBRARY_PATH"];
 const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIBRARY_PATH"];
 
 /**
- * What sbatch says of a request that it would reject again. All else (no controller, no munge, a full queue, a limit on how
- * many jobs somebody may have, a text that is not known) makes the run wait: a Slurm that does not answer must fail no run.
+ * Messages of sbatch for a request that it would reject again. After any other (no controller, no munge, a full queue, a
+ * limit on jobs, an unknown text) the run waits, because a Slurm that does not answer must fail no run.
  */
 const REJECTIONS =
   /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation|numeric value|argument|hostlist|count specification|memory specification|directive)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|more processors requested than permitted|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|batch script (?:is empty|contains)|invalid --/i;
-/** What sbatch says where nothing of Slurm has answered. */
+/** Messages of sbatch if Slurm has not answered. */
 const SILENCE =
   /unable to contact|connect|timed out|socket|communication|zero bytes|unexpected message|standby|munge|authenticat|configuration source/i;
-/** Of a tool that was killed. */
+/** Exit code of a killed tool. */
 const KILLED = 128 + 9;
 
 interface Answer {
@@ -38,7 +38,7 @@ export class Slurm implements Launcher {
   readonly #proxyEnv: Record<string, string>;
   readonly #toolEnv: Record<string, string>;
 
-  /** @param env the daemon's */
+  /** @param env the daemon's environment */
   constructor(env: Readonly<Record<string, string>>) {
     const some = (names: readonly string[]) =>
       Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]));
@@ -74,7 +74,7 @@ export class Slurm implements Launcher {
     const logFile = node === undefined ? `${files.logs}/job.log` : `${parentOf(node.directory)}/${name}.log`;
     writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
     const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
-    // Of a federation: JOB;CLUSTER.
+    // In a federation: JOB;CLUSTER.
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
     if (answer.code === 0 && id !== undefined) return { t: "placed", job: id };
     const why = plainText(answer);
@@ -102,7 +102,7 @@ export class Slurm implements Launcher {
     return await this.#withNodes(answer.out);
   }
 
-  /** Without a database of accounting sacct fails, and knows nothing. */
+  /** Without an accounting database sacct fails. */
   async remembered(name: string): Promise<Observation> {
     const answer = await this.#tool("sacct", [
       ...["--noheader", "--parsable2", "--allocations", "--duplicates", `--starttime=now-${ACCOUNTED_DAYS}days`],
@@ -120,7 +120,7 @@ export class Slurm implements Launcher {
     return { t: "answer", jobs: sightingsOf(lines, silentNodes(nodes.out)) };
   }
 
-  /** By name, because the id may be another job's by now. */
+  /** By name, because the id may belong to another job by now. */
   async stop({ name, job }: JobRef, how: "graceful" | "now"): Promise<void> {
     const which = [`--name=${name}`, ...(job === null ? ["--me"] : [job])];
     if (how === "now") await this.#tool("scancel", ["--signal=KILL", "--full", ...which]);
@@ -133,7 +133,7 @@ export class Slurm implements Launcher {
     return `Slurm job ${job ?? name}${nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`}`;
   }
 
-  /** @returns what it printed; never throws */
+  /** @returns its output; never throws */
   async #tool(program: string, args: string[]): Promise<Answer> {
     const command = new Deno.Command("/bin/sh", {
       ...underShell([program, ...args], this.#toolEnv),
@@ -160,7 +160,7 @@ function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
-/** What a tool has complained of, without its name before each line. */
+/** A tool's error messages, without its name at the start of each line. */
 function plainText({ error, code }: Answer): string {
   const text = error.replaceAll(/^(?:\w+: )+(?:error: )?/gm, "").split("\n").filter((line) => line !== "").join("; ");
   return text === "" ? `exit ${code}` : text.slice(0, 300);

@@ -1,10 +1,13 @@
-/** What squeue, sacct and sinfo print, as mosaic asks them to. Pure. */
+/** Parses the output of squeue, sacct and sinfo. Pure. */
 import type { EndKind, Sighting } from "../launcher.ts";
 
-/** Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may hold anything. */
+/**
+ * Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may contain the
+ * separator.
+ */
 export const SQUEUE_FORMAT = "%i|%j|%T|%V|%S|%N|%r";
 
-/** The same of sacct. */
+/** The same for sacct. */
 export const SACCT_FORMAT = "JobIDRaw,JobName,State,Submit,Start,NodeList,Reason";
 
 const ENDS: Record<string, EndKind> = {
@@ -21,12 +24,12 @@ const ENDS: Record<string, EndKind> = {
 };
 const QUEUED = ["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"];
 
-/** @param silent nodes that do not answer Slurm: what ran there may run on, whatever it says of the job */
+/** @param silent nodes that do not answer Slurm: processes there may still run, whatever Slurm says of the job */
 export function sightingsOf(output: string, silent: ReadonlySet<string> = new Set()): Sighting[] {
   return output.split("\n").filter((line) => line !== "").map((line) => sightingOf(line, silent));
 }
 
-/** Of the lines of sacct those that tell an end: a job that ran when its controller was lost is listed as running for ever. */
+/** Lines of sacct that report an end: a job that ran when its controller was lost is listed as running for ever. */
 export function endedLines(output: string): string {
   return output.split("\n").flatMap((line) => {
     const [job, name, state = "", submitted, start, nodes = "", ...reason] = line.split("|");
@@ -48,7 +51,7 @@ function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
       return { t: "queued", reason: why === "None" ? "" : why, expectedStart: milliseconds(start) };
     }
     const kind = ENDS[state];
-    // COMPLETING has processes until it is something else; what this version does not know has, too.
+    // A job has processes until COMPLETING is over. A state that this version does not know counts as running.
     if (kind === undefined) return { t: "running" };
     const proven = kind !== "node_fail" || !nodes.some((node) => silent.has(node));
     return { t: "ended", end: { kind, proven, said: state } };
@@ -59,18 +62,18 @@ function milliseconds(text: string | undefined): number | null {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) * 1000 : null;
 }
 
-/** Whether there is a failed node's job, so that it matters whether the node answers. */
+/** Whether a job has failed with its node, so that it matters whether the node answers. */
 export function needsNodes(jobs: readonly Sighting[]): boolean {
   return jobs.some(({ state }) => state.t === "ended" && state.end.kind === "node_fail");
 }
 
-/** Nodes that do not answer, from `sinfo -h -N -o %N|%T`: their state has a star. */
+/** Nodes that do not answer, from `sinfo -h -N -o %N|%T`: their state ends with a star. */
 export function silentNodes(output: string): Set<string> {
   const lines = output.split("\n").map((line) => line.split("|"));
   return new Set(lines.flatMap(([node, state]) => node && state?.endsWith("*") ? [node] : []));
 }
 
-/** "n1,gpu[01-03,7]" as its nodes. */
+/** Expands "n1,gpu[01-03,7]" to node names. */
 function expandNodes(list: string): string[] {
   const nodes: string[] = [];
   for (const [, prefix, ranges, suffix] of list.matchAll(/([^,[\]]+)(?:\[([^\]]*)\]([^,[\]]*))?/g)) {

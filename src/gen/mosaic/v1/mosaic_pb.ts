@@ -17,7 +17,7 @@ export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
   fileOf({"name":"mosaic/v1/mosaic.proto","package":"mosaic.v1","messages":[{"name":"RunRef","fields":[["run",1,9]]},{"name":"Transition","fields":[["seq",1,4],["from_state",2,9],["to_state",3,9],["event",4,9],["reason",5,9],["attempt",6,13],["at",7,11,1,".google.protobuf.Timestamp"]]},{"name":"TelemetryCounts","fields":[["steps",1,4],["episodes",2,4],["events",3,4],["other_lines",4,4],["malformed_lines",5,4],["violations",6,11,3,".mosaic.v1.TelemetryCounts.ViolationsEntry"],["journal_position",7,4],["journal_size",8,4],["mean_reward_100",9,1,1,"",0,true],["steps_per_second",10,1],["last_record_at",11,11,1,".google.protobuf.Timestamp"],["last_output_at",12,11,1,".google.protobuf.Timestamp"],["metrics",13,4],["told_step",14,4],["told_reward",15,11,1,".mosaic.v1.TelemetryCounts.ToldReward"],["overwritten_steps",16,4],["overwritten_episodes",17,4]],"oneofs":["_mean_reward_100"],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"ToldReward","fields":[["name",1,9],["value",2,1]]}]},{"name":"Capabilities","fields":[["worker_kind",1,9],["proto_version",2,9],["schema_id",3,9],["schema_version",4,13],["supports_pause",5,8],["supports_checkpoint",6,8]]},{"name":"Run","fields":[["run_id",1,9],["name",2,9],["state",3,9],["outcome",4,9],["reason",5,9],["hint",6,9],["attempt",7,13],["max_attempts",8,13],["priority",9,5],["queue_position",10,13],["waiting_for",11,9],["gpus_requested",12,13],["gpu_slots",13,5,3],["tags",14,9,3],["digest",15,9],["submitted_at",16,11,1,".google.protobuf.Timestamp"],["started_at",17,11,1,".google.protobuf.Timestamp"],["finished_at",18,11,1,".google.protobuf.Timestamp"],["last_heartbeat",19,11,1,".google.protobuf.Timestamp"],["exit_code",20,5,1,"",0,true],["exit_signal",21,9],["cancel_requested",22,8],["directory",23,9],["telemetry",24,11,1,".mosaic.v1.TelemetryCounts"],["capabilities",25,11,1,".mosaic.v1.Capabilities"],["worker_id",26,9],["worker_pid",27,4],["proxy_pid",28,4],["transitions",29,11,3,".mosaic.v1.Transition"],["config_json",30,9],["stderr_tail",31,9,3],["max_steps",32,4],["max_rate_hz",33,13],["held_to",34,9,3],["damaged",35,9,3],["parameters",37,11,3,".mosaic.v1.Parameter"],["placement",38,11,1,".mosaic.v1.Placement"],["ranks",39,11,3,".mosaic.v1.Rank"],["notes",50,9],["resume_from",51,9]],"oneofs":["_exit_code"]},{"name":"Parameter","fields":[["name",1,9],["value_json",2,9],["source",3,9]]},{"name":"Rank","fields":[["rank",1,13],["node",2,9],["code",3,5,1,"",0,true],["first",4,8]],"oneofs":["_code"]},{"name":"Placement","fields":[["launcher",1,9],["name",2,9],["job",3,9],["phase",4,9],["waiting_for",5,9],["expected_start",6,11,1,".google.protobuf.Timestamp"],["nodes",7,9,3],["gpus",8,9,3],["end",9,9]]},{"name":"ListRequest","fields":[["states",1,9,3],["name_contains",2,9],["tags",3,9,3],["limit",4,13],["page_token",5,9],["submitted_since",6,11,1,".google.protobuf.Timestamp"],["where",7,9],["sort",8,9],["columns",9,9,3]]},{"name":"RunValues","fields":[["json",1,9,3]]},{"name":"ListResponse","fields":[["runs",1,11,3,".mosaic.v1.Run"],["next_page_token",2,9],["total",3,4],["values",4,11,3,".mosaic.v1.RunValues"]]},{"name":"CancelRequest","fields":[["run",1,9],["grace_seconds",2,1,1,"",0,true]],"oneofs":["_grace_seconds"]},{"name":"ThrottleRequest","fields":[["run",1,9],["max_rate_hz",2,13]]},{"name":"ResetRequest","fields":[["run",1,9],["from_checkpoint",2,9]]},{"name":"EditRequest","fields":[["run",1,9],["name",2,9,1,"",0,true],["add_tags",3,9,3],["remove_tags",4,9,3],["notes",5,9,1,"",1,true]],"oneofs":["_name","_notes"]},{"name":"ImportRequest","fields":[["directory",1,9]]},{"name":"DeleteResponse","fields":[["freed_bytes",1,4]]},{"name":"ValidateRequest","fields":[["config_json",1,9]]},{"name":"Violation","fields":[["path",1,9],["message",2,9]]},{"name":"ValidateResponse","fields":[["violations",1,11,3,".mosaic.v1.Violation"],["digest",2,9],["canonical_json",3,9]]},{"name":"TelemetryRequest","fields":[["run",1,9],["kind",2,9],["since_seq",3,4],["follow",4,8],["limit",5,4]]},{"name":"TelemetryBatch","fields":[["jsonl",1,12],["first_seq",2,4],["last_seq",3,4]]},{"name":"EventsRequest","fields":[["run",1,9],["since_seq",2,4],["follow",3,8],["kinds",4,9,3],["tail",5,13]]},{"name":"Event","fields":[["seq",1,4],["at",2,11,1,".google.protobuf.Timestamp"],["run_id",3,9],["run_name",4,9],["kind",5,9],["attempt",6,13],["data_json",7,9]]},{"name":"LogsRequest","fields":[["run",1,9],["stream",2,9],["since_offset",3,4],["tail_lines",4,13],["follow",5,8],["rank",6,13]]},{"name":"LogChunk","fields":[["text",1,12],["next_offset",2,4],["suppressed_lines",3,4]]},{"name":"SeriesRequest","fields":[["run",1,9],["name",2,9],["from_x",3,4],["to_x",4,4],["buckets",5,13],["overwritten",6,8]]},{"name":"SeriesBucket","fields":[["first_x",1,4],["last_x",2,4],["min",3,1],["max",4,1],["mean",5,1],["last",6,1],["count",7,4],["at_ms",8,1],["step",9,1,1,"",0,true],["attempt",10,13,1,"",1,true],["overwritten",11,8],["damaged",12,8]],"oneofs":["_step","_attempt"]},{"name":"SeriesResponse","fields":[["buckets",1,11,3,".mosaic.v1.SeriesBucket"],["last_x",2,4],["overwritten",3,11,3,".mosaic.v1.SeriesResponse.Range"]],"nested":[{"name":"Range","fields":[["first_x",1,4],["last_x",2,4]]}]},{"name":"SeriesListResponse","fields":[["series",1,11,3,".mosaic.v1.SeriesListResponse.Item"]],"nested":[{"name":"Item","fields":[["name",1,9],["points",2,4],["last",3,1,1,"",0,true],["min",4,1,1,"",1,true],["max",5,1,1,"",2,true],["mean",6,1,1,"",3,true],["min_step",7,4,1,"",4,true],["max_step",8,4,1,"",5,true],["non_finite",9,4]],"oneofs":["_last","_min","_max","_mean","_min_step","_max_step"]}]},{"name":"ColumnsRequest"},{"name":"ColumnsResponse","fields":[["parameters",1,9,3],["metrics",2,9,3]]},{"name":"Artifact","fields":[["path",1,9],["kind",2,9],["bytes",3,4],["sha256",4,9],["step",5,4,1,"",0,true],["at",6,11,1,".google.protobuf.Timestamp"]],"oneofs":["_step"]},{"name":"ArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.Artifact"]]},{"name":"HostRequest"},{"name":"GpuSlot","fields":[["slot",1,5],["run_id",2,9],["name",3,9]]},{"name":"HostResponse","fields":[["version",1,9],["pid",2,4],["started_at",3,11,1,".google.protobuf.Timestamp"],["state_dir",4,9],["listen",5,9],["http",6,9],["gpus",7,11,3,".mosaic.v1.GpuSlot"],["cpus",8,13],["load_average",9,1,3],["memory_bytes",10,4],["memory_available_bytes",11,4],["disk_bytes",12,4],["disk_available_bytes",13,4],["telemetry_bytes",14,4],["rss_bytes",15,4],["runs_by_state",16,11,3,".mosaic.v1.HostResponse.RunsByStateEntry"]],"nested":[{"name":"RunsByStateEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"DiskUsageRequest"},{"name":"DiskUsageResponse","fields":[["runs",1,11,3,".mosaic.v1.DiskUsageResponse.RunsEntry"],["directories",2,11,3,".mosaic.v1.DiskUsageResponse.DirectoriesEntry"],["telemetry_bytes",3,4],["registry_bytes",4,4],["telemetry",5,11,3,".mosaic.v1.DiskUsageResponse.TelemetryEntry"]],"nested":[{"name":"RunsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"DirectoriesEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"TelemetryEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Empty"}],"services":[["Mosaic",[["GetRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ListRuns",".mosaic.v1.ListRequest",".mosaic.v1.ListResponse"],["CancelRun",".mosaic.v1.CancelRequest",".mosaic.v1.Run"],["PauseRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResumeRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ThrottleRun",".mosaic.v1.ThrottleRequest",".mosaic.v1.Run"],["RetryRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResetRun",".mosaic.v1.ResetRequest",".mosaic.v1.Run"],["EditRun",".mosaic.v1.EditRequest",".mosaic.v1.Run"],["DeleteRun",".mosaic.v1.RunRef",".mosaic.v1.DeleteResponse"],["ImportRun",".mosaic.v1.ImportRequest",".mosaic.v1.Run"],["ValidateConfig",".mosaic.v1.ValidateRequest",".mosaic.v1.ValidateResponse"],["StreamTelemetry",".mosaic.v1.TelemetryRequest",".mosaic.v1.TelemetryBatch","server"],["StreamEvents",".mosaic.v1.EventsRequest",".mosaic.v1.Event","server"],["StreamLogs",".mosaic.v1.LogsRequest",".mosaic.v1.LogChunk","server"],["ListSeries",".mosaic.v1.RunRef",".mosaic.v1.SeriesListResponse"],["ListColumns",".mosaic.v1.ColumnsRequest",".mosaic.v1.ColumnsResponse"],["GetSeries",".mosaic.v1.SeriesRequest",".mosaic.v1.SeriesResponse"],["ListArtifacts",".mosaic.v1.RunRef",".mosaic.v1.ArtifactsResponse"],["GetHost",".mosaic.v1.HostRequest",".mosaic.v1.HostResponse"],["GetDiskUsage",".mosaic.v1.DiskUsageRequest",".mosaic.v1.DiskUsageResponse"],["Shutdown",".mosaic.v1.Empty",".mosaic.v1.Empty"]]]]}, [file_google_protobuf_timestamp]);
 
 /**
- * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
+ * A run is named by its id, a unique prefix of it, its name if only one run has it, or "@last" (newest submitted).
  *
  * @generated from message mosaic.v1.RunRef
  */
@@ -104,28 +104,28 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   events: bigint;
 
   /**
-   * Lines of the worker that are no telemetry, kept in its log only.
+   * Lines of the worker that are not telemetry, kept only in its log.
    *
    * @generated from field: uint64 other_lines = 4;
    */
   otherLines: bigint;
 
   /**
-   * Lines that look like telemetry and could not be read as such.
+   * Lines that look like telemetry and cannot be read as such.
    *
    * @generated from field: uint64 malformed_lines = 5;
    */
   malformedLines: bigint;
 
   /**
-   * Records that do not fit the run's telemetry schema, by "kind: rule".
+   * Records that violate the run's telemetry schema, by "kind: rule".
    *
    * @generated from field: map<string, uint64> violations = 6;
    */
   violations: { [key: string]: bigint };
 
   /**
-   * Bytes of the journal stored, and known to be written by the worker.
+   * Bytes of the journal that are stored, and that the worker is known to have written.
    *
    * @generated from field: uint64 journal_position = 7;
    */
@@ -168,21 +168,21 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   metrics: bigint;
 
   /**
-   * The highest step that a metric told; 0 for none. A program that prints no steps makes its progress by this.
+   * The highest step of a metric; 0: none. The progress of a program that prints no steps.
    *
    * @generated from field: uint64 told_step = 14;
    */
   toldStep: bigint;
 
   /**
-   * The last value of the metric that is most surely the reward of episodes, such as "rollout/ep_rew_mean"; unset where none is.
+   * The last value of the metric that is most certainly the reward of episodes, such as "rollout/ep_rew_mean"; unset if there is none.
    *
    * @generated from field: mosaic.v1.TelemetryCounts.ToldReward told_reward = 15;
    */
   toldReward?: TelemetryCounts_ToldReward | undefined;
 
   /**
-   * Of the recorded steps and episodes, those that a later attempt, which went on from a checkpoint, recorded again.
+   * How many of the recorded steps and episodes a later attempt, which resumed from a checkpoint, recorded again.
    *
    * @generated from field: uint64 overwritten_steps = 16;
    */
@@ -206,7 +206,7 @@ export const TelemetryCountsSchema: GenMessage<TelemetryCounts> = /*@__PURE__*/
  */
 export type TelemetryCounts_ToldReward = Message<"mosaic.v1.TelemetryCounts.ToldReward"> & {
   /**
-   * The metric's.
+   * Name of the metric.
    *
    * @generated from field: string name = 1;
    */
@@ -289,7 +289,7 @@ export type Run = Message<"mosaic.v1.Run"> & {
   state: string;
 
   /**
-   * succeeded, failed or canceled; empty while the run lives.
+   * succeeded, failed or canceled; empty while the run is live.
    *
    * @generated from field: string outcome = 4;
    */
@@ -301,7 +301,7 @@ export type Run = Message<"mosaic.v1.Run"> & {
   reason: string;
 
   /**
-   * What to do about a failure, where mosaic knows its usual cause.
+   * What a person can do about a failure, if mosaic knows its cause.
    *
    * @generated from field: string hint = 6;
    */
@@ -323,7 +323,7 @@ export type Run = Message<"mosaic.v1.Run"> & {
   priority: number;
 
   /**
-   * 1 is next; 0 when the run does not wait.
+   * 1 is next; 0 if the run does not wait.
    *
    * @generated from field: uint32 queue_position = 10;
    */
@@ -437,35 +437,35 @@ export type Run = Message<"mosaic.v1.Run"> & {
   stderrTail: string[];
 
   /**
-   * The bound known from the config (schedule.max_steps or worker.config.total_timesteps), 0 when none is.
+   * The bound known from the config (schedule.max_steps or worker.config.total_timesteps); 0: none.
    *
    * @generated from field: uint64 max_steps = 32;
    */
   maxSteps: bigint;
 
   /**
-   * Steps a second the proxy holds the worker to; 0 is unlimited.
+   * Limit in steps a second; 0: no limit.
    *
    * @generated from field: uint32 max_rate_hz = 33;
    */
   maxRateHz: number;
 
   /**
-   * Only in GetRun: the config's resources that the host holds the worker to ("memory_mb", "cpus"); the others are advice.
+   * Only in GetRun: the config's resources that the host enforces ("memory_mb", "cpus"); the others are advice.
    *
    * @generated from field: repeated string held_to = 34;
    */
   heldTo: string[];
 
   /**
-   * Columns of the run's row in the registry that cannot be read; mosaic doctor --repair mends them.
+   * Damaged columns of the run's row in the registry; mosaic doctor --repair repairs them.
    *
    * @generated from field: repeated string damaged = 35;
    */
   damaged: string[];
 
   /**
-   * Only in GetRun: one a name, sorted by name; secrets are hidden.
+   * Only in GetRun: one per name, sorted by name; secrets are hidden.
    *
    * @generated from field: repeated mosaic.v1.Parameter parameters = 37;
    */
@@ -479,21 +479,21 @@ export type Run = Message<"mosaic.v1.Run"> & {
   placement?: Placement | undefined;
 
   /**
-   * Of a run with several, by GetRun only.
+   * For a run with several ranks, only in GetRun.
    *
    * @generated from field: repeated mosaic.v1.Rank ranks = 39;
    */
   ranks: Rank[];
 
   /**
-   * What people have written about the run: Markdown.
+   * Notes of people about the run: Markdown.
    *
    * @generated from field: string notes = 50;
    */
   notes: string;
 
   /**
-   * The checkpoint that the attempt goes on from; empty where it begins anew.
+   * The checkpoint that the attempt resumes from; empty if it starts from the beginning.
    *
    * @generated from field: string resume_from = 51;
    */
@@ -524,7 +524,7 @@ export type Parameter = Message<"mosaic.v1.Parameter"> & {
   valueJson: string;
 
   /**
-   * "config", "command", or what the event that told it says ("hparams", "wandb", "mlflow", "init" …).
+   * "config", "command", or the source named by the parameter's event ("hparams", "wandb", "mlflow", "init" …).
    *
    * @generated from field: string source = 3;
    */
@@ -550,21 +550,21 @@ export type Rank = Message<"mosaic.v1.Rank"> & {
   rank: number;
 
   /**
-   * Empty while it has not begun.
+   * Empty before it has begun.
    *
    * @generated from field: string node = 2;
    */
   node: string;
 
   /**
-   * 128 + n for signal n; unset while it runs, and where it was killed because another had failed.
+   * 128 + n for signal n; unset while it runs, and if it was killed because another rank had failed.
    *
    * @generated from field: optional int32 code = 3;
    */
   code?: number | undefined;
 
   /**
-   * It failed first, and so ended the others.
+   * It failed first, which ended the others.
    *
    * @generated from field: bool first = 4;
    */
@@ -590,7 +590,7 @@ export type Placement = Message<"mosaic.v1.Placement"> & {
   launcher: string;
 
   /**
-   * The job's name at the engine, and its id; empty while it is not known.
+   * The job's name at the engine, and its id; empty while it is unknown.
    *
    * @generated from field: string name = 2;
    */
@@ -631,7 +631,7 @@ export type Placement = Message<"mosaic.v1.Placement"> & {
   gpus: string[];
 
   /**
-   * How the job ended, by the engine's word: finished, time_limit, preempted, …; empty while nothing is known.
+   * How the job ended, as stated by the engine: finished, time_limit, preempted, …; empty if unknown.
    *
    * @generated from field: string end = 9;
    */
@@ -689,14 +689,14 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
   where: string;
 
   /**
-   * "param.lr", "-metric.loss:min", "name" …; "-" before it: descending; empty: newest first.
+   * "param.lr", "-metric.loss:min", "name" …; a leading "-": descending; empty: newest first.
    *
    * @generated from field: string sort = 8;
    */
   sort: string;
 
   /**
-   * Columns whose values are wanted with each run; as in sort. "param.*": all parameters, as a list of [name, value].
+   * Columns whose values are returned with each run; as in sort. "param.*": all parameters, as a list of [name, value].
    *
    * @generated from field: repeated string columns = 9;
    */
@@ -715,7 +715,7 @@ export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
  */
 export type RunValues = Message<"mosaic.v1.RunValues"> & {
   /**
-   * As JSON, in the order of the columns asked for; "null" where the run has none.
+   * As JSON, in the order of the requested columns; "null" if the run has none.
    *
    * @generated from field: repeated string json = 1;
    */
@@ -749,7 +749,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
   total: bigint;
 
   /**
-   * One a run, if columns were asked for.
+   * One per run, if columns were requested.
    *
    * @generated from field: repeated mosaic.v1.RunValues values = 4;
    */
@@ -773,7 +773,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
   run: string;
 
   /**
-   * Seconds between SIGTERM and SIGKILL; unset takes the daemon's.
+   * Seconds between SIGTERM and SIGKILL; default: the daemon's.
    *
    * @generated from field: optional double grace_seconds = 2;
    */
@@ -797,7 +797,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
   run: string;
 
   /**
-   * Steps a second; 0 lifts the limit.
+   * Steps a second; 0: no limit.
    *
    * @generated from field: uint32 max_rate_hz = 2;
    */
@@ -821,8 +821,8 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
   run: string;
 
   /**
-   * Checkpoint handed to the next attempt as MOSAIC_RESUME_FROM: the path of an artifact of the run, or one that the
-   * worker itself finds; empty starts from the seed.
+   * Checkpoint passed to the next attempt as MOSAIC_RESUME_FROM: the path of an artifact of the run, or one that the
+   * worker itself can resolve; empty: start from the beginning.
    *
    * @generated from field: string from_checkpoint = 2;
    */
@@ -837,7 +837,7 @@ export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
- * What people write about a run; what is not named stays as it is.
+ * Descriptions by people; unset fields do not change.
  *
  * @generated from message mosaic.v1.EditRequest
  */
@@ -999,14 +999,14 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
   sinceSeq: bigint;
 
   /**
-   * Keep on after the head; the stream then ends when the run has ended and all was sent.
+   * Continue after the head; the stream then ends when the run has ended and everything was sent.
    *
    * @generated from field: bool follow = 4;
    */
   follow: boolean;
 
   /**
-   * 0 is no limit.
+   * 0: no limit.
    *
    * @generated from field: uint64 limit = 5;
    */
@@ -1025,7 +1025,7 @@ export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*
  */
 export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
   /**
-   * One JSON object a line, in the shape documented in docs/cli.md, seq ascending and contiguous.
+   * One JSON object per line, in the form documented in docs/cli.md, seq ascending and contiguous.
    *
    * @generated from field: bytes jsonl = 1;
    */
@@ -1054,7 +1054,7 @@ export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
  */
 export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
   /**
-   * Empty is all runs.
+   * Empty: all runs.
    *
    * @generated from field: string run = 1;
    */
@@ -1071,14 +1071,14 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
   follow: boolean;
 
   /**
-   * Only these kinds; empty is all.
+   * Only these kinds; empty: all.
    *
    * @generated from field: repeated string kinds = 4;
    */
   kinds: string[];
 
   /**
-   * Begin with the newest so many of these; 0 begins with the first. With since_seq it is ignored.
+   * Begin with the newest n of these; 0: with the first. Ignored if since_seq is set.
    *
    * @generated from field: uint32 tail = 5;
    */
@@ -1156,7 +1156,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
   stream: string;
 
   /**
-   * Bytes from the file's start; with tail_lines it is ignored.
+   * Bytes from the file's start; ignored if tail_lines is set.
    *
    * @generated from field: uint64 since_offset = 3;
    */
@@ -1173,7 +1173,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
   follow: boolean;
 
   /**
-   * Of a run with several ranks; 0 is the one whose output is the journal.
+   * For a run with several ranks; 0: the one whose output is the journal.
    *
    * @generated from field: uint32 rank = 6;
    */
@@ -1204,7 +1204,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
   nextOffset: bigint;
 
   /**
-   * Lines left out because the viewer's rate limit was reached.
+   * Lines omitted because the reader's rate limit was reached.
    *
    * @generated from field: uint64 suppressed_lines = 3;
    */
@@ -1235,7 +1235,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
   name: string;
 
   /**
-   * Inclusive range of x (step or episode seq, or the metric's point number); 0, 0 is all.
+   * Inclusive range of x (step or episode seq, or the metric's point number); 0, 0: everything.
    *
    * @generated from field: uint64 from_x = 3;
    */
@@ -1247,14 +1247,14 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
   toX: bigint;
 
   /**
-   * At most this many; 0 is 500.
+   * At most this many; 0: 500.
    *
    * @generated from field: uint32 buckets = 5;
    */
   buckets: number;
 
   /**
-   * Also the points that a later attempt overwrote.
+   * Also return points that a later attempt overwrote.
    *
    * @generated from field: bool overwritten = 6;
    */
@@ -1315,22 +1315,22 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
   atMs: number;
 
   /**
-   * The worker's step at the bucket's last point; of other series than metrics unset, and where there were several
-   * attempts the number of the step or episode less those that were overwritten.
+   * The worker's step at the bucket's last point. For other series than metrics: unset or, if there were several
+   * attempts, the number of the step or episode without overwritten ones.
    *
    * @generated from field: optional double step = 9;
    */
   step?: number | undefined;
 
   /**
-   * Unset where there was one attempt.
+   * Unset if there was one attempt.
    *
    * @generated from field: optional uint32 attempt = 10;
    */
   attempt?: number | undefined;
 
   /**
-   * A later attempt, which went on from a checkpoint or began anew, wrote these positions again.
+   * A later attempt, which resumed from a checkpoint or started from the beginning, wrote these positions again.
    *
    * @generated from field: bool overwritten = 11;
    */
@@ -1439,7 +1439,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
   last?: number | undefined;
 
   /**
-   * Of all finite values; unset where there is none.
+   * Over all finite values; unset if there are none.
    *
    * @generated from field: optional double min = 4;
    */
@@ -1456,7 +1456,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
   mean?: number | undefined;
 
   /**
-   * The worker's step at the first smallest and the first largest value; unset where it is not known.
+   * The worker's step at the first smallest and the first largest value; unset if unknown.
    *
    * @generated from field: optional uint64 min_step = 7;
    */
@@ -1496,7 +1496,7 @@ export const ColumnsRequestSchema: GenMessage<ColumnsRequest> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
- * Names of all runs, for columns param.NAME and metric.NAME; sorted, some thousands at most.
+ * Names in all runs, for columns param.NAME and metric.NAME; sorted, at most some thousands.
  *
  * @generated from message mosaic.v1.ColumnsResponse
  */
@@ -1603,7 +1603,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
   slot: number;
 
   /**
-   * empty when free
+   * empty: free
    *
    * @generated from field: string run_id = 2;
    */
@@ -1732,14 +1732,14 @@ export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*
  */
 export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
   /**
-   * Bytes of each run's files, by run id; runs without files are left out.
+   * Bytes of each run's files, by run id, without runs that have none.
    *
    * @generated from field: map<string, uint64> runs = 1;
    */
   runs: { [key: string]: bigint };
 
   /**
-   * Bytes below runs/, evals/ and custom_scripts/, of whatever is there.
+   * Bytes of everything below runs/, evals/ and custom_scripts/.
    *
    * @generated from field: map<string, uint64> directories = 2;
    */
@@ -1758,7 +1758,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
   registryBytes: bigint;
 
   /**
-   * About each run's share of telemetry_bytes, by run id; runs without telemetry are left out.
+   * Each run's approximate share of telemetry_bytes, by run id, without runs that have none.
    *
    * @generated from field: map<string, uint64> telemetry = 5;
    */
@@ -1870,7 +1870,7 @@ export const Mosaic: GenService<{
     output: typeof DeleteResponseSchema;
   },
   /**
-   * Takes in a run of another host, which the client has unpacked below the state directory (`mosaic import FILE`).
+   * Imports a run of another host, which the client has unpacked below the state directory (`mosaic import FILE`).
    *
    * @generated from rpc mosaic.v1.Mosaic.ImportRun
    */
@@ -1952,7 +1952,7 @@ export const Mosaic: GenService<{
     output: typeof HostResponseSchema;
   },
   /**
-   * What all runs take on the disk. A walk through all of their files.
+   * Disk usage of all runs. Reads the sizes of all of their files.
    *
    * @generated from rpc mosaic.v1.Mosaic.GetDiskUsage
    */
@@ -1962,7 +1962,7 @@ export const Mosaic: GenService<{
     output: typeof DiskUsageResponseSchema;
   },
   /**
-   * Asks the daemon to stop, leaving runs and their proxies alive (used by `mosaic daemon --replace`).
+   * Asks the daemon to stop; runs and their proxies continue (used by `mosaic daemon --replace`).
    *
    * @generated from rpc mosaic.v1.Mosaic.Shutdown
    */
