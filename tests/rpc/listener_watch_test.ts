@@ -44,7 +44,7 @@ function watched(played: Played) {
 Deno.test("listener watch: connections that wait are no proof while others are accepted", async () => {
   const { watch, reads, relistens } = watched({ waiting: 100, accepts: 1 });
   await until(() => reads() > 10, { what: "many readings of the tables" });
-  watch.stop();
+  await watch.stop();
   assert.deepEqual([relistens(), watch.listening()], [0, true]);
 });
 
@@ -56,7 +56,7 @@ Deno.test("listener watch: one that accepts none of those that wait is begun ane
   played.waiting = 0;
   played.relisten = () => Promise.resolve();
   await until(() => watch.listening(), { what: "it to listen again" });
-  watch.stop();
+  await watch.stop();
 });
 
 Deno.test("listener watch: the tables are read at every tenth poll, and at once after a shortage of descriptors", async () => {
@@ -71,6 +71,28 @@ Deno.test("listener watch: the tables are read at every tenth poll, and at once 
   played.short = false;
   const after = polls();
   await until(() => polls() > after, { what: "the next poll" });
-  watch.stop();
+  await watch.stop();
   assert.equal(reads(), before + 1);
+});
+
+Deno.test("listener watch: one that is stopped while it reads the tables waits for them, and begins no listener anew", async () => {
+  const last = Promise.withResolvers<number>();
+  let [reads, relistens] = [0, 0];
+  const watch = watchListener({
+    port: 1,
+    accepted: () => 0,
+    relisten: () => Promise.resolve(void relistens++),
+    log: createLogger({ level: "error", sinks: [] }),
+    descriptors: NEVER_SHORT,
+    waiting: () => ++reads < 4 ? 1 : last.promise,
+    pollMs: 1,
+  });
+  await until(() => reads === 4, { what: "the reading that decides" });
+  let stopped = false;
+  const stopping = watch.stop().then(() => stopped = true);
+  await Promise.resolve();
+  assert.equal(stopped, false);
+  last.resolve(1);
+  await stopping;
+  assert.equal(relistens, 0);
 });

@@ -71,7 +71,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   let loading: Promise<GrpcServer> | undefined;
   const load = (): Promise<GrpcServer> =>
     loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
-  const ends: (() => void)[] = [];
+  const ends: (() => void | Promise<void>)[] = [];
   const watches: ListenerWatch[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     let accepted = 0;
@@ -104,7 +104,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
     }
     return address;
   };
-  const end = () => ends.splice(0).forEach((end) => end());
+  const end = () => Promise.all(ends.splice(0).map((end) => end()));
   let address: string;
   let localAddress: string;
   try {
@@ -113,7 +113,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
     address = await listenOn(parseListen(options.listen), tls === undefined);
     localAddress = tls === undefined ? address : await listenOn(LOCAL, true);
   } catch (error) {
-    end();
+    await end();
     throw error;
   }
   services.address = address;
@@ -127,7 +127,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {
         services.stop();
-        end();
+        await end();
         await (await loading?.catch(() => undefined))?.stop(graceMs);
         connections.close();
       })();

@@ -41,7 +41,8 @@ export interface ListenerWatchOptions {
 
 export interface ListenerWatch {
   listening(): boolean;
-  stop(): void;
+  /** Resolves when it reads no table any more. */
+  stop(): Promise<void>;
 }
 
 export function watchListener(options: ListenerWatchOptions): ListenerWatch {
@@ -50,7 +51,9 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   let acceptedBefore = -1;
   let calm = 0;
   let state: "listening" | "due" | "binding" = "listening";
-  let looking = false;
+  /** While the tables are being read. */
+  let looking: Promise<void> | undefined;
+  let stopped = false;
   /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
   const isDead = async (): Promise<boolean> => {
     const idle = accepted() === acceptedBefore;
@@ -58,24 +61,26 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
     if (!idle) stuck = 0;
     if (stuck === 0 && calm-- > 0) return false;
     calm = CALM_POLLS - 1;
-    looking = true;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    looking = promise;
     try {
       stuck = await waiting(port) === 0 ? 0 : stuck + 1;
     } catch {
       // No descriptor is left, perhaps: read when that is over.
     }
-    looking = false;
+    looking = undefined;
+    resolve();
     return stuck >= POLLS;
   };
   const timer = setInterval(async () => {
-    if (state === "binding" || looking) return;
+    if (state === "binding" || looking !== undefined) return;
     if (descriptors.short) {
       // A shortage kills a listener: the first poll afterwards reads the tables.
       calm = 0;
       return;
     }
     if (state === "listening") {
-      if (!await isDead()) return;
+      if (!await isDead() || stopped) return;
       stuck = 0;
       log.error({ port }, "connections are no longer accepted; listening on the port again");
     }
@@ -89,7 +94,14 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
       log.error({ port, error: messageOf(error) }, "cannot listen on the port yet; trying again");
     }
   }, pollMs);
-  return { listening: () => state === "listening", stop: () => clearInterval(timer) };
+  return {
+    listening: () => state === "listening",
+    async stop() {
+      stopped = true;
+      clearInterval(timer);
+      await looking;
+    },
+  };
 }
 
 const waitingNow = async (port: number) => waitingConnections(port, await readSocketTables());
