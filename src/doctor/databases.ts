@@ -118,7 +118,7 @@ function copyRowsWithoutFirstPage(
 ): string | undefined {
   const copy = `${from}.first-page`;
   try {
-    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; its first page was made anew` : undefined;
+    return copyWithFirstPage(from, copy, create) ? `${copyRows(copy, to)}; a new first page was written` : undefined;
   } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${to}${suffix}`);
     refuseFullDisk(error, from);

@@ -306,7 +306,7 @@ Deno.test("doctor: the loss of a database's first page loses nothing that is in 
     db.close();
     Deno.writeFileSync(path, bytes.fill(0x5a, 0, 4096));
     Deno.writeFileSync(`${path}-wal`, log);
-    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /first page was made anew/);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /a new first page was written/);
     assert.deepEqual({ ...inDatabase(path, (db) => db.prepare("SELECT steps FROM telemetry_runs").get()) }, {
       steps: 2,
     });

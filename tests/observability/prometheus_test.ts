@@ -24,7 +24,7 @@ const expressions = dashboard.panels.flatMap((panel) => (panel.targets ?? []).ma
 
 const documentation = read("docs/observability.md");
 const alerts = Array.from(
-  documentation.slice(documentation.indexOf("Worth an alert")).matchAll(/^\| `([^`]+ (?:==|<|>) [^`]+)` \|/gm),
+  documentation.slice(documentation.indexOf("Useful alerts:")).matchAll(/^\| `([^`]+ (?:==|<|>) [^`]+)` \|/gm),
   ([, expression]) => expression!,
 );
 

@@ -108,7 +108,6 @@ export interface DesiredControl {
   workerHears: boolean;
 }
 
-/** What the engine may send to a proxy at any time. */
 /** What the proxy must know about files that it observes. */
 export interface Observed {
   cursors: SourceCursor[];
@@ -118,6 +117,7 @@ export interface Observed {
   others: boolean;
 }
 
+/** What the engine may send to a proxy at any time. */
 export interface ProxyLink {
   /** Another run has begun. @param shared it has the same working directory */
   accompanied(shared: boolean): void;
@@ -241,8 +241,10 @@ export interface Core {
    * @throws `already_exists`, `invalid_argument`
    */
   importRun(name: string): Promise<RunRow>;
-  /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
-  /** `freedBytes`: what its files and its telemetry took. */
+  /**
+   * Removes an ended run: rows, telemetry, files. `freedBytes`: what its files and its telemetry took.
+   * @throws `failed_precondition` when it lives
+   */
   delete(runId: string): Promise<{ freedBytes: number }>;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
