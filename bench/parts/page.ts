@@ -169,6 +169,8 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
     const chart = document.querySelector("[data-series=reward]")!;
     const plot = chart.querySelector<HTMLElement>(".plot")!;
     const button = (says: string) => chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
+    // A chart makes its menu when the button for it gets the focus.
+    button("More of").dispatchEvent(new Event("focus"));
     const [zoomIn, all] = [button("Zoom into"), button("Show all")];
     const result: { redraw: number; request: number }[] = [];
     for (let i = 0; i < count; i++) {
