@@ -162,10 +162,22 @@ export class PackedLog implements Disposable {
     return this.#index.lost?.to ?? endOf(this.#index);
   }
 
-  /** Its last chunks are damaged and their borders unknown, so no chunk can be appended. */
+  /**
+   * Its last chunks are damaged and their borders unknown, or the whole file was removed: the next chunk would be the log's
+   * hole.
+   */
   hasLostEnd(): boolean {
     this.#refresh();
-    return this.#index.lost !== undefined;
+    return this.#index.lost !== undefined || this.#wasRemoved();
+  }
+
+  /** There is no file, but the log has a hole, as packing makes them. */
+  #wasRemoved(): boolean {
+    using log = this.#file === undefined ? openIfLog(this.#log) : undefined;
+    if (log === undefined) return false;
+    const { size, blocks } = log.stat();
+    // A worker may print NULs, and a file system may compress what it stores: neither alone is proof.
+    return blocks * 512 < size && endOfHole(log, 0) > 0;
   }
 
   /** Length of the file up to the end of its last whole chunk; the rest is torn. */

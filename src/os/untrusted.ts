@@ -88,13 +88,14 @@ abstract class OpenFile implements Disposable {
     ino: number;
     gid: number;
     size: number;
+    blocks: number;
     mtimeMs: number;
     birthtimeMs: number;
     isFile: boolean;
   } {
     const info = nodeFs().fstatSync(this.descriptor);
-    const { dev, ino, gid, size, mtimeMs, birthtimeMs } = info;
-    return { dev, ino, gid, size, mtimeMs, birthtimeMs, isFile: info.isFile() };
+    const { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
   }
 
   close(): void {

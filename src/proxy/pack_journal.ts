@@ -97,7 +97,8 @@ export class JournalPacker {
       if (packed.hasLostEnd()) {
         // Otherwise a hole would be packed in the place of data.
         this.#next = Infinity;
-        this.#log.warn({ path: packedPath(this.#path) }, "the end of the packed log is damaged: no more is packed");
+        const path = packedPath(this.#path);
+        this.#log.warn({ path }, "the packed log was removed, or its end is damaged: no more is packed");
         return;
       }
       const isWorthIt = opened.to - packed.end() >= least && !packed.isFull();
