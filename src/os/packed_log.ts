@@ -8,7 +8,7 @@
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
-import { removeIfThere, syncDirectory } from "./files.ts";
+import { parentOf, removeIfThere, syncDirectory } from "./files.ts";
 import { openLogForWriting, openRegularLog, type RegularFile } from "./untrusted.ts";
 
 export const CHUNK_BYTES = 1 << 20;
@@ -68,10 +68,6 @@ const COMPARED_BYTES = 256;
 
 export function packedPath(log: string): string {
   return `${log}.zst`;
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 /** The chunk as it is appended to the file. @param from the log's offset of its first byte */

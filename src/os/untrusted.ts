@@ -6,7 +6,7 @@
  * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
-import { writeFileAtomic } from "./files.ts";
+import { parentOf, writeFileAtomic } from "./files.ts";
 import { askShell } from "./shell.ts";
 
 type NodeFs = typeof import("node:fs");
@@ -17,10 +17,6 @@ const CHUNK_BYTES = 64 << 10;
 
 function nodeFs(): NodeFs {
   return process.getBuiltinModule("node:fs");
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function notRegular(path: string): MosaicError {

@@ -6,7 +6,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { removeIfThere, syncDirectory } from "../os/files.ts";
+import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
 import { openLogForWriting, openRegularLog, type RegularFile } from "../os/untrusted.ts";
@@ -198,10 +198,6 @@ export class JournalPacker {
       removeIfThere(temporary);
     }
   }
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function blocks(bytes: number): number {
