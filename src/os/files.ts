@@ -51,7 +51,7 @@ export function removeIfThere(path: string): void {
   }
 }
 
-/** What is at the path, a link as itself; undefined when nothing is. @throws where that cannot be seen */
+/** What is at the path, a link as itself; undefined if nothing is. @throws if that cannot be seen */
 export function infoIfThere(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.lstatSync(path);
@@ -61,7 +61,7 @@ export function infoIfThere(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Bytes of the file; 0 where none can be seen. */
+/** Bytes of the file; 0 if there is none, or it cannot be seen. */
 export function fileBytes(path: string): number {
   try {
     return Deno.statSync(path).size;

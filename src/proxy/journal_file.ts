@@ -404,7 +404,7 @@ function isAt(file: Opened, offset: number, bytes: Uint8Array): boolean {
   return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
-/** The file through the standard output of a process of the group; undefined where none has it or we may not see it. */
+/** The file through the standard output of a process of the group; undefined if none has it or can be read. */
 function heldBy(group: number | undefined, inode: string): Opened | undefined {
   if (group === undefined) return undefined;
   for (const pid of groupMembers(group)) {
