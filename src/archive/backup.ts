@@ -8,7 +8,7 @@ import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { BASE_DIRS, Layout, RunFiles } from "../base/layout.ts";
 import { VERSION } from "../base/version.ts";
-import { infoIfThere, type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
+import { infoIfThere, parentOf, type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../registry/rows.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
@@ -149,7 +149,7 @@ class Backup {
     for (const suffix of ["", "-wal", "-shm", "-journal"]) removeIfThere(unfinished + suffix);
     try {
       writing(path, () => {
-        Deno.mkdirSync(path.slice(0, path.lastIndexOf("/")), { recursive: true, mode: 0o700 });
+        Deno.mkdirSync(parentOf(path), { recursive: true, mode: 0o700 });
         Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
       });
       await copyDatabase(snapshot, unfinished, { rate: 4096 });

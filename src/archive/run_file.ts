@@ -7,7 +7,7 @@ import { sha256, zlib } from "../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
-import { infoIfThere, removeIfThere } from "../os/files.ts";
+import { infoIfThere, parentOf, removeIfThere } from "../os/files.ts";
 import { openRegular } from "../os/untrusted.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
@@ -273,7 +273,7 @@ export class RunFile implements Disposable {
   #entry(n: number, { path, kind, mode, mtime, bytes, content }: Entry, into: string): void {
     const to = `${into}/${path}`;
     if (kind === "directory") return writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
-    writing(to, () => Deno.mkdirSync(to.slice(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 }));
+    writing(to, () => Deno.mkdirSync(parentOf(to), { recursive: true, mode: 0o700 }));
     if (kind === "link") return writing(to, () => Deno.symlinkSync(content, to));
     const hash = sha256();
     let written = 0;

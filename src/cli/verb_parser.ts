@@ -1,11 +1,33 @@
 /** Common setup of the verbs' argument parsers, and the sections that --help prints after the options. */
-import { type Argument, Command, InvalidArgumentError, type Option } from "commander";
+import { type Argument, Command, InvalidArgumentError, type Option, type ParseOptionsResult } from "commander";
 import { didYouMean } from "../base/nearest.ts";
 import type { Context } from "./context.ts";
 import type { Verb } from "./verbs.ts";
 
+/** A value that begins with "--" is taken only as `--option=--value`: otherwise the option's value was forgotten. */
+class VerbCommand extends Command {
+  #args: readonly string[] = [];
+
+  override parseOptions(args: string[]): ParseOptionsResult {
+    this.#args = args;
+    return super.parseOptions(args);
+  }
+
+  override addOption(option: Option): this {
+    if (!option.required) return super.addOption(option);
+    const { parseArg, long } = option;
+    option.argParser((value: string, previous: unknown) => {
+      if (value.startsWith("--") && !this.#args.includes(`${long}=${value}`)) {
+        throw new InvalidArgumentError(`It begins with "--"; if it is the value, write ${long}=${value}.`);
+      }
+      return parseArg === undefined ? value : parseArg(value, previous);
+    });
+    return super.addOption(option);
+  }
+}
+
 export function newCommand(verb: Verb, context: Context): Command {
-  const command = new Command(`mosaic ${verb.name}`);
+  const command = new VerbCommand(`mosaic ${verb.name}`);
   command
     .summary(verb.summary)
     .exitOverride()

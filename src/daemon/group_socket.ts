@@ -3,6 +3,7 @@
  * but does not identify callers: each needs a token. So only the daemon may be able to create a socket in its place.
  */
 import { messageOf } from "../base/errors.ts";
+import { parentOf } from "../os/files.ts";
 import { askShell } from "../os/shell.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
@@ -37,7 +38,7 @@ export function parseGroupSocket(text: string): GroupSocket {
 export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
   const gid = Number((askShell('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
   if (!Number.isSafeInteger(gid)) throw refused(`this host knows no group ${group}`);
-  const directory = path.slice(0, path.lastIndexOf("/")) || "/";
+  const directory = parentOf(path);
   let info: Deno.FileInfo;
   try {
     info = Deno.statSync(directory);

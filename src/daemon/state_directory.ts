@@ -103,7 +103,7 @@ function lockOf(layout: Layout): PlaceLock | undefined {
 }
 
 /**
- * The holder is asked to stop; one that hangs is killed then: its runs live on in any case, and it serves nobody.
+ * The holder is asked to stop; one that hangs is killed then: its runs continue in any case, and it serves nobody.
  *
  * @returns the lock, or what to do where the holder could not be replaced
  */

@@ -1,5 +1,10 @@
 /** What there is at a path, atomic file writes, and exclusive file locks. */
 
+/** The directory of an absolute path. */
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
+}
+
 /** Writes a file atomically: readers see the old or the new content. @param durable also survives power loss */
 export function writeFileAtomic(
   path: string,
@@ -17,7 +22,7 @@ export function writeFileAtomic(
       file.close();
     }
     Deno.renameSync(temporary, path);
-    if (options.durable) syncDirectory(path.slice(0, path.lastIndexOf("/")) || "/");
+    if (options.durable) syncDirectory(parentOf(path));
   } catch (error) {
     try {
       removeIfThere(temporary);
@@ -46,7 +51,7 @@ export function removeIfThere(path: string): void {
   }
 }
 
-/** What is at the path, a link as itself; undefined when nothing is. @throws where that cannot be seen */
+/** What is at the path, a link as itself; undefined if nothing is. @throws if that cannot be seen */
 export function infoIfThere(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.lstatSync(path);
@@ -56,7 +61,7 @@ export function infoIfThere(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Bytes of the file; 0 where none can be seen. */
+/** Bytes of the file; 0 if there is none, or it cannot be seen. */
 export function fileBytes(path: string): number {
   try {
     return Deno.statSync(path).size;
@@ -96,7 +101,7 @@ export interface PlaceLock {
 export function tryLockPlace(path: string): PlaceLock | undefined {
   const file = tryLock(path);
   if (file === undefined) return undefined;
-  const directory = Deno.openSync(path.slice(0, path.lastIndexOf("/")), { read: true });
+  const directory = Deno.openSync(parentOf(path), { read: true });
   const close = () => {
     directory.close();
     file.close();
@@ -113,7 +118,7 @@ export function tryLockPlace(path: string): PlaceLock | undefined {
 
 /** Whether another process has the lock of the file or of its directory; takes shared locks for a moment. */
 export function isPlaceLocked(path: string): boolean {
-  return isLocked(path) || isLocked(path.slice(0, path.lastIndexOf("/")));
+  return isLocked(path) || isLocked(parentOf(path));
 }
 
 /** Whether another process holds the exclusive lock of a file or directory; takes a shared lock for a moment. */

@@ -8,7 +8,7 @@
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
-import { removeIfThere, syncDirectory } from "./files.ts";
+import { parentOf, removeIfThere, syncDirectory } from "./files.ts";
 import { openLogForWriting, openRegularLog, type RegularFile } from "./untrusted.ts";
 
 export const CHUNK_BYTES = 1 << 20;
@@ -68,10 +68,6 @@ const COMPARED_BYTES = 256;
 
 export function packedPath(log: string): string {
   return `${log}.zst`;
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 /** The chunk as it is appended to the file. @param from the log's offset of its first byte */
@@ -162,10 +158,22 @@ export class PackedLog implements Disposable {
     return this.#index.lost?.to ?? endOf(this.#index);
   }
 
-  /** Its last chunks are damaged and their borders unknown, so no chunk can be appended. */
+  /**
+   * Its last chunks are damaged and their borders unknown, or the whole file was removed: the next chunk would be the log's
+   * hole.
+   */
   hasLostEnd(): boolean {
     this.#refresh();
-    return this.#index.lost !== undefined;
+    return this.#index.lost !== undefined || this.#wasRemoved();
+  }
+
+  /** There is no file, but the log has a hole, as packing makes them. */
+  #wasRemoved(): boolean {
+    using log = this.#file === undefined ? openIfLog(this.#log) : undefined;
+    if (log === undefined) return false;
+    const { size, blocks } = log.stat();
+    // A worker may print NULs, and a file system may compress what it stores: neither alone is proof.
+    return blocks * 512 < size && endOfHole(log, 0) > 0;
   }
 
   /** Length of the file up to the end of its last whole chunk; the rest is torn. */

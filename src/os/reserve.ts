@@ -3,6 +3,7 @@
  * write-ahead log into its database, cancelling, ending and deleting runs. Contains random bytes, because a file system
  * may store zeros or holes without using space.
  */
+import { parentOf } from "./files.ts";
 import { disk } from "./host_resources.ts";
 import { messageOf } from "../base/errors.ts";
 
@@ -18,12 +19,10 @@ export function reserveAt(path: string, most: number): Reserve {
   const largest = new Reserve(path, most);
   // Asking for the size of the disk loads Node's modules, a tenth of a daemon's start.
   if (largest.whole) return largest;
-  const { total } = disk(directoryOf(path));
+  const { total } = disk(parentOf(path));
   // Without permission to ask, assume a large disk.
   return total === 0 ? largest : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
 }
-
-const directoryOf = (path: string) => path.slice(0, path.lastIndexOf("/"));
 
 export class Reserve {
   readonly #path: string;
@@ -51,7 +50,7 @@ export class Reserve {
 
   /** Whether the disk has enough free space for the missing part; false if unknown. */
   get fits(): boolean {
-    return disk(directoryOf(this.#path)).available >= this.bytes - this.#reserved;
+    return disk(parentOf(this.#path)).available >= this.bytes - this.#reserved;
   }
 
   /**
@@ -62,7 +61,7 @@ export class Reserve {
     const reserved = this.#reserved;
     if (reserved === this.bytes) return true;
     if (reserved === 0) this.release();
-    const { total, available } = disk(directoryOf(this.#path));
+    const { total, available } = disk(parentOf(this.#path));
     const fits = total === 0 || available >= this.bytes - reserved;
     try {
       this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));

@@ -6,7 +6,7 @@
  * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
-import { writeFileAtomic } from "./files.ts";
+import { parentOf, writeFileAtomic } from "./files.ts";
 import { askShell } from "./shell.ts";
 
 type NodeFs = typeof import("node:fs");
@@ -17,10 +17,6 @@ const CHUNK_BYTES = 64 << 10;
 
 function nodeFs(): NodeFs {
   return process.getBuiltinModule("node:fs");
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function notRegular(path: string): MosaicError {
@@ -69,24 +65,18 @@ interface Identity {
   ino: number | null;
 }
 
-function isSame(a: Identity | undefined, b: Identity | undefined): boolean {
-  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino;
+function isSame(a: Identity | undefined, b: Identity): boolean {
+  return a !== undefined && a.dev === b.dev && a.ino === b.ino;
 }
 
-/** Open for reading. */
-export class RegularFile implements Disposable {
-  readonly #fd: number;
-  readonly #path: string;
+/** A file that node:fs has opened. */
+abstract class OpenFile implements Disposable {
+  /** In this process. */
+  readonly descriptor: number;
   #closed = false;
 
-  constructor(fd: number, path: string) {
-    this.#fd = fd;
-    this.#path = path;
-  }
-
-  /** File descriptor in this process. */
-  get descriptor(): number {
-    return this.#fd;
+  constructor(descriptor: number) {
+    this.descriptor = descriptor;
   }
 
   stat(): {
@@ -94,20 +84,40 @@ export class RegularFile implements Disposable {
     ino: number;
     gid: number;
     size: number;
+    blocks: number;
     mtimeMs: number;
     birthtimeMs: number;
     isFile: boolean;
   } {
-    const info = nodeFs().fstatSync(this.#fd);
-    const { dev, ino, gid, size, mtimeMs, birthtimeMs } = info;
-    return { dev, ino, gid, size, mtimeMs, birthtimeMs, isFile: info.isFile() };
+    const info = nodeFs().fstatSync(this.descriptor);
+    const { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    nodeFs().closeSync(this.descriptor);
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Open for reading. */
+export class RegularFile extends OpenFile {
+  readonly #path: string;
+
+  constructor(descriptor: number, path: string) {
+    super(descriptor);
+    this.#path = path;
   }
 
   /** Reads from `position` until `into` is full or the file ends. @returns bytes read */
   readSync(position: number, into: Uint8Array): number {
     let filled = 0;
     while (filled < into.length) {
-      const read = nodeFs().readSync(this.#fd, into, filled, into.length - filled, position + filled);
+      const read = nodeFs().readSync(this.descriptor, into, filled, into.length - filled, position + filled);
       if (read === 0) break;
       filled += read;
     }
@@ -120,7 +130,7 @@ export class RegularFile implements Disposable {
     while (filled < into.length) {
       const at = filled;
       const read = await calledBack<number>((done) =>
-        nodeFs().read(this.#fd, into, at, into.length - at, position + at, done)
+        nodeFs().read(this.descriptor, into, at, into.length - at, position + at, done)
       );
       if (read === 0) break;
       filled += read;
@@ -163,21 +173,36 @@ export class RegularFile implements Disposable {
 
   #place(): string | undefined {
     try {
-      return Deno.readLinkSync(`/proc/self/fd/${this.#fd}`);
+      return Deno.readLinkSync(`/proc/self/fd/${this.descriptor}`);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotCapable)) throw error;
       // Under a permission set only a shell can read /proc.
-      return askShell('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.#fd))?.replace(/\n$/, "");
+      return askShell('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.descriptor))?.replace(/\n$/, "");
     }
   }
+}
 
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    nodeFs().closeSync(this.#fd);
-  }
-  [Symbol.dispose](): void {
-    this.close();
+/**
+ * The opened file, if it is the regular file that is at `path` now; otherwise it is closed.
+ *
+ * @param before what was there before the open, if something must have been
+ * @throws MosaicError `permission_denied` when it is another file
+ */
+function checked<F extends { close(): void }>(
+  file: F,
+  stat: () => Identity & { isFile: boolean },
+  path: string,
+  below: string,
+  before?: Identity,
+): F {
+  try {
+    const opened = stat();
+    const wasThere = before === undefined || isSame(before, opened);
+    if (!opened.isFile || !wasThere || !isSame(lookUp(path, below), opened)) throw notRegular(path);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
   }
 }
 
@@ -206,30 +231,16 @@ export function openRegular(path: string, below = parentOf(path)): RegularFile |
   const fd = openFd(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (fd === undefined) return undefined;
   const file = new RegularFile(fd, path);
-  try {
-    const opened = file.stat();
-    if (!opened.isFile || !isSame(before, opened) || !isSame(lookUp(path, below), opened)) throw notRegular(path);
-    return file;
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+  return checked(file, () => file.stat(), path, below, before);
 }
 
 /** Open for writing. */
-export class WritableFile implements Disposable {
-  readonly #fd: number;
-  #closed = false;
-
-  constructor(fd: number) {
-    this.#fd = fd;
-  }
-
+export class WritableFile extends OpenFile {
   async truncate(bytes: number): Promise<void> {
-    await calledBack((done) => nodeFs().ftruncate(this.#fd, bytes, done));
+    await calledBack((done) => nodeFs().ftruncate(this.descriptor, bytes, done));
   }
   truncateSync(bytes: number): void {
-    called(() => nodeFs().ftruncateSync(this.#fd, bytes));
+    called(() => nodeFs().ftruncateSync(this.descriptor, bytes));
   }
 
   /** Writes all of it at `position`. */
@@ -237,28 +248,19 @@ export class WritableFile implements Disposable {
     for (let done = 0; done < bytes.length;) {
       const at = done;
       done += await calledBack<number>((written) =>
-        nodeFs().write(this.#fd, bytes, at, bytes.length - at, position + at, written)
+        nodeFs().write(this.descriptor, bytes, at, bytes.length - at, position + at, written)
       );
     }
   }
   writeSync(position: number, bytes: Uint8Array): void {
     for (let done = 0; done < bytes.length;) {
       const at = done;
-      done += called(() => nodeFs().writeSync(this.#fd, bytes, at, bytes.length - at, position + at));
+      done += called(() => nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at));
     }
   }
 
   async syncData(): Promise<void> {
-    await calledBack((done) => nodeFs().fdatasync(this.#fd, done));
-  }
-
-  close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    nodeFs().closeSync(this.#fd);
-  }
-  [Symbol.dispose](): void {
-    this.close();
+    await calledBack((done) => nodeFs().fdatasync(this.descriptor, done));
   }
 }
 
@@ -269,19 +271,12 @@ export class WritableFile implements Disposable {
  * @throws MosaicError `permission_denied` when something else has been put there meanwhile
  */
 export function openLogForWriting(path: string): WritableFile {
-  const { fstatSync, constants: { O_WRONLY, O_CREAT, O_NONBLOCK, O_NOFOLLOW } } = nodeFs();
+  const { O_WRONLY, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = nodeFs().constants;
   quarantineFile(path);
   const fd = openFd(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
   if (fd === undefined) throw new Deno.errors.NotFound(`${path} cannot be created: its directory is not there`);
   const file = new WritableFile(fd);
-  try {
-    const opened = fstatSync(fd);
-    if (!opened.isFile() || !isSame(lookUp(path, parentOf(parentOf(path))), opened)) throw notRegular(path);
-    return file;
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+  return checked(file, () => file.stat(), path, parentOf(parentOf(path)));
 }
 
 /** Opens a log of a run; neither the file nor its directory may be a link. @throws as `openRegular` */
@@ -303,14 +298,7 @@ export function openRegularInProxy(path: string, below = parentOf(path)): Deno.F
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
-  try {
-    const opened = file.statSync();
-    if (!opened.isFile || !isSame(before, opened) || !isSame(lookUp(path, below), opened)) throw notRegular(path);
-    return file;
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+  return checked(file, () => file.statSync(), path, below, before);
 }
 
 /** `openRegularLog` for a proxy (`openRegularInProxy`). */

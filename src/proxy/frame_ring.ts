@@ -120,7 +120,7 @@ export class FrameRing {
 
 /**
  * Removes rings that a worker made and left, because it was killed or does not clean up: otherwise the next attempt could
- * not make its own. A file of the name that is no ring stays.
+ * not make its own. A file of that name that is not a ring stays.
  * @param parts also those of Ray's workers (`RUN-w1` …)
  */
 export async function removeWorkersRings(runId: string, parts: boolean, log: Logger): Promise<void> {

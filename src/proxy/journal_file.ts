@@ -342,7 +342,7 @@ export class JournalFile {
     return undefined;
   }
 
-  /** What is in the journal's place and is no regular file is no journal. Only a proxy may wait for a FIFO. */
+  /** Anything but a regular file in the journal's place is no journal. Only a proxy may wait for a FIFO. */
   #regular(): Opened | undefined {
     try {
       if (this.#readOnly) return openRegularLog(this.#path);
@@ -404,7 +404,7 @@ function isAt(file: Opened, offset: number, bytes: Uint8Array): boolean {
   return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
-/** The file through the standard output of a process of the group; undefined where none has it or we may not see it. */
+/** The file through the standard output of a process of the group; undefined if none has it open, or it cannot be seen. */
 function heldBy(group: number | undefined, inode: string): Opened | undefined {
   if (group === undefined) return undefined;
   for (const pid of groupMembers(group)) {

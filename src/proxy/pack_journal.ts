@@ -6,7 +6,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { removeIfThere, syncDirectory } from "../os/files.ts";
+import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
 import { openLogForWriting, openRegularLog, type RegularFile } from "../os/untrusted.ts";
@@ -97,7 +97,8 @@ export class JournalPacker {
       if (packed.hasLostEnd()) {
         // Otherwise a hole would be packed in the place of data.
         this.#next = Infinity;
-        this.#log.warn({ path: packedPath(this.#path) }, "the end of the packed log is damaged: no more is packed");
+        const path = packedPath(this.#path);
+        this.#log.warn({ path }, "the packed log was removed, or its end is damaged: no more is packed");
         return;
       }
       const isWorthIt = opened.to - packed.end() >= least && !packed.isFull();
@@ -197,10 +198,6 @@ export class JournalPacker {
       removeIfThere(temporary);
     }
   }
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function blocks(bytes: number): number {

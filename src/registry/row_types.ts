@@ -58,7 +58,7 @@ export interface RunRow {
   supportsCheckpoint: boolean;
   /** Checkpoint handed to the next attempt. */
   resumeFrom: string | null;
-  /** Where an engine has placed the attempt; null where it is not placed (yet), or runs on the daemon's own host. */
+  /** Where an engine has placed the attempt; null if it is not placed (yet), or runs on the daemon's own host. */
   placement: Placement | null;
   /** Columns that cannot be read (bit rot, manual changes); their fields have neutral values. */
   damaged: string[];

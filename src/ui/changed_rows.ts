@@ -12,7 +12,7 @@ type PictureSize = Omit<Picture, "pixels">;
 
 /** Unchanged rows between two changed ones are sent with them: a range costs about as many bytes as a short row. */
 const JOINED_ROWS = 2;
-/** Beyond, the whole picture is sent: rows may be a pixel long, and a picture may have millions of them. */
+/** With more ranges the whole picture is sent: rows may be a pixel long, and a picture may have millions of them. */
 const MOST_RANGES = 1000;
 
 /** Bounds the memory of kept pictures: a worker chooses their size and the number of environments. */
@@ -99,7 +99,7 @@ export class ChangedRows implements Disposable {
 
 /**
  * @param before each picture is at the beginning of its buffer, so that rows of whole words are compared four bytes at a time
- * @returns undefined where they are too many
+ * @returns undefined if there are too many
  */
 function changedRanges(before: Uint8Array, after: Uint8Array, rowBytes: number): RowRange[] | undefined {
   const inWords = rowBytes % 4 === 0;

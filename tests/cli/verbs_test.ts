@@ -6,6 +6,7 @@ import { EXIT } from "../../src/cli/exit.ts";
 import { overview } from "../../src/cli/overview.ts";
 import { ReaderGone } from "../../src/cli/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
+import { daemonOptions } from "../../src/daemon/options.ts";
 import { HIDDEN } from "../../src/base/secrets.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
@@ -39,6 +40,26 @@ Deno.test("mosaic: every verb has help with examples, and says its exit code for
     assert.match(wrong.err, /^mosaic: .*'--/);
     assert.equal(wrong.out, "");
   }
+});
+
+Deno.test("mosaic: an option is not taken for the value of the option before it", async () => {
+  const refused: [string[], RegExp][] = [
+    [["list", "--state-dir", "--json"], /--state-dir <dir>' argument '--json' is invalid.* write --state-dir=--json\./],
+    [["run", "-n", "--", "true"], /--name <name>' argument '--' is invalid/],
+    [["list", "--tag", "a", "--tag", "--sort"], /write --tag=--sort/],
+  ];
+  for (const [args, message] of refused) {
+    const { code, err, world } = await run(args);
+    assert.deepEqual([code, world.connections], [EXIT.usage, 0], args.join(" "));
+    assert.match(err, message);
+  }
+  assert.throws(() => daemonOptions(["--state-dir", "--replace"], () => undefined), {
+    message: /write --state-dir=--replace\./,
+  });
+  // The value of a tag, and options of the program that is run.
+  assert.equal((await run(["list", "--tag=--sort"], { ListRuns: () => ({}) })).out, "No runs.\n");
+  const { code, err } = await run(["run", "--dry-run", "true", "--name", "--gpus"]);
+  assert.equal(code, 0, err);
 });
 
 Deno.test("mosaic: the daemon's codes are exit codes, its message and hint are two lines on stderr", async () => {

@@ -204,9 +204,14 @@ diskTest(
     await daemon.stop();
     for (const disk of disks) disk.fill();
 
-    const back = daemon.restart();
+    const restarted = daemon.restart();
     const starts = () => daemon.output().split('"msg":"ready"').length - 1;
-    await until(() => starts() === 2, { what: "the daemon to start", state: () => daemon.output().slice(-2000) });
+    const started = until(() => starts() === 2, {
+      what: "the daemon to start",
+      state: () => daemon.output().slice(-2000),
+    });
+    // The restart is complete only once daemon.json has room; if it fails before, the test fails with its error.
+    await Promise.race([started, restarted.then(() => started)]);
     assert.equal((await getRun(daemon, endedRun)).state, "TERMINATED");
     assert.equal((await steps(daemon, endedRun)).length, 20);
     await assert.rejects(submit(daemon, new SteppedWorker(stage.stateDir, [20]).config()), {
@@ -215,7 +220,7 @@ diskTest(
     });
     living.open();
     for (const disk of disks) disk.free();
-    await back;
+    await restarted;
     await living.assertWhole(daemon, run);
     const next = new SteppedWorker(stage.stateDir, [20]);
     await next.assertWhole(daemon, await submit(daemon, next.config({ gpus: { requested: 1, mandatory: true } })));

@@ -19,6 +19,12 @@ function mayMount(): boolean {
   return may;
 }
 
+/** An error that ends the whole test file skips what its tests dispose of. */
+const mounted = new Set<SmallDisk>();
+addEventListener("unload", () => {
+  for (const { path } of mounted) command("umount", "-l", path);
+});
+
 export class SmallDisk implements Disposable {
   readonly path: string;
   readonly #filler: string;
@@ -30,6 +36,7 @@ export class SmallDisk implements Disposable {
     if (!command("mount", "-t", "tmpfs", "-o", `size=${size},mode=700`, "none", path)) {
       throw new Error(`no tmpfs could be mounted on ${path}`);
     }
+    mounted.add(this);
   }
 
   get freeBytes(): number {
@@ -61,7 +68,8 @@ export class SmallDisk implements Disposable {
 
   [Symbol.dispose](): void {
     // At once, whoever still looks at it.
-    command("umount", "-l", this.path);
+    if (!command("umount", "-l", this.path)) throw new Error(`${this.path} cannot be unmounted`);
+    mounted.delete(this);
   }
 }
 
@@ -69,12 +77,10 @@ export class SmallDisk implements Disposable {
 export class Stage implements Disposable {
   readonly stateDir = Deno.makeTempDirSync({ prefix: "mosaic-disk-" });
   readonly layout = new Layout(this.stateDir);
-  readonly #disks: SmallDisk[] = [];
+  readonly #disks = new DisposableStack();
 
   disk(path: string, size: string): SmallDisk {
-    const disk = new SmallDisk(path, size);
-    this.#disks.push(disk);
-    return disk;
+    return this.#disks.use(new SmallDisk(path, size));
   }
 
   /** Undefined where nothing may be mounted. */
@@ -83,7 +89,7 @@ export class Stage implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const disk of this.#disks.toReversed()) disk[Symbol.dispose]();
+    this.#disks.dispose();
     Deno.removeSync(this.stateDir, { recursive: true });
   }
 }

@@ -1,6 +1,7 @@
 /** Somebody removes or replaces a database under the running daemon: it is noticed, told, and nothing is lost. */
 import assert from "node:assert/strict";
 import { repair } from "../../src/doctor/doctor.ts";
+import { removeIfThere } from "../../src/os/files.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -55,7 +56,7 @@ Deno.test("vanished: registry.db is removed or replaced: the daemon saves it, re
   await assert.rejects(submit(daemon, worker.config()), refused);
   const saved = [...Deno.readDirSync(daemon.layout.trainer)].find(({ name }) => name.startsWith("registry.db.saved-"))!;
   await daemon.stop();
-  for (const suffix of ["-wal", "-shm"]) await Deno.remove(`${registryDb}${suffix}`).catch(() => {});
+  for (const suffix of ["-wal", "-shm"]) removeIfThere(`${registryDb}${suffix}`);
   Deno.renameSync(`${daemon.layout.trainer}/${saved.name}`, registryDb);
   await daemon.restart();
   assert.equal((await getRun(daemon, run)).state, "TERMINATED");

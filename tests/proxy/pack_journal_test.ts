@@ -250,6 +250,27 @@ Deno.test("journal: where the end of what was packed is damaged, no hole is pack
   });
 });
 
+Deno.test("journal: where the packed file was removed, no hole is packed in its place", async () => {
+  await withWriter(async ({ path, journal, writeTo, written }) => {
+    await writeTo(3 * MIB);
+    const file = journal();
+    file.size();
+    const packer = new JournalPacker(path, file, log, { roundBytes: MIB });
+    packer.stored(2 * MIB);
+    await packer.settled();
+    assert.ok(blocksOf(path) < written(), "it has a hole");
+    Deno.removeSync(packedPath(path));
+    const told: string[] = [];
+    const listening = createLogger({ sinks: [(line) => void told.push(line)] });
+    const next = new JournalPacker(path, file, listening, { roundBytes: MIB });
+    next.stored(3 * MIB);
+    await next.settled();
+    await packEndedLog(path, listening);
+    assert.throws(() => Deno.statSync(packedPath(path)), Deno.errors.NotFound);
+    assert.equal(told.filter((line) => line.includes("the packed log was removed")).length, 2, told.join(""));
+  });
+});
+
 Deno.test("journal: no hole is made in what is not stored yet, whatever the packed file says", async () => {
   await withWriter(async ({ path, journal, writeTo }) => {
     await writeTo(4 * MIB);

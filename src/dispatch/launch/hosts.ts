@@ -11,7 +11,7 @@ import type { Placer } from "./placed/placer.ts";
 export interface Hosts {
   local: LocalHost;
   hostOf: (plan: RunPlan) => Host;
-  /** The engine that places the plan's runs; undefined where none does. */
+  /** The engine that places the plan's runs; undefined if none does. */
   launcherOf: (plan: RunPlan) => Launcher | undefined;
   /** @throws MosaicError where a run of this plan can never be started here */
   admit: (plan: RunPlan) => void;

@@ -92,7 +92,7 @@ export interface Launcher {
   readonly name: string;
   /** Why a run of this plan can never be placed here; undefined: it can be placed. */
   admit(plan: RunPlan): string | undefined;
-  /** Directory on nodes that share no disk with this host; undefined where they do. */
+  /** Directory on nodes that share no disk with this host; undefined if they share one. */
   nodeDirectory?(plan: RunPlan): string | undefined;
   /** Idempotent by `order.name`: an existing job is not submitted again. */
   launch(order: Order): Promise<Launched>;

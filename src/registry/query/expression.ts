@@ -6,7 +6,7 @@
  */
 import { MosaicError } from "../../base/errors.ts";
 
-/** A value of a column; undefined where a run has none. */
+/** A value of a column; undefined if a run has none. */
 export type Value = string | number | boolean | null | readonly unknown[] | undefined;
 
 export type Expression =

@@ -257,7 +257,7 @@ export class Chart {
     this.#resize.observe(this.#holder);
   }
 
-  /** All are there from the beginning: a person who goes on by Tab would pass by those that come before what has the focus. */
+  /** Made at once, not when the chart comes into view: Tab would skip buttons that appear before the focused element. */
   #buttons(): HTMLElement {
     const { title } = this;
     const larger = iconButton("larger", `Larger chart of ${title}`, () => {

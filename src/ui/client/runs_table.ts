@@ -46,7 +46,7 @@ export interface Column {
   label: string;
   title?: string;
   class: string;
-  /** Its text may be too long for it, and is told as a whole where one points at it. */
+  /** Its text may be cut off: the cell's title has all of it. */
   cut?: true;
   text(r: RunLine, now: number): string;
   /** The number whose mean and standard deviation a group shows, and its format. */

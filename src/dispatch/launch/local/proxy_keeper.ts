@@ -51,7 +51,7 @@ export class ProxyKeeper {
     this.#started(process, now, Infinity);
   }
 
-  /** Has a proxy started that attaches. @throws what keeps it from being started: that is no proxy's failure */
+  /** Starts a proxy that attaches. @throws why none can be started: that does not count as a proxy that died */
   attach(start: () => ProcessRef | undefined, now: number): ProcessRef | undefined {
     let process: ProcessRef | undefined;
     try {

@@ -1,6 +1,7 @@
 /** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
+import { parentOf } from "../../../os/files.ts";
 import { underShell } from "../../../os/shell.ts";
 import { writeRecord } from "../../../os/untrusted.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
@@ -154,10 +155,6 @@ export class Slurm implements Launcher {
       clearTimeout(timer);
     }
   }
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 /** A tool's error messages, without its name at the start of each line. */
