@@ -96,3 +96,17 @@ Deno.test("listener watch: one that is stopped while it reads the tables waits f
   await stopping;
   assert.equal(relistens, 0);
 });
+
+Deno.test("listener watch: one that is stopped while it listens again waits until that is done", async () => {
+  const bound = Promise.withResolvers<void>();
+  const { watch, relistens } = watched({ waiting: 1, accepts: 0, relisten: () => bound.promise });
+  await until(() => relistens() === 1, { what: "it to listen again" });
+  let stopped = false;
+  const stopping = watch.stop().then(() => stopped = true);
+  // As many turns as a stop that waits for nothing needs, and more.
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+  assert.equal(stopped, false);
+  bound.resolve();
+  await stopping;
+  assert.equal(relistens(), 1);
+});

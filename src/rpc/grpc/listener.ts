@@ -71,7 +71,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   let loading: Promise<GrpcServer> | undefined;
   const load = (): Promise<GrpcServer> =>
     loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
-  const ends: (() => void | Promise<void>)[] = [];
+  const ends: (() => Promise<void>)[] = [];
   const watches: ListenerWatch[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     let accepted = 0;
@@ -91,17 +91,21 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
       );
     };
     let bound: Bound = await bind(at, take);
-    ends.push(() => bound.close());
     const { address, port } = bound;
+    let watch: ListenerWatch | undefined;
     if (port !== undefined) {
       const relisten = async () => {
         bound.close();
         bound = await bind(parseListen(address), take);
       };
-      const watch = watchListener({ port, accepted: () => accepted, relisten, log, descriptors });
+      watch = watchListener({ port, accepted: () => accepted, relisten, log, descriptors });
       watches.push(watch);
-      ends.push(watch.stop);
     }
+    ends.push(async () => {
+      // While the watch polls, it may bind another listener.
+      await watch?.stop();
+      bound.close();
+    });
     return address;
   };
   const end = () => Promise.all(ends.splice(0).map((end) => end()));
