@@ -1,9 +1,10 @@
 /**
- * Connect's unary calls, which mosaic's own clients use: one body in, one body out, with as few awaits as possible. Beside
- * busy proxies each await costs a call some milliseconds.
+ * Connect's unary calls, which mosaic's own clients use: one body each way. Awaits are few, because while proxies keep the
+ * daemon busy each await delays a call by some milliseconds.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
+import { joinedBytes } from "../../base/joined_bytes.ts";
 import { Arrival, requireSize } from "../calls.ts";
 import { Interruption } from "../interruption.ts";
 import type { HttpCall } from "./streams.ts";
@@ -19,7 +20,7 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
   const arrival = new Arrival(context, { method, peer, header });
   try {
     const ms = timeoutOf("connect-timeout-ms", header("connect-timeout-ms"));
-    arrival.endWithin(ms, undefined, (why) => interruption.interrupt(why));
+    arrival.endWithin(ms, undefined, (error) => interruption.interrupt(error));
     arrival.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
@@ -44,9 +45,9 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
 
 /** @throws MosaicError `resource_exhausted` for more than `most` bytes */
 async function bodyOf(request: Request, method: DescMethod, most: number): Promise<Uint8Array> {
-  const told = request.headers.get("content-length");
-  requireSize(method, Number(told), most);
-  if (told !== null) return new Uint8Array(await request.arrayBuffer());
+  const announced = request.headers.get("content-length");
+  requireSize(method, Number(announced), most);
+  if (announced !== null) return new Uint8Array(await request.arrayBuffer());
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
@@ -54,5 +55,5 @@ async function bodyOf(request: Request, method: DescMethod, most: number): Promi
     // The runtime returns a single byte in a buffer of 64 KiB.
     chunks.push(chunk.slice());
   }
-  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+  return joinedBytes(chunks);
 }

@@ -12,22 +12,29 @@ import type {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { MosaicError } from "../../base/errors.ts";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
 import { Arrival, type CallContext, encode } from "../calls.ts";
 import type { Connections } from "./connections.ts";
 import type { StreamGate } from "./gate.ts";
-import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing, StalledError } from "../handlers.ts";
+import {
+  type AnyHandler,
+  clientDisconnected,
+  handlerOf,
+  type Handlers,
+  type Incoming,
+  type Outgoing,
+  StalledError,
+} from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;
 }
 
-/** Those whose answer is a stream. */
-type Answered = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
-type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | Answered;
+/** Calls whose answer is a stream. */
+type StreamingCall = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | StreamingCall;
 type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
 
 /** grpc-js handlers for `addService(rawService(service), …)`. */
@@ -54,7 +61,7 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
     return (call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
       answerOnce(context, method, call, answer, (arrival) => handler(inputOf(call, arrival), arrival.caller));
   }
-  return (call: Answered) =>
+  return (call: StreamingCall) =>
     streamOut(context, method, call, (out, arrival) => handler(inputOf(call, arrival), out, arrival.caller));
 }
 
@@ -95,7 +102,7 @@ async function answerOnce(
 async function streamOut(
   context: ServeContext,
   method: DescMethod,
-  call: Answered,
+  call: StreamingCall,
   handle: (out: Outgoing<DescMessage>, arrival: Arrival) => unknown,
 ): Promise<void> {
   const arrival = arrivalOf(context, method, call);
@@ -103,30 +110,30 @@ async function streamOut(
   const out = new GatedOutgoing(call, method.output, signal, context.connections.gate(peer.name));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
-  let failure: unknown;
+  let thrown: unknown;
   try {
     enter(context, arrival);
     await handle(out, arrival);
   } catch (error) {
-    failure = error;
+    thrown = error;
   }
-  const told = arrival.over(failure);
-  if (told !== undefined) call.emit("error", statusOf(told));
+  const error = arrival.streamEnded(thrown);
+  if (error !== undefined) call.emit("error", statusOf(error));
   else if (!signal.aborted) call.end();
-  // What waits for its reader is dropped with the connection; there is no other way to drop it.
-  if (failure instanceof StalledError) context.connections.drop(peer.name);
+  // Waiting data of one stream cannot be dropped, so the connection is closed.
+  if (thrown instanceof StalledError) context.connections.drop(peer.name);
   out.release();
   arrival.free();
 }
 
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
-  readonly #call: Answered;
+  readonly #call: StreamingCall;
   readonly #schema: O;
   readonly #signal: AbortSignal;
   readonly #gate: StreamGate | undefined;
 
   constructor(
-    call: Answered,
+    call: StreamingCall,
     schema: O,
     signal: AbortSignal,
     gate: StreamGate | undefined,
@@ -142,7 +149,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has disconnected");
+    if (this.#signal.aborted) throw clientDisconnected();
     this.#call.write(asBuffer(bytes));
     // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
     // sent would never be settled.
@@ -162,7 +169,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 }
 
-/** Beyond either bound the client's messages stay in its own window. */
+/** At either bound reading stops, and further messages wait at the client. */
 const HELD_MESSAGES = 256;
 const HELD_BYTES = 1 << 20;
 
@@ -213,7 +220,7 @@ class BoundedIncoming<T> implements Incoming<T> {
       // Messages that arrived before the client left still count.
       if (this.#held.length > 0) break;
       if (this.#ended) return [];
-      if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
+      if (this.#gone) throw clientDisconnected();
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
     const taken = this.#held;
