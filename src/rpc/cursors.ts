@@ -32,7 +32,7 @@ export interface CursorOptions {
 export async function* recordChunks<K extends TelemetryKind>(
   core: Core,
   run: FollowedRun,
-  renderings: SharedEncodings,
+  encodings: SharedEncodings,
   form: Form<K>,
   options: CursorOptions,
 ): AsyncGenerator<Chunk, void> {
@@ -41,7 +41,7 @@ export async function* recordChunks<K extends TelemetryKind>(
   const { signal, follow } = options;
   let cursor = options.since;
   let left = options.limit ?? Infinity;
-  const records = renderings.open(form, runId);
+  const records = encodings.open(form, runId);
   const closed = core.activity.subscribers.opened("grpc", kind, () => core.records.head(runId, kind) - cursor);
   try {
     while (!signal.aborted && left > 0) {

@@ -24,7 +24,7 @@ function kindOf(text: string): TelemetryKind {
 
 export async function streamTelemetry(
   core: Core,
-  renderings: SharedEncodings,
+  encodings: SharedEncodings,
   request: TelemetryRequest,
   out: Outgoing<typeof TelemetryBatchSchema>,
   caller: Caller,
@@ -33,7 +33,7 @@ export async function streamTelemetry(
   const row = core.runs.resolve(request.run);
   caller.follows(row.runId);
   using run = core.records.follow(row.runId);
-  const chunks = recordChunks(core, run, renderings, telemetryBatch(kind), {
+  const chunks = recordChunks(core, run, encodings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
     follow: request.follow ? "until_ended" : "to_head",
