@@ -40,7 +40,9 @@ export interface User {
 
 /** The process at the other end of a connection. */
 export interface Peer extends User {
-  /** `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's own socket UNIX_PEER. */
+  /**
+   * `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's own socket UNIX_PEER.
+   */
   name: string;
 }
 
@@ -93,7 +95,9 @@ function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" 
   return { action: path.replace(/^.*\./, ""), address: name, uid };
 }
 
-/** Writes a call that could change something to the audit log. Workers make many calls: only their refused ones are written. */
+/**
+ * Writes a call that could change something to the audit log. Workers make many calls: only their refused ones are written.
+ */
 function writeAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);
@@ -166,7 +170,10 @@ export class Arrival {
     return () => clearTimeout(timer);
   }
 
-  /** Checks the caller, and counts the stream. @throws MosaicError if the caller may not make this call, or too many streams are open */
+  /**
+   * Checks the caller, and counts the stream. @throws MosaicError if the caller may not make this call, or too many streams
+   * are open
+   */
   enter(): void {
     const { caller } = this;
     caller.principal = principalOf(this.#context, caller);

@@ -1,7 +1,10 @@
 /** An error as clients receive it, the same over each protocol. */
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
-/** Most characters of a text: gRPC sends it in a header, with three bytes for each byte that is not ASCII, and peers limit headers, commonly to 8 KiB. */
+/**
+ * Most characters of a text: gRPC sends it in a header, with three bytes for each byte that is not ASCII, and peers limit
+ * headers, commonly to 8 KiB.
+ */
 const MAX_CHARACTERS = 2000;
 
 export interface PublicError {

@@ -16,7 +16,7 @@ import { type ListenerWatch, watchListener } from "./listener_watch.ts";
 import type { GrpcServer } from "./server.ts";
 
 const STOP_GRACE_MS = 5000;
-/** Where workers of this machine call that know no TLS, beside a listener with it. */
+/** Second address if the listener uses TLS: for workers of this machine that do not support it. */
 const LOCAL: ListenAddress = { type: "tcp", host: "127.0.0.1", port: 0 };
 
 export interface GrpcOptions {
@@ -46,9 +46,9 @@ export interface Accepted {
 export interface GrpcListener {
   /** The address for clients: `HOST:PORT` or `unix:PATH`. */
   address: string;
-  /** The same without TLS, for this machine only; equal to `address` if that is without TLS. */
+  /** Address without TLS, for this machine only; equal to `address` if that is without TLS. */
   localAddress: string;
-  /** Connections are accepted, as far as is known. */
+  /** False while the watch has found that no connections are accepted. */
   listening(): boolean;
   /** New connections get this certificate. @throws MosaicError if it cannot be used; the old one then stays */
   renew(tls: TlsTexts): Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * Serves plain functions by grpc-js: decodes requests, encodes answers, maps errors, and lets long streams wait for the
- * gate. A handler sees typed messages and an AbortSignal, and nothing of grpc-js.
+ * Serves handlers by grpc-js: decodes requests, encodes answers, maps errors, and makes long streams wait for the gate.
+ * Handlers do not depend on grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
