@@ -12,6 +12,12 @@ export function sinceOf(value: bigint): number {
   return value > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(value);
 }
 
+/** Whether the run has ended or is deleted. */
+export function isOver(core: Core, runId: string): boolean {
+  const row = core.runs.get(runId);
+  return row === undefined || isEnded(row.state);
+}
+
 export interface CursorOptions {
   since: number;
   signal: AbortSignal;
