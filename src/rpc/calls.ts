@@ -50,7 +50,7 @@ export interface Peer extends User {
 export const UNIX_PEER = "unix";
 
 /** A call before it is checked. */
-export interface Arriving {
+export interface CallStart {
   method: DescMethod;
   peer: Peer;
   header(name: string): string | undefined;
@@ -118,7 +118,7 @@ function writeAudit({ audit }: CallContext, caller: Caller, outcome: string, mes
 }
 
 /** One call at the server, from its arrival to its end. */
-export class Arrival {
+export class ServerCall {
   readonly caller: Caller;
   readonly #context: CallContext;
   readonly #method: DescMethod;
@@ -127,7 +127,7 @@ export class Arrival {
   readonly #deadlines: ReturnType<typeof setTimeout>[] = [];
   #place: StreamPlace | undefined;
 
-  constructor(context: CallContext, { method, peer, header }: Arriving) {
+  constructor(context: CallContext, { method, peer, header }: CallStart) {
     this.#context = context;
     this.#method = method;
     this.caller = {

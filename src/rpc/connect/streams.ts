@@ -6,7 +6,7 @@ import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protob
 import { MosaicError } from "../../base/errors.ts";
 import { envelope, MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
-import { Arrival, type CallContext, isIngest, type Peer } from "../calls.ts";
+import { type CallContext, isIngest, type Peer, ServerCall } from "../calls.ts";
 import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";
@@ -37,27 +37,27 @@ const HELLO_MS = 15_000;
 
 export function answerStream(call: HttpCall, form: EnvelopedForm, coding: Coding): Response {
   const { context, request } = call;
-  const arrival = new Arrival(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
-  const body = new AnswerBody(() => arrival.end(), call.stallMs);
-  run(call, arrival, form, coding, body);
+  const serverCall = new ServerCall(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
+  const body = new AnswerBody(() => serverCall.end(), call.stallMs);
+  run(call, serverCall, form, coding, body);
   return new Response(body.stream, { headers: { "content-type": form.type } });
 }
 
 async function run(
   { context, method, handler, request }: HttpCall,
-  arrival: Arrival,
+  serverCall: ServerCall,
   { timeout, end }: EnvelopedForm,
   coding: Coding,
   body: AnswerBody,
 ): Promise<void> {
-  const { caller } = arrival;
+  const { caller } = serverCall;
   const interruption = new Interruption();
   caller.signal.addEventListener("abort", () => {
     interruption.interrupt(clientDisconnected());
   });
   // A proxy is unknown until its hello is admitted: until then it gets little memory and time.
   let most = isIngest(method) ? HELLO_BYTES : context.maxMessageBytes;
-  const cancelHelloDeadline = arrival.endWithin(
+  const cancelHelloDeadline = serverCall.endWithin(
     isIngest(method) ? HELLO_MS : undefined,
     `no hello came within ${HELLO_MS / 1000} s`,
   );
@@ -65,7 +65,7 @@ async function run(
     request.body,
     () => most,
     (bytes) => {
-      const message = arrival.message(bytes, coding.decode);
+      const message = serverCall.message(bytes, coding.decode);
       cancelHelloDeadline();
       if (isIngest(method)) most = MAX_MESSAGE_BYTES;
       return message;
@@ -75,8 +75,8 @@ async function run(
   let release: (() => void) | undefined;
   let thrown: unknown;
   try {
-    arrival.endWithin(timeoutOf(timeout, caller.header(timeout)));
-    arrival.enter();
+    serverCall.endWithin(timeoutOf(timeout, caller.header(timeout)));
+    serverCall.enter();
     const { methodKind, output } = method;
     const input = methodKind === "client_streaming" || methodKind === "bidi_streaming"
       ? incoming
@@ -95,11 +95,11 @@ async function run(
   } catch (error) {
     thrown = error;
   }
-  const error = arrival.streamEnded(thrown);
+  const error = serverCall.streamEnded(thrown);
   if (error instanceof StalledError) body.reset(error);
   else await body.end(end(error));
   release?.();
-  arrival.free();
+  serverCall.free();
   await incoming.close();
 }
 

@@ -5,7 +5,7 @@
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
 import { joinedBytes } from "../../base/joined_bytes.ts";
-import { Arrival, requireSize } from "../calls.ts";
+import { requireSize, ServerCall } from "../calls.ts";
 import { Interruption } from "../interruption.ts";
 import type { HttpCall } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
@@ -17,11 +17,11 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
   const { context, method, request, peer } = call;
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const interruption = new Interruption();
-  const arrival = new Arrival(context, { method, peer, header });
+  const serverCall = new ServerCall(context, { method, peer, header });
   try {
     const ms = timeoutOf("connect-timeout-ms", header("connect-timeout-ms"));
-    arrival.endWithin(ms, undefined, (error) => interruption.interrupt(error));
-    arrival.enter();
+    serverCall.endWithin(ms, undefined, (error) => interruption.interrupt(error));
+    serverCall.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
       throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon takes none`, {
@@ -29,17 +29,17 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
       });
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
-    const answer = call.handler(arrival.message(body, coding.decode), arrival.caller);
+    const answer = call.handler(serverCall.message(body, coding.decode), serverCall.caller);
     const message = answer instanceof Promise ? await interruption.wait(answer) : answer;
     const bytes = coding.encode(method.output, message as MessageInitShape<DescMessage>);
     const response = wholeAnswer(context, peer.name, bytes, { "content-type": type }, call);
-    arrival.succeeded();
+    serverCall.succeeded();
     return response;
   } catch (error) {
-    arrival.failed(error);
+    serverCall.failed(error);
     return refusal(error);
   } finally {
-    arrival.free();
+    serverCall.free();
   }
 }
 

@@ -15,7 +15,7 @@ import type { EventEmitter } from "node:events";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import { Arrival, type CallContext, encode } from "../calls.ts";
+import { type CallContext, encode, ServerCall } from "../calls.ts";
 import type { Connections } from "./connections.ts";
 import type { StreamGate } from "./gate.ts";
 import {
@@ -53,29 +53,33 @@ export function serve<S extends DescService>(
 // deno-lint-ignore no-explicit-any -- grpc-js's own type for a handler of any kind
 function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): any {
   const { methodKind } = method;
-  const inputOf = (call: AnyCall, arrival: Arrival) =>
+  const inputOf = (call: AnyCall, serverCall: ServerCall) =>
     "request" in call
-      ? arrival.message(call.request)
-      : new BoundedIncoming(call, (bytes) => arrival.message(bytes), arrival.caller.signal);
+      ? serverCall.message(call.request)
+      : new BoundedIncoming(call, (bytes) => serverCall.message(bytes), serverCall.caller.signal);
   if (methodKind === "unary" || methodKind === "client_streaming") {
     return (call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
-      answerOnce(context, method, call, answer, (arrival) => handler(inputOf(call, arrival), arrival.caller));
+      answerOnce(context, method, call, answer, (serverCall) => handler(inputOf(call, serverCall), serverCall.caller));
   }
   return (call: StreamingCall) =>
-    streamOut(context, method, call, (out, arrival) => handler(inputOf(call, arrival), out, arrival.caller));
+    streamOut(context, method, call, (out, serverCall) => handler(inputOf(call, serverCall), out, serverCall.caller));
 }
 
-function arrivalOf(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
+function serverCallOf(context: ServeContext, method: DescMethod, call: AnyCall): ServerCall {
   const peer = context.connections.peerOf(call.getPeer());
-  const arrival = new Arrival(context, { method, peer, header: (name) => call.metadata.get(name)[0]?.toString() });
-  (call as EventEmitter).on("cancelled", () => arrival.end());
-  if (call.cancelled) arrival.end();
-  return arrival;
+  const serverCall = new ServerCall(context, {
+    method,
+    peer,
+    header: (name) => call.metadata.get(name)[0]?.toString(),
+  });
+  (call as EventEmitter).on("cancelled", () => serverCall.end());
+  if (call.cancelled) serverCall.end();
+  return serverCall;
 }
 
-function enter(context: ServeContext, arrival: Arrival): void {
-  context.connections.admit(arrival.caller.peer.name);
-  arrival.enter();
+function enter(context: ServeContext, serverCall: ServerCall): void {
+  context.connections.admit(serverCall.caller.peer.name);
+  serverCall.enter();
 }
 
 async function answerOnce(
@@ -83,19 +87,19 @@ async function answerOnce(
   method: DescMethod,
   call: AnyCall,
   answer: AnswerCallback,
-  handle: (arrival: Arrival) => unknown,
+  handle: (serverCall: ServerCall) => unknown,
 ): Promise<void> {
-  const arrival = arrivalOf(context, method, call);
+  const serverCall = serverCallOf(context, method, call);
   try {
-    enter(context, arrival);
-    const bytes = asBuffer(encode(method.output, await handle(arrival)));
-    arrival.succeeded();
+    enter(context, serverCall);
+    const bytes = asBuffer(encode(method.output, await handle(serverCall)));
+    serverCall.succeeded();
     answer(null, bytes);
   } catch (error) {
-    arrival.failed(error);
+    serverCall.failed(error);
     answer(statusOf(error));
   } finally {
-    arrival.free();
+    serverCall.free();
   }
 }
 
@@ -103,27 +107,27 @@ async function streamOut(
   context: ServeContext,
   method: DescMethod,
   call: StreamingCall,
-  handle: (out: Outgoing<DescMessage>, arrival: Arrival) => unknown,
+  handle: (out: Outgoing<DescMessage>, serverCall: ServerCall) => unknown,
 ): Promise<void> {
-  const arrival = arrivalOf(context, method, call);
-  const { signal, peer } = arrival.caller;
+  const serverCall = serverCallOf(context, method, call);
+  const { signal, peer } = serverCall.caller;
   const out = new GatedOutgoing(call, method.output, signal, context.connections.gate(peer.name));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
   let thrown: unknown;
   try {
-    enter(context, arrival);
-    await handle(out, arrival);
+    enter(context, serverCall);
+    await handle(out, serverCall);
   } catch (error) {
     thrown = error;
   }
-  const error = arrival.streamEnded(thrown);
+  const error = serverCall.streamEnded(thrown);
   if (error !== undefined) call.emit("error", statusOf(error));
   else if (!signal.aborted) call.end();
   // Waiting data of one stream cannot be dropped, so the connection is closed.
   if (thrown instanceof StalledError) context.connections.drop(peer.name);
   out.release();
-  arrival.free();
+  serverCall.free();
 }
 
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
