@@ -322,7 +322,7 @@ testEachApiWay(
 );
 
 testEachApiWay(
-  "Deliver: a batch of an observed file that waits for the full disk, too, does not end the hold of the worker",
+  "Deliver: while the disk is full, a waiting batch of an observed file does not end the hold of the worker",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
     await proxy.next();
