@@ -57,7 +57,7 @@ export function clientDisconnected(cause?: unknown): MosaicError {
 /** The reader read nothing for too long; its stream is reset so that waiting data is dropped. */
 export class StalledError extends MosaicError {
   constructor(stallMs: number) {
-    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
+    super("unavailable", `the reader read nothing for ${stallMs / 1000} s, so the stream was ended`, {
       hint: "Open it again with since_seq set to the last seq that arrived.",
     });
   }

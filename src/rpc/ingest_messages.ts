@@ -37,7 +37,7 @@ function parsed<T>(bytes: Uint8Array, field: string, empty: T): T {
   try {
     return JSON.parse(decoder.decode(bytes));
   } catch (error) {
-    throw new MosaicError("invalid_argument", `${field} is no JSON: ${messageOf(error)}`);
+    throw new MosaicError("invalid_argument", `${field} is not JSON: ${messageOf(error)}`);
   }
 }
 
@@ -57,7 +57,7 @@ export function sealedOf(message: SealedMessage): Sealed {
   try {
     read = JSON.parse(head);
   } catch (error) {
-    throw new MosaicError("invalid_argument", `the head of sealed steps is no JSON: ${messageOf(error)}`);
+    throw new MosaicError("invalid_argument", `the head of sealed steps is not JSON: ${messageOf(error)}`);
   }
   const [fromNs, toNs, unitNs, cells] = Array.isArray(read) && Array.isArray(read[3]) ? read : ["", "", 0, []];
   const block = { first: 0, n, crc, fromNs, toNs, unitNs, cells, hot, raw, body };

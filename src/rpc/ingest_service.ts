@@ -39,7 +39,7 @@ async function deliver(
   const [first, ...others] = (await incoming.take()).map(({ message }) => message);
   if (first === undefined) return;
   if (first.case !== "hello") {
-    throw new MosaicError("failed_precondition", `the stream begins with "${first.case}": a proxy says hello first`);
+    throw new MosaicError("failed_precondition", `the first message is "${first.case}": a proxy must send hello first`);
   }
   checkIngestProtocol(first.value.protocol);
 

@@ -89,7 +89,10 @@ export class ProxyStream {
         await out.send({ message: { case: "exitAck", value: {} } });
         return;
       case "hello":
-        throw new MosaicError("failed_precondition", "a second hello: a proxy sends one, at the beginning");
+        throw new MosaicError(
+          "failed_precondition",
+          "this is a second hello: a proxy must send one only, as its first message",
+        );
       case undefined:
         // A message that a newer proxy of the same major version has added.
         return;

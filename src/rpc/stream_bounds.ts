@@ -128,7 +128,7 @@ export class StreamBounds {
     const tooMany = (held: number, most: number) => held > 0 && held + bytes > most;
     const held = this.#answerBytes;
     if (tooMany(held.all, all) || (tooMany(held.of(peer), ofConnection) && peer !== UNIX_PEER)) {
-      throw new MosaicError("resource_exhausted", `${held.all} bytes of answers wait to be taken`, {
+      throw new MosaicError("resource_exhausted", `${held.all} bytes of answers wait to be read`, {
         hint: "Read the answers that you asked for before you ask for more.",
       });
     }

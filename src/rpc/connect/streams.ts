@@ -106,7 +106,7 @@ async function run(
 async function onlyMessage(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {
   const messages = await incoming.take();
   if (messages.length === 1) return messages[0];
-  throw new MosaicError("invalid_argument", `${method.name} takes one message; ${messages.length} came`);
+  throw new MosaicError("invalid_argument", `${method.name} needs one message; ${messages.length} arrived`);
 }
 
 class StreamOutgoing implements Outgoing<DescMessage> {

@@ -24,7 +24,7 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
     serverCall.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
-      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon takes none`, {
+      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon accepts only identity`, {
         hint: "Send the request uncompressed.",
       });
     }
