@@ -86,20 +86,20 @@ export function withCommit(text: string, commit: string): string {
 }
 
 /**
- * Bundled by itself: where the program and one part that is loaded later use the same library, the bundler puts all that either
- * needs of it into what both load.
+ * Bundled separately. If the program and a part that is loaded later use the same library, the bundler puts everything that
+ * either of them needs into one shared chunk, which is loaded at the start.
  */
-const APART = "src/rpc/well_known.ts";
-const APART_NAMED = /"[./]*\/well_known\.ts"/g;
+const SEPARATE = "src/rpc/well_known.ts";
+const SEPARATE_IMPORT = /"[./]*\/well_known\.ts"/g;
 
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
 export function bundle(entry: string): Map<string, string> {
   const files = new Map<string, string>();
-  let apart = false;
+  let usesSeparate = false;
   for (const [name, text] of bundled(entry, ["--code-splitting", "--external", "*/well_known.ts"])) {
-    files.set(name, text.replace(APART_NAMED, () => (apart = true, '"./well_known.js"')));
+    files.set(name, text.replace(SEPARATE_IMPORT, () => (usesSeparate = true, '"./well_known.js"')));
   }
-  return apart ? new Map([...files, ...bundled(APART, [])]) : files;
+  return usesSeparate ? new Map([...files, ...bundled(SEPARATE, [])]) : files;
 }
 
 function bundled(entry: string, options: string[]): Map<string, string> {

@@ -1,4 +1,4 @@
-/** Generated protobuf code with its descriptors as shapes (src/base/proto_file.ts) instead of binary in base64. */
+/** Replaces the base64 descriptors in generated protobuf code by shapes (src/base/proto_file.ts). */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   type DescriptorProto,
@@ -40,18 +40,22 @@ export function withShapes(text: string, base: string): string {
     );
 }
 
-/** @throws for a file with something that no shape says */
+/** @throws Error if the file has options or definitions that shapes do not express */
 function requireSame(proto: FileDescriptorProto, shape: FileShape): void {
   const made = fileProto(shape, []);
   const plain = (message: DescriptorProto): void => {
     for (const field of message.field) field.jsonName = "";
-    // Reserved numbers are for the compiler only.
+    // Only the compiler uses reserved numbers.
     message.reservedRange = [];
     message.nestedType.forEach(plain);
   };
   for (const one of [proto, made]) one.messageType.forEach(plain);
   const [want, have] = [proto, made].map((one) => toBinary(FileDescriptorProtoSchema, one).toBase64());
-  if (want !== have) throw new Error(`${proto.name} has what src/base/proto_file.ts has no shape for`);
+  if (want !== have) {
+    throw new Error(
+      `${proto.name} uses a part of protobuf that the shapes of src/base/proto_file.ts do not express: add it there`,
+    );
+  }
 }
 
 function fileShape({ name, package: of, messageType, enumType, service }: FileDescriptorProto): FileShape {
@@ -75,7 +79,7 @@ function messageShape({ name, field, oneofDecl, nestedType, enumType, options }:
   };
 }
 
-/** Without what is left out at its end. */
+/** Trailing values that are the default are omitted. */
 function fieldShape(field: FieldDescriptorProto): FieldShape {
   const { name, number, type, label, typeName, proto3Optional } = field;
   const isMember = Object.hasOwn(field, "oneofIndex");

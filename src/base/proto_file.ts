@@ -1,13 +1,13 @@
 /**
- * Descriptors of protobuf files, made from their shapes in generated code. The library's own way decodes them from binary,
- * for which it first makes the descriptors of descriptors: together that was a quarter of a short command.
+ * Creates the descriptors of protobuf files from their shapes in generated code. The library itself decodes them from binary,
+ * and first creates the descriptors of descriptors for that: together a quarter of a short command's time.
  */
 import { createFileRegistry, type DescFile } from "@bufbuild/protobuf";
 import { type GenFile, type GenMessage, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { protoCamelCase } from "@bufbuild/protobuf/reflect";
 import type { FileDescriptorProto, Timestamp } from "@bufbuild/protobuf/wkt";
 
-/** Of `google.protobuf.FieldDescriptorProto`; the label is 3 where it is repeated. */
+/** Values of `google.protobuf.FieldDescriptorProto`; the label is 3 for a repeated field. */
 export type FieldShape = [
   name: string,
   number: number,
@@ -35,13 +35,13 @@ export interface FileShape {
   services?: [name: string, methods: MethodShape[]][];
 }
 
-/** @param imports of the file, in its order */
+/** @param imports the files that it imports, in its order */
 export function fileOf(shape: FileShape, imports: readonly DescFile[] = []): GenFile {
   const proto = fileProto(shape, imports.map(({ proto }) => proto.name));
   return createFileRegistry(proto, (name) => imports.find(({ proto }) => proto.name === name)).getFile(shape.name)!;
 }
 
-/** As a decoder makes it. */
+/** The message that a decoder would return for the file. */
 export function fileProto(shape: FileShape, dependency: string[]): FileDescriptorProto {
   return {
     $typeName: "google.protobuf.FileDescriptorProto",

@@ -1,6 +1,6 @@
 /**
  * The typed client of the CLI, tests and benches, by the Connect protocol. Errors are MosaicErrors with the daemon's code,
- * message and hint. `close()` ends everything it holds, so that the process can end.
+ * message and hint. `close()` ends its calls and connections, so that the process can end.
  */
 import {
   create,
@@ -27,7 +27,7 @@ import { notRunning, resolveDialOptions } from "./target.ts";
 
 const DEADLINE_MS = 10_000;
 
-/** Calls that must not be repeated after a lost answer, because they would do their work twice. */
+/** Calls that are not repeated after a lost answer, because a repetition would have its effect twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
 export interface ClientOptions extends Omit<DialOptions, "target"> {
@@ -45,16 +45,16 @@ export interface UnaryOptions {
 /** @throws MosaicError `unavailable` if no daemon is known; only the first call shows whether it answers. */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
   const { deadlineMs, stateDir } = options;
-  const { target, ...entrance } = resolveDialOptions(options);
-  return new MosaicClient(target, { ...entrance, deadlineMs, stateDir });
+  const { target, ...dialOptions } = resolveDialOptions(options);
+  return new MosaicClient(target, { ...dialOptions, deadlineMs, stateDir });
 }
 
 export class MosaicClient {
   readonly target: string;
   readonly #options: ClientOptions;
-  readonly #entrance: DialOptions;
+  readonly #dialOptions: DialOptions;
   readonly #host: string;
-  /** At most one is kept for the next call. */
+  /** A connection without a call; at most one is kept. */
   #idle: Http1Connection | undefined;
   readonly #open = new Set<Http1Connection>();
   readonly #closed = new AbortController();
@@ -63,14 +63,14 @@ export class MosaicClient {
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
     this.#options = options;
-    this.#entrance = { ...options, target };
+    this.#dialOptions = { ...options, target };
     const { address } = parseTarget(target);
     this.#host = address.type === "unix" ? "localhost" : `${options.serverName ?? address.host}:${address.port}`;
   }
 
   /**
-   * One request, one answer. A call whose connection broke or whose deadline passed is made once more on a new connection (a
-   * connection may stop delivering for good), unless doing it twice could do harm.
+   * One request, one answer. If the connection breaks or the deadline passes (a connection may stop delivering for good), the
+   * call is repeated once on a new connection, unless it is one of NOT_REPEATED.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
@@ -85,9 +85,9 @@ export class MosaicClient {
         this.#closed.signal,
       );
       try {
-        return fromBinary(method.output, await this.#ask(method, body, call));
+        return fromBinary(method.output, await this.#post(method, body, call));
       } catch (error) {
-        const again = first && (call.ranOut || call.brokeOff) && !NOT_REPEATED.has(method.name);
+        const again = first && (call.timedOut || call.brokeOff) && !NOT_REPEATED.has(method.name);
         if (!again) throw this.#error(error, call, method);
       } finally {
         call.end();
@@ -95,7 +95,7 @@ export class MosaicClient {
     }
   }
 
-  async #ask(method: DescMethod, body: Uint8Array, call: Call): Promise<Uint8Array> {
+  async #post(method: DescMethod, body: Uint8Array, call: Call): Promise<Uint8Array> {
     const connection = this.#takeIdle() ?? await this.#connect(call);
     call.connected = true;
     call.onAbort(() => this.#drop(connection));
@@ -113,7 +113,7 @@ export class MosaicClient {
         body,
       });
       call.answered = true;
-      const bytes = await whole(answer, headers);
+      const bytes = await readAll(answer, headers);
       if (status !== 200) throw errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
       return bytes;
     } finally {
@@ -133,10 +133,10 @@ export class MosaicClient {
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
     const message = toBinary(method.input, create(method.input, request));
-    // Verbs that follow nothing do not load it.
+    // Loaded here, because most commands open no stream.
     const { StreamCall } = await import("../wire/socket_stream.ts");
     const call = new Call(undefined, signal, this.#closed.signal);
-    const stream = new StreamCall(method, this.#entrance);
+    const stream = new StreamCall(method, this.#dialOptions);
     call.onAbort(() => stream.cancel());
     try {
       stream.send(message);
@@ -167,7 +167,7 @@ export class MosaicClient {
   }
 
   async #connect(call: Call): Promise<Http1Connection> {
-    const connection = new Http1Connection(await dial(this.#entrance, "http/1.1", call.signal));
+    const connection = new Http1Connection(await dial(this.#dialOptions, "http/1.1", call.signal));
     this.#open.add(connection);
     return connection;
   }
@@ -178,7 +178,7 @@ export class MosaicClient {
   }
 
   #error(error: unknown, call: Call, method: DescMethod): MosaicError {
-    if (call.ranOut) {
+    if (call.timedOut) {
       return new MosaicError(
         "deadline_exceeded",
         `${method.name}: the daemon at ${this.target} did not answer within ${call.deadlineMs! / 1000} s`,
@@ -188,10 +188,10 @@ export class MosaicClient {
     if (call.signal.aborted) return new MosaicError("aborted", "the call was cancelled");
     const explained = explainMissing(error);
     if (explained instanceof MosaicError) return explained;
-    const tls = usesTls(this.#entrance) ? tlsFailure(this.target, error) : undefined;
+    const tls = usesTls(this.#dialOptions) ? tlsFailure(this.target, error) : undefined;
     if (tls !== undefined) return tls;
     if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
-    // For example a message that cannot be decoded.
+    // For example an answer that cannot be decoded.
     if (!isBreak(error)) return new MosaicError("internal", messageOf(error), { cause: error });
     const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
     const other = this.target.startsWith("unix:")
@@ -204,14 +204,14 @@ export class MosaicClient {
   }
 }
 
-/** One call: its end, and its progress. */
+/** One call: its progress, its deadline, and the signals that end it. */
 class Call {
   readonly deadlineMs: number | undefined;
   readonly #controller = new AbortController();
-  readonly #inTime: (() => void) | undefined;
+  readonly #cancelDeadline: (() => void) | undefined;
   readonly #outer: AbortSignal[];
   readonly #abort = () => this.#controller.abort();
-  ranOut = false;
+  timedOut = false;
   connected = false;
   answered = false;
 
@@ -223,8 +223,8 @@ class Call {
       else signal.addEventListener("abort", this.#abort, { once: true });
     }
     if (deadlineMs === undefined) return;
-    this.#inTime = atDeadline(deadlineMs, () => {
-      this.ranOut = true;
+    this.#cancelDeadline = atDeadline(deadlineMs, () => {
+      this.timedOut = true;
       this.#abort();
     });
   }
@@ -233,7 +233,7 @@ class Call {
     return this.#controller.signal;
   }
 
-  /** The connection was made, and ended without any answer. */
+  /** The connection was made, and broke before any answer. */
   get brokeOff(): boolean {
     return this.connected && !this.answered && !this.signal.aborted;
   }
@@ -244,13 +244,13 @@ class Call {
   }
 
   end(): void {
-    this.#inTime?.();
+    this.#cancelDeadline?.();
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
   }
 }
 
-/** @throws MosaicError `resource_exhausted` for more than a message may have */
-async function whole(body: Http1Answer["body"], headers: Http1Answer["headers"]): Promise<Uint8Array> {
+/** The whole body of an answer. @throws MosaicError `resource_exhausted` if it is larger than a message may be */
+async function readAll(body: Http1Answer["body"], headers: Http1Answer["headers"]): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {
@@ -266,7 +266,7 @@ async function whole(body: Http1Answer["body"], headers: Http1Answer["headers"])
   return joinedBytes(chunks);
 }
 
-/** Whether the connection failed, and not what was sent over it. */
+/** Whether the connection failed, in contrast to an error in the answer. */
 function isBreak(error: unknown): boolean {
   return typeof (error as { code?: unknown }).code === "string" ||
     Object.values(Deno.errors).some((kind) => error instanceof kind);

@@ -49,9 +49,9 @@ function tlsOf(
  * @throws MosaicError `failed_precondition` if a token would be sent to another machine unencrypted, `invalid_argument` for
  *   an invalid target.
  */
-export function safeDialOptions(entrance: DialOptions): DialOptions {
-  const { target, token } = entrance;
-  if (staysHere(target) || usesTls(entrance) || token === undefined) return entrance;
+export function safeDialOptions(options: DialOptions): DialOptions {
+  const { target, token } = options;
+  if (staysHere(target) || usesTls(options) || token === undefined) return options;
   throw new MosaicError("failed_precondition", `the token would be sent to ${target} unencrypted`, {
     hint: "Name the authority of the daemon's certificate with --tls-ca or $MOSAIC_TLS_CA, or give https://HOST:PORT.",
   });

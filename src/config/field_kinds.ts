@@ -1,7 +1,7 @@
 /** The building blocks of the config schema: each describes the expected value, for the list of violations. */
 import * as z from "zod";
 
-/** A schema that is made when it is first asked for: a daemon that starts has no config to check, and all of them take it long. */
+/** Creates a schema at its first use: creating all of them takes long, and a daemon that starts has no config to check. */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => made ??= make();

@@ -57,13 +57,13 @@ const workerConfig = once(() =>
     schema_definition: anyObject().nullish().describe("JSON Schema that telemetry records are checked against."),
     extras: open({}).nullish(),
     total_timesteps: z.unknown().optional().describe("Length of the training, for the progress bar."),
-  }).describe("Written to the worker's config file; passed on untouched but for run_id and worker_id.")
+  }).describe("Written to the worker's config file; only run_id and worker_id are changed.")
 );
 
 const worker = once(() =>
   open({
     module: optionalText().describe("Python module, run as `python -m MODULE`."),
-    script: argument().nullish().describe("Program to run when there is no module."),
+    script: argument().nullish().describe("Program to run if there is no module."),
     arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
     config: workerConfig().nullish(),
     use_grpc: flag().nullish().describe("Whether --grpc and --grpc-target are passed to the worker; default true."),
@@ -71,14 +71,14 @@ const worker = once(() =>
     worker_id: idForFiles().nullish().describe("Name of the worker: log files, WORKER_ID, --worker-id."),
     agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
     python: argument().nullish().describe("Interpreter for the module."),
-    supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
+    supports_pause: flag().nullish().describe("Whether the worker accepts pause and resume on its standard input."),
     cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
     user: either("a user's name, or a number above 0", [
       matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
       integer(1, 4_294_967_294),
-    ]).nullish().describe("User that the worker runs as, where the daemon is root's; default: the daemon's."),
+    ]).nullish().describe("User of the worker, if the daemon runs as root; default: the daemon's."),
     external: flag().nullish().describe(
-      "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
+      "Whether another system, such as a container platform, starts the run's proxy; the daemon waits for it to register.",
     ),
     upload_files: flag().nullish().describe(
       "Whether the proxy of an external run uploads logs and files of its run's directory to the daemon.",
@@ -88,7 +88,7 @@ const worker = once(() =>
 
 const restart = once(() =>
   closed({
-    max_attempts: integer(1, 1000).optional().describe("How often the run may be started in all; default 1."),
+    max_attempts: integer(1, 1000).optional().describe("Most attempts of the run, including the first; default 1."),
     backoff_s: quantity("seconds", { least: 0 }).optional().describe(
       "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
     ),
@@ -141,8 +141,10 @@ const preflight = once(() =>
 
 const telemetry = once(() =>
   open({
-    strict: flag().optional().describe("Whether a record that breaks the schema faults the run; default false."),
-    schema: anyObject().optional().describe("JSON Schema of step records; wins over worker.config.schema_definition."),
+    strict: flag().optional().describe("Whether a record that violates the schema faults the run; default false."),
+    schema: anyObject().optional().describe(
+      "JSON Schema of step records; takes precedence over worker.config.schema_definition.",
+    ),
     schema_id: filledText(200).optional(),
     schema_version: integer(1).optional(),
     text: either(
@@ -159,7 +161,7 @@ const sandbox = once(() =>
       kind: oneOf(SANDBOXES),
       network: flag().optional().describe("Whether the worker may use the network; default false."),
       writable: list(absolutePath(), "absolute paths").optional().describe(
-        "Writable besides the run's directory.",
+        "Writable in addition to the run's directory.",
       ),
     }),
   ])
@@ -192,7 +194,7 @@ export const slurmFields = once(() =>
       matching(/^(\d+-)?\d+(:\d+){0,2}$/, "a time as sbatch takes it, such as 1-12:00:00"),
     ]).optional().describe("Longest time of an attempt; default: the partition's."),
     constraint: engineWord().optional().describe("Features of the nodes."),
-    gres: engineWord().optional().describe("Default: gpu:N where resources.gpus.requested is N."),
+    gres: engineWord().optional().describe("Default: gpu:N if resources.gpus.requested is N."),
     extra: list(
       matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
       "options of sbatch",
@@ -201,35 +203,35 @@ export const slurmFields = once(() =>
       "Directory on the nodes for runs whose nodes share no disk with the daemon; default: they share the state directory.",
     ),
     linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
-      "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
+      "Seconds for which a job without work waits for a daemon that is away; default 60.",
     ),
     nodes: integer(1).optional().describe(
-      "Nodes of the run, one rank each where tasks_per_node does not say more; default 1.",
+      "Nodes of the run, with one rank each unless tasks_per_node is set; default 1.",
     ),
     tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
       'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
     ),
     warn_seconds: integer(1).optional().describe(
-      'So long before the time limit the worker is sent {"control":"checkpoint"}; needs worker.supports_pause.',
+      'Seconds before the time limit at which the worker receives {"control":"checkpoint"}; needs worker.supports_pause.',
     ),
     lease_seconds: integer(10).optional().describe(
-      "Without contact to the daemon for so long, the job stops its worker; default: never.",
+      "Seconds without contact to the daemon after which the job stops its worker; default: never.",
     ),
   })
 );
 
 const alertShape = once(() =>
   closed({
-    name: filledText(200).optional().describe("How the alert is called; default: metric and kind."),
+    name: filledText(200).optional().describe("Name of the alert; default: metric and kind."),
     when: oneOf(ALERT_KINDS),
     metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
     value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
     points: integer(1).optional().describe(
       "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
     ),
-    goal: oneOf(["max", "min"]).optional().describe("What an improvement is, for stuck; default max."),
-    seconds: quantity("seconds", { above: 0 }).optional().describe("The longest silence of silent."),
-    then: oneOf(ALERT_ACTIONS).optional().describe("What is done beside the event; default tell: nothing."),
+    goal: oneOf(["max", "min"]).optional().describe("Which values are an improvement, for stuck; default max."),
+    seconds: quantity("seconds", { above: 0 }).optional().describe("Seconds without output of the worker, for silent."),
+    then: oneOf(ALERT_ACTIONS).optional().describe("Action in addition to the event; default tell: none."),
   })
 );
 export type AlertFields = z.infer<ReturnType<typeof alertShape>>;
@@ -254,16 +256,18 @@ const metadata = once(() =>
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-    alerts: alerts().optional().describe("Rules on what the run records; docs/operations.md#alerts."),
+    alerts: alerts().optional().describe("Rules about the run's records; docs/operations.md#alerts."),
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
-      .describe("Files of trackers that are read besides the output: false for none; patterns add to those found."),
+      .describe(
+        "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
+      ),
     heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
     handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
     sandbox: sandbox().optional(),
     launcher: oneOf(LAUNCHERS).optional().describe(
       "What starts the run: the daemon on its host (local), or Slurm; default local.",
     ),
-    slurm: slurmFields().optional().describe("What Slurm is asked for, over the daemon's --slurm."),
+    slurm: slurmFields().optional().describe("Fields of the Slurm job; they override the daemon's --slurm."),
     umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
       .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
     webhook: webhook().optional(),
@@ -285,7 +289,7 @@ const gpus = once(() => ({
   mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
 }));
 const resources = once(() => ({
-  cpus: integer(1).optional().describe("CPU cores; a limit where the host has cgroups, else advice. Default: none."),
+  cpus: integer(1).optional().describe("CPU cores; a limit if the host has cgroups, else advice. Default: none."),
   memory_mb: integer(256).optional().describe(
     "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
   ),
@@ -296,10 +300,10 @@ const artifacts = once(() =>
     output_prefix: filledText().nullish(),
     persist_logs: flag().optional().describe("Whether logs are kept; default true."),
     keep_checkpoints: flag().optional().describe(
-      "Kept for the worker; mosaic removes checkpoints for metadata.artifacts.drop_checkpoints_at_end only.",
+      "Stored for the worker; mosaic removes checkpoints only for metadata.artifacts.drop_checkpoints_at_end.",
     ),
     keep_videos: integer(1, 1000).optional().describe(
-      "So many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
+      "How many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
     ),
   }).meta({ id: "artifacts" })
 );
@@ -325,7 +329,7 @@ const flatFields = once(() => ({
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
     { error: ({ input }) => `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}` },
   ).describe(
-    'Program to run when the worker has neither module nor script; "mosaic:demo-worker" and "mosaic:import-worker" are ' +
+    'Program to run if the worker has neither module nor script; "mosaic:demo-worker" and "mosaic:import-worker" are ' +
       "built in.",
   ),
   arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),

@@ -5,7 +5,7 @@
  * of foreign pages.
  */
 import type { HttpApi } from "../rpc/connect/http_api.ts";
-import type { Peer, User } from "../rpc/calls.ts";
+import { type Peer, UNIX_PEER, type User } from "../rpc/calls.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
@@ -54,7 +54,7 @@ export function front(
 }
 
 /** Only the daemon's user can open the daemon's own Unix socket. */
-const SOCKET_PEER: Peer = { name: "unknown", owner: true };
+const SOCKET_PEER: Peer = { name: UNIX_PEER, owner: true };
 /**
  * A peer on the group's socket (`--group-socket`) is not identified by that, and may be a browser behind a forwarded port.
  */

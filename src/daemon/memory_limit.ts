@@ -14,8 +14,8 @@ import { underShell } from "../os/shell.ts";
 const POLL_MS = 5000;
 /** If the limit is too low for the daemon's work, it must not restart all the time. */
 const LEAST_UPTIME_MS = 60_000;
-/** After this time it does not wait for a quiet moment any more. */
-const PATIENCE_MS = 10 * 60_000;
+/** Longest wait for a quiet moment. */
+const QUIET_WAIT_MS = 10 * 60_000;
 /** Time between attempts to start a successor. */
 const AGAIN_MS = 10 * 60_000;
 
@@ -30,7 +30,7 @@ export interface MemoryState {
 }
 
 export function mustGo({ bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState): boolean {
-  return bytes > limitBytes && uptimeMs >= LEAST_UPTIME_MS && (!busy || overMs >= PATIENCE_MS);
+  return bytes > limitBytes && uptimeMs >= LEAST_UPTIME_MS && (!busy || overMs >= QUIET_WAIT_MS);
 }
 
 export interface MemoryLimit {

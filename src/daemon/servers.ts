@@ -177,10 +177,11 @@ function waitingWithin(descriptors: number | undefined): Waiting {
   return { ...WAITING, most: connectionsWithin(WAITING.most, descriptors) };
 }
 
-/** Of connections with TLS, which take three descriptors each. */
+/** Bounds on connections with TLS, each of which uses three descriptors. */
 export function tlsBounds(maxConnections: number, descriptors: number | undefined): Waiting & TlsBounds {
   const open = connectionsWithin(maxConnections, descriptors && descriptors / 3);
-  // They wait for a handshake, for a first request or for another: strangers who only wait leave a quarter to the others.
+  // A connection waits for a handshake, for a first request or for another one. Each of these three kinds gets at most a
+  // quarter, so a quarter is left for connections with a request.
   return { ...WAITING, open, most: Math.min(WAITING.most, Math.max(1, Math.floor(open / 4))) };
 }
 

@@ -103,9 +103,8 @@ function lockOf(layout: Layout): PlaceLock | undefined {
 }
 
 /**
- * The holder is asked to stop; one that hangs is killed then: its runs continue in any case, and it serves nobody.
- *
- * @returns the lock, or what to do where the holder could not be replaced
+ * Asks the daemon that holds the lock to stop, and kills it if it hangs: it serves nobody, and its runs continue in any case.
+ * @returns the lock; without it, a hint that says what a person can do
  */
 async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: PlaceLock | undefined; hint: string }> {
   let deadline = performance.now() + waitMs;
@@ -120,8 +119,8 @@ async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: Pl
     if (performance.now() > deadline) {
       if (asked === undefined) {
         const pid = pidIn(layout);
-        const kill = pid ? ` ("kill ${pid}", if that is it)` : "";
-        const hint = "It could not be replaced: which process it is, its files do not say. " +
+        const kill = pid ? ` ("kill ${pid}", if that process is the daemon)` : "";
+        const hint = "It could not be replaced: its files do not show which process it is. " +
           `Stop it${kill}, and start this one again; its runs continue.`;
         return { lock, hint };
       }
@@ -131,7 +130,7 @@ async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: Pl
       }
       killed = signalProcess(asked, "SIGKILL");
       deadline = performance.now() + (killed ? KILL_WAIT_MS : waitMs);
-      // It has left, and another daemon was faster: that one is the holder now.
+      // It has ended, and another daemon has taken the lock: that one is the holder now.
       if (!killed) asked = undefined;
     }
     await sleep(20);

@@ -21,8 +21,8 @@ export interface Fetching {
   attempt: number;
   /** The directory below which it is written, by its path in the run's directory. */
   directory: string;
-  /** The daemon's current address. */
-  entrance: () => DialOptions;
+  /** The daemon's current address, and the proxy's credentials. */
+  dialOptions: () => DialOptions;
   /** Fails after so long without a new byte. */
   patienceMs: number;
   signal: AbortSignal;
@@ -35,7 +35,7 @@ export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
   const had = new Map<string, number>();
   let [bytes, progressAt] = [0, performance.now()];
   const take = async () => {
-    const { target, token, tls, serverName } = fetching.entrance();
+    const { target, token, tls, serverName } = fetching.dialOptions();
     const client = new MosaicClient(target, { token, tls, serverName });
     let file: Incoming | undefined;
     try {

@@ -7,6 +7,6 @@ import { type SocketStream, socketStream } from "../wire/socket_stream.ts";
 export type IngestStream = SocketStream<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
 
 /** @throws MosaicError for an unusable address or token. */
-export function openIngest(entrance: DialOptions): IngestStream {
-  return socketStream(Ingest.method.deliver, entrance);
+export function openIngest(options: DialOptions): IngestStream {
+  return socketStream(Ingest.method.deliver, options);
 }

@@ -211,8 +211,8 @@ function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
     const { runId, attempt } = args;
     const patienceMs = millisecondsOf(placed?.lingerSeconds);
     const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
-    const entrance = () => dialOptions(args, plan, args.target);
-    await fetchCheckpoint({ runId, attempt, directory, entrance, patienceMs, signal, log });
+    const current = () => dialOptions(args, plan, args.target);
+    await fetchCheckpoint({ runId, attempt, directory, dialOptions: current, patienceMs, signal, log });
   };
   return async (signal: AbortSignal, settings?: WorkerSettings): Promise<Record<string, string>> => {
     if (placed?.preflight !== undefined) {

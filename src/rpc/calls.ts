@@ -1,6 +1,6 @@
 /**
- * The checks of every call, whichever protocol carries it: who calls, whether it is allowed, how many streams there are; and
- * how it ended.
+ * The beginning and end of every call, over each protocol: checks its caller, its messages and the bounds on streams, ends it
+ * early if necessary, and records its result.
  */
 import { create, type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
@@ -30,22 +30,27 @@ export interface CallContext {
   calls: Counts;
 }
 
-/** What is known of the peer before it sends a credential. */
+/** The peer's user, as far as it is known without a token. */
 export interface User {
-  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is required. */
+  /** The peer is the daemon's user, or has shown a certificate: it needs no token. */
   owner: boolean;
-  /** Its user on this machine, if known. */
+  /** Its uid on this machine, if known. */
   uid?: number | undefined;
 }
 
-/** Who is at the other end of a connection. */
+/** The process at the other end of a connection. */
 export interface Peer extends User {
-  /** One for each connection; the same for all connections of a Unix socket. */
+  /**
+   * `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's own socket UNIX_PEER.
+   */
   name: string;
 }
 
-/** What a call brings with it. */
-export interface Arriving {
+/** Name of all peers on the daemon's own Unix socket, which have no addresses. */
+export const UNIX_PEER = "unix";
+
+/** A call before it is checked. */
+export interface CallStart {
   method: DescMethod;
   peer: Peer;
   header(name: string): string | undefined;
@@ -55,8 +60,8 @@ const ANYBODY: Principal = { type: "anybody" };
 const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
 const AGAIN = "Try again when it runs.";
 
-/** Proxies are counted apart, because there is one per run and any number of viewers must not keep it out. */
-export function isProxys(method: DescMethod): boolean {
+/** A proxy's call. Proxies are counted separately: there is one per run, and viewers must not use up its place. */
+export function isIngest(method: DescMethod): boolean {
   return method.parent.typeName === Ingest.typeName;
 }
 
@@ -65,7 +70,10 @@ export function bearerOf(authorization: string | undefined): string {
   return /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
 }
 
-/** @throws MosaicError `unauthenticated`, `permission_denied` by the call's headers alone, before any of its message is taken */
+/**
+ * Checks the caller by the call's headers, before its message is read. @throws MosaicError `unauthenticated`,
+ * `permission_denied`
+ */
 export function principalOf(
   context: CallContext,
   { path, peer, header }: Pick<Caller, "path" | "peer" | "header">,
@@ -84,11 +92,13 @@ export function principalOf(
 
 function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {
   // Without the package.
-  return { action: path.replace(/^.*\./, ""), address: name === "unknown" ? "unix" : name, uid };
+  return { action: path.replace(/^.*\./, ""), address: name, uid };
 }
 
-/** Enters a call that could change something; calls of workers, which are many, only if they are refused. */
-function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
+/**
+ * Writes a call that could change something to the audit log. Workers make many calls: only their refused ones are written.
+ */
+function writeAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);
   if (audit === undefined || rule === undefined || rule.needs === "open" || rule.needs === "read") return;
@@ -96,7 +106,7 @@ function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, mes
     if (outcome !== "permission_denied") return;
     return audit.refused({ who: `run ${principal.runId}`, ...actionOf(path, peer), run, outcome, message });
   }
-  // What runs publish is in their telemetry.
+  // Records that runs publish are in their telemetry.
   if (rule.session !== undefined) return;
   audit.did({
     who: principal.type === "role" ? principal.name : "anybody",
@@ -107,17 +117,17 @@ function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, mes
   });
 }
 
-/** A call that has come in: who makes it, what ends it early, and how it ended. */
-export class Arrival {
+/** One call at the server, from its arrival to its end. */
+export class ServerCall {
   readonly caller: Caller;
   readonly #context: CallContext;
   readonly #method: DescMethod;
-  readonly #early = new AbortController();
+  readonly #abort = new AbortController();
   readonly #stop = () => this.end(new MosaicError("unavailable", "the daemon is stopping", { hint: AGAIN }));
   readonly #deadlines: ReturnType<typeof setTimeout>[] = [];
   #place: StreamPlace | undefined;
 
-  constructor(context: CallContext, { method, peer, header }: Arriving) {
+  constructor(context: CallContext, { method, peer, header }: CallStart) {
     this.#context = context;
     this.#method = method;
     this.caller = {
@@ -126,54 +136,63 @@ export class Arrival {
       peer,
       principal: ANYBODY,
       entered: false,
-      signal: this.#early.signal,
+      signal: this.#abort.signal,
       follows: (runId) => this.#place?.follows(runId),
     };
     context.stopping.addEventListener("abort", this.#stop, { once: true });
     if (context.stopping.aborted) this.#stop();
   }
 
-  /** Aborts its signal: the client has gone, or (with the reason) the call must not go on. */
-  end(why?: MosaicError): void {
-    this.#early.abort(why);
+  /** Ends the call early. @param reason undefined: the client has disconnected */
+  end(reason?: MosaicError): void {
+    this.#abort.abort(reason);
   }
 
   /**
-   * Ends it in so many milliseconds, where that is not undefined.
-   * @param passed called besides @returns what prevents it
+   * Sets a deadline.
+   * @param ms undefined: none
+   * @param message of the error
+   * @param onDeadline called with the error, before the call ends
+   * @returns cancels the deadline
    */
   endWithin(
     ms: number | undefined,
-    what = `the call took longer than its ${ms} ms`,
-    passed: (why: MosaicError) => void = () => {},
+    message = `the call took longer than its ${ms} ms`,
+    onDeadline: (error: MosaicError) => void = () => {},
   ): () => void {
     if (ms === undefined) return () => {};
     const timer = setTimeout(() => {
-      const why = new MosaicError("deadline_exceeded", what);
-      passed(why);
-      this.end(why);
+      const error = new MosaicError("deadline_exceeded", message);
+      onDeadline(error);
+      this.end(error);
     }, ms);
     this.#deadlines.push(timer);
     return () => clearTimeout(timer);
   }
 
-  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
+  /**
+   * Checks the caller, and counts the stream. @throws MosaicError if the caller may not make this call, or too many streams
+   * are open
+   */
   enter(): void {
     const { caller } = this;
     caller.principal = principalOf(this.#context, caller);
     caller.entered = true;
-    if (isProxys(this.#method) || this.#method.methodKind === "unary") return;
+    if (isIngest(this.#method) || this.#method.methodKind === "unary") return;
     const { streams } = this.#context;
-    const needsNothing = ruleOf(caller.path)?.needs === "open";
-    this.#place = needsNothing ? streams.openToAnybody(caller.peer.name) : streams.open(caller.peer.name);
+    const isOpen = ruleOf(caller.path)?.needs === "open";
+    this.#place = isOpen ? streams.openToAnybody(caller.peer.name) : streams.open(caller.peer.name);
   }
 
-  /** One of its messages. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
+  /**
+   * Decodes and checks one of its messages. @throws MosaicError `resource_exhausted` if it is too large, `invalid_argument` if
+   * it cannot be decoded, `permission_denied` if the caller may not send it
+   */
   message(bytes: Uint8Array, decoded = decode): MessageShape<DescMessage> {
-    if (!isProxys(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
+    if (!isIngest(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
     const message = decoded(this.#method.input, bytes);
     const { runId, run } = message as { runId?: unknown; run?: unknown };
-    for (const named of [runId, run]) if (typeof named === "string" && named !== "") this.caller.run = named;
+    for (const name of [runId, run]) if (typeof name === "string" && name !== "") this.caller.run = name;
     this.#context.gatekeeper?.admit(this.caller.principal, this.caller.path, message);
     return message;
   }
@@ -194,17 +213,21 @@ export class Arrival {
     }
   }
 
-  /** A stream is over. @param error where it failed @returns what its client is told; undefined: that it is done, or nothing to one that has gone */
-  over(error?: unknown): unknown {
+  /**
+   * Records the end of a stream.
+   * @param thrown the handler's error, if it failed
+   * @returns the error for the client; undefined if the stream succeeded, or the client has disconnected
+   */
+  streamEnded(thrown?: unknown): unknown {
     const { aborted, reason } = this.caller.signal;
-    const why = reason instanceof MosaicError ? reason : error;
-    if (aborted && why !== reason) return void this.#count("cancelled");
-    if (why === undefined) this.succeeded();
-    else this.failed(why);
-    return why;
+    const error = reason instanceof MosaicError ? reason : thrown;
+    if (aborted && error !== reason) return void this.#count("cancelled");
+    if (error === undefined) this.succeeded();
+    else this.failed(error);
+    return error;
   }
 
-  /** It holds nothing any more. */
+  /** Releases its timers, its listener and its place among the streams. */
   free(): void {
     this.#context.stopping.removeEventListener("abort", this.#stop);
     for (const timer of this.#deadlines) clearTimeout(timer);
@@ -213,8 +236,8 @@ export class Arrival {
 
   #count(code: ErrorCode | "ok" | "cancelled", message?: string): void {
     this.#context.calls.add(`${this.caller.path.slice(1)} ${code}`);
-    // Whoever was refused at the entrance is entered there.
-    if (this.caller.entered) enterAudit(this.#context, this.caller, code, message);
+    // `principalOf` has already written a refusal of the caller.
+    if (this.caller.entered) writeAudit(this.#context, this.caller, code, message);
   }
 }
 

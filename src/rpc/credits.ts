@@ -6,7 +6,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
-import type { Caller } from "./handlers.ts";
+import { type Caller, clientDisconnected } from "./handlers.ts";
 
 const CREDITS = "mosaic-credits";
 const SUBSCRIBER = "mosaic-subscriber";
@@ -18,17 +18,17 @@ interface Account {
   waiters: Set<() => void>;
 }
 
-type Asker = Pick<Caller, "header" | "peer">;
+type Requester = Pick<Caller, "header" | "peer">;
 
-function subscriberOf(asker: Asker): string {
-  return asker.header(SUBSCRIBER) ?? asker.peer.name;
+function subscriberOf({ header, peer }: Requester): string {
+  return header(SUBSCRIBER) ?? peer.name;
 }
 
-/** One stream's hold on its account. */
+/** One stream's use of its account. */
 export interface CreditedStream {
   /**
-   * Takes one credit; waits for a grant if there is none. Both moments are events of the run. @throws MosaicError the
-   * signal's reason; `aborted` if that is no MosaicError
+   * Takes one credit; waits for a grant if there is none. The beginning and end of a wait are events of the run.
+   * @throws MosaicError the signal's reason, or `aborted` if that is not a MosaicError
    */
   take(signal: AbortSignal): Promise<void>;
   close(): void;
@@ -39,14 +39,14 @@ export class Credits {
   readonly #accounts = new Map<string, Account>();
 
   /** The stream's account; undefined if it did not request credits. */
-  open(core: Core, asker: Asker, runId: string, kind: TelemetryKind): CreditedStream | undefined {
-    const asked = asker.header(CREDITS);
-    if (asked === undefined) return undefined;
-    const initial = Number(asked);
+  open(core: Core, caller: Requester, runId: string, kind: TelemetryKind): CreditedStream | undefined {
+    const requested = caller.header(CREDITS);
+    if (requested === undefined) return undefined;
+    const initial = Number(requested);
     if (!Number.isSafeInteger(initial) || initial < 0) {
-      throw new MosaicError("invalid_argument", `${CREDITS} is "${asked}": give a whole number of records`);
+      throw new MosaicError("invalid_argument", `${CREDITS} is "${requested}": give a whole number of records`);
     }
-    const key = `${subscriberOf(asker)} ${runId}`;
+    const key = `${subscriberOf(caller)} ${runId}`;
     const account = this.#accounts.get(key) ?? { left: initial, streams: 0, waiters: new Set() };
     this.#accounts.set(key, account);
     account.streams++;
@@ -62,7 +62,7 @@ export class Credits {
           }
           if (signal.aborted) {
             const { reason } = signal;
-            throw reason instanceof MosaicError ? reason : new MosaicError("aborted", "the client has gone");
+            throw reason instanceof MosaicError ? reason : clientDisconnected();
           }
           core.readerState(runId, kind, "RESUMED");
         }
@@ -75,8 +75,8 @@ export class Credits {
   }
 
   /** @throws MosaicError `failed_precondition` if the subscriber has no credit-based stream of the run. */
-  grant(asker: Asker, runId: string, credits: number): void {
-    const account = this.#accounts.get(`${subscriberOf(asker)} ${runId}`);
+  grant(caller: Requester, runId: string, credits: number): void {
+    const account = this.#accounts.get(`${subscriberOf(caller)} ${runId}`);
     if (account === undefined) {
       throw new MosaicError("failed_precondition", `run ${runId} has no stream of yours that waits for credits`, {
         hint: `Open the stream with the metadata ${CREDITS}, and both calls with the same ${SUBSCRIBER}.`,

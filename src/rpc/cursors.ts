@@ -12,6 +12,12 @@ export function sinceOf(value: bigint): number {
   return value > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(value);
 }
 
+/** Whether the run has ended or is deleted. */
+export function isOver(core: Core, runId: string): boolean {
+  const row = core.runs.get(runId);
+  return row === undefined || isEnded(row.state);
+}
+
 export interface CursorOptions {
   since: number;
   signal: AbortSignal;
@@ -32,7 +38,7 @@ export interface CursorOptions {
 export async function* recordChunks<K extends TelemetryKind>(
   core: Core,
   run: FollowedRun,
-  renderings: SharedEncodings,
+  encodings: SharedEncodings,
   form: Form<K>,
   options: CursorOptions,
 ): AsyncGenerator<Chunk, void> {
@@ -41,7 +47,7 @@ export async function* recordChunks<K extends TelemetryKind>(
   const { signal, follow } = options;
   let cursor = options.since;
   let left = options.limit ?? Infinity;
-  const records = renderings.open(form, runId);
+  const records = encodings.open(form, runId);
   const closed = core.activity.subscribers.opened("grpc", kind, () => core.records.head(runId, kind) - cursor);
   try {
     while (!signal.aborted && left > 0) {

@@ -4,7 +4,7 @@ import { MosaicError } from "../base/errors.ts";
 import type { Peer } from "./calls.ts";
 import type { Principal } from "./auth/gatekeeper.ts";
 
-/** What a handler knows of its call. */
+/** A call and its caller, for the handler. */
 export interface Caller {
   /** `/package.Service/Method`. */
   path: string;
@@ -12,13 +12,13 @@ export interface Caller {
   header(name: string): string | undefined;
   peer: Peer;
   principal: Principal;
-  /** It was admitted. */
+  /** Its principal was determined. */
   entered: boolean;
   /** The run that its messages name, or that it created. */
   run?: string;
   /** Aborted when the client has left, its deadline has passed, or the server stops. */
   signal: AbortSignal;
-  /** The stream is about this run. @throws MosaicError `resource_exhausted` if too many streams are */
+  /** Counts the call as a stream of this run. @throws MosaicError `resource_exhausted` if the run has too many */
   follows(runId: string): void;
 }
 
@@ -49,10 +49,15 @@ export interface Outgoing<I extends DescMessage> {
   sendFrames(framed: Uint8Array): Promise<void>;
 }
 
+/** The client has closed its connection or cancelled the call. */
+export function clientDisconnected(cause?: unknown): MosaicError {
+  return new MosaicError("aborted", "the client has disconnected", { cause });
+}
+
 /** The reader read nothing for too long; its stream is reset so that waiting data is dropped. */
 export class StalledError extends MosaicError {
   constructor(stallMs: number) {
-    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
+    super("unavailable", `the reader read nothing for ${stallMs / 1000} s, so the stream was ended`, {
       hint: "Open it again with since_seq set to the last seq that arrived.",
     });
   }

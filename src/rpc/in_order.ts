@@ -1,6 +1,5 @@
 /**
- * Pieces of work that are under way together and finished in the order in which they came. The first one that fails is the
- * last one: those behind it are not finished.
+ * Finishes concurrent pieces of work in the order in which they were added. When one fails, those after it are not finished.
  */
 export class InOrder {
   readonly #onFailure: (failure: Error) => void;
@@ -13,12 +12,12 @@ export class InOrder {
     this.#onFailure = onFailure;
   }
 
-  /** Of the pieces that are not finished. */
+  /** Sum of the bytes of unfinished pieces. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** @param finish is called when all pieces before this one are finished */
+  /** @param finish called when all pieces before this one are finished */
   add(bytes: number, finish: () => Promise<void>): void {
     this.#bytes += bytes;
     this.#last = this.#last.then(async () => {
@@ -31,12 +30,12 @@ export class InOrder {
     });
   }
 
-  /** @throws why a piece has failed */
+  /** @throws the error of a piece that has failed */
   check(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** All pieces so far are finished. @throws why they are not */
+  /** Waits until all pieces so far are finished. @throws the error of a piece that has failed */
   async finished(): Promise<void> {
     await this.#last;
     this.check();

@@ -1,4 +1,4 @@
-/** Messages of a proxy's connection as the engine has them, and the engine's as messages. Pure. */
+/** Converts messages of a proxy's connection to the types of the core, and back. Pure. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/core/core.ts";
 import type {
@@ -37,7 +37,7 @@ function parsed<T>(bytes: Uint8Array, field: string, empty: T): T {
   try {
     return JSON.parse(decoder.decode(bytes));
   } catch (error) {
-    throw new MosaicError("invalid_argument", `${field} is no JSON: ${messageOf(error)}`);
+    throw new MosaicError("invalid_argument", `${field} is not JSON: ${messageOf(error)}`);
   }
 }
 
@@ -57,14 +57,14 @@ export function sealedOf(message: SealedMessage): Sealed {
   try {
     read = JSON.parse(head);
   } catch (error) {
-    throw new MosaicError("invalid_argument", `the head of sealed steps is no JSON: ${messageOf(error)}`);
+    throw new MosaicError("invalid_argument", `the head of sealed steps is not JSON: ${messageOf(error)}`);
   }
   const [fromNs, toNs, unitNs, cells] = Array.isArray(read) && Array.isArray(read[3]) ? read : ["", "", 0, []];
   const block = { first: 0, n, crc, fromNs, toNs, unitNs, cells, hot, raw, body };
   return { n, labels: { agentId, workerId, policyLabel, backend }, block, info, clamped };
 }
 
-/** The batch with its columns. They come from mosaic's own proxy: shapes are checked, the values in them are not. */
+/** The batch with its columns. It comes from mosaic's own proxy: the shapes are checked, the values are not. */
 export function batchOf(message: Batch): IngestBatch {
   const { sealedSteps } = message;
   const steps = sealedSteps === undefined ? columnsOf(message.stepsJson) : checked(sealedOf(sealedSteps));
@@ -82,7 +82,7 @@ export function batchOf(message: Batch): IngestBatch {
   };
 }
 
-/** @throws MosaicError `invalid_argument` for what is no batch of a source */
+/** @throws MosaicError `invalid_argument` for an invalid batch */
 export function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch): IngestBatch {
   if (cursor === undefined || cursor.name === "" || cursor.serial < 1n) {
     throw new MosaicError("invalid_argument", "a batch of a source has no cursor, or one without a name or a serial");
@@ -102,8 +102,8 @@ export function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch)
   };
 }
 
-export function observedOf({ cursors, ...beside }: Observed) {
-  return { ...beside, cursors: cursors.map((cursor) => ({ ...cursor, serial: BigInt(cursor.serial) })) };
+export function observedOf({ cursors, ...others }: Observed) {
+  return { ...others, cursors: cursors.map((cursor) => ({ ...cursor, serial: BigInt(cursor.serial) })) };
 }
 
 /** @throws MosaicError `invalid_argument` for anything but an array of objects */

@@ -1,6 +1,6 @@
 /**
- * `mosaic.v1.Ingest`: one stream per proxy. What the proxy delivers is acknowledged when it is committed, and not
- * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
+ * `mosaic.v1.Ingest`: one stream per proxy. A batch is acknowledged only when it is committed. While nothing can be stored
+ * (the disk is full), the daemon keeps the batch and reads no further message, and the rest of the journal waits on disk.
  */
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
@@ -15,7 +15,7 @@ import { StreamLink, type ToProxy } from "./proxy_link.ts";
 import { ProxyStream } from "./proxy_stream.ts";
 import { firstWindow } from "./proxy_window.ts";
 
-/** Runs whose proxies have sent a block that is not right; the oldest is forgotten. */
+/** Most runs that are remembered because their proxies sent an invalid block; the oldest is forgotten. */
 const MOST_WITHOUT_BLOCKS = 1000;
 
 type IngestBounds = Pick<Bounds, "windowBytes" | "uploadRateBytes">;
@@ -39,7 +39,7 @@ async function deliver(
   const [first, ...others] = (await incoming.take()).map(({ message }) => message);
   if (first === undefined) return;
   if (first.case !== "hello") {
-    throw new MosaicError("failed_precondition", `the stream begins with "${first.case}": a proxy says hello first`);
+    throw new MosaicError("failed_precondition", `the first message is "${first.case}": a proxy must send hello first`);
   }
   checkIngestProtocol(first.value.protocol);
 

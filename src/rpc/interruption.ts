@@ -1,23 +1,23 @@
 /**
- * Waits that one event ends, such as a client that leaves, or a deadline. `Promise.race` with a promise that lives as long
- * as the stream would keep every result until the stream is over.
+ * Ends waits for promises when an event happens, such as a client that leaves, or a deadline. `Promise.race` with a promise
+ * that lives as long as the stream would retain every result until the stream ends.
  */
 export class Interruption {
   #error: Error | undefined;
   #reject: ((error: Error) => void) | undefined;
 
-  /** Ends the present wait and all later ones; only the first call counts. */
+  /** Ends the current wait and all later ones; only the first call has an effect. */
   interrupt(error: Error): void {
     this.#error ??= error;
     this.#reject?.(this.#error);
   }
 
-  /** @throws what was interrupted with */
+  /** @throws the error of `interrupt`, if it was called */
   check(): void {
     if (this.#error !== undefined) throw this.#error;
   }
 
-  /** One wait at a time. @throws what interrupted it; else what the promise is rejected with */
+  /** Waits for the promise; only one wait at a time. @throws the error of `interrupt`, or the promise's own */
   wait<T>(promise: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const over = () => this.#reject = undefined;

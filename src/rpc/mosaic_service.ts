@@ -37,7 +37,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     }
     return core.runs.resolve(ref);
   };
-  const renderings = new SharedEncodings(core);
+  const encodings = new SharedEncodings(core);
   const answer = (row: RunRow) => runMessage(core.detail(row));
 
   return {
@@ -97,7 +97,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return { freedBytes: BigInt(freedBytes) };
     },
     validateConfig: (request) => core.validate(request.configJson),
-    streamTelemetry: (request, out, caller) => streamTelemetry(core, renderings, request, out, caller),
+    streamTelemetry: (request, out, caller) => streamTelemetry(core, encodings, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
     streamLogs: (request, out, caller) => streamLogs(core, bounds.logLines, request, out, caller),
     listSeries(request) {

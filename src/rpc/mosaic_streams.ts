@@ -2,9 +2,8 @@
 import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
-import { recordChunks, sinceOf } from "./cursors.ts";
+import { isOver, recordChunks, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
 import type { SharedEncodings } from "./shared_encodings.ts";
 import { eventMessage } from "./run_messages.ts";
@@ -24,7 +23,7 @@ function kindOf(text: string): TelemetryKind {
 
 export async function streamTelemetry(
   core: Core,
-  renderings: SharedEncodings,
+  encodings: SharedEncodings,
   request: TelemetryRequest,
   out: Outgoing<typeof TelemetryBatchSchema>,
   caller: Caller,
@@ -33,7 +32,7 @@ export async function streamTelemetry(
   const row = core.runs.resolve(request.run);
   caller.follows(row.runId);
   using run = core.records.follow(row.runId);
-  const chunks = recordChunks(core, run, renderings, telemetryBatch(kind), {
+  const chunks = recordChunks(core, run, encodings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
     follow: request.follow ? "until_ended" : "to_head",
@@ -83,9 +82,4 @@ export async function streamEvents(
   } finally {
     closed();
   }
-}
-
-function isOver(core: Core, runId: string): boolean {
-  const row = core.runs.get(runId);
-  return row === undefined || isEnded(row.state);
 }

@@ -1,4 +1,4 @@
-/** What the daemon says to a proxy unasked. */
+/** Messages to a proxy that do not answer one of its own. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
 import type { ProxyLink } from "../dispatch/core/core.ts";
@@ -8,16 +8,19 @@ import type { Incoming, Outgoing } from "./handlers.ts";
 export type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
 
-/** Sends without waiting for the gate, so small and rare messages only. A proxy that has gone asks again when it is back. */
+/**
+ * Sends without waiting until there is space: only for small and rare messages. A proxy that has disconnected gets the
+ * current state when it connects again.
+ */
 export function tell(out: ToProxy, message: Message): void {
   try {
     out.send({ message })?.catch(() => {});
   } catch {
-    // Gone.
+    // The proxy has disconnected.
   }
 }
 
-/** What the engine may say to the proxy at any time, and how it ends the stream. */
+/** The core's access to one proxy's stream: sends messages at any time, and ends the stream. */
 export class StreamLink implements ProxyLink {
   readonly #incoming: Incoming<ProxyMessage>;
   readonly #out: ToProxy;

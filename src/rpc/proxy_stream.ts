@@ -1,6 +1,7 @@
 /**
- * One connected proxy's messages, taken in order. A batch begins to be stored when it comes, in one commit with those that
- * came shortly before; it is acknowledged when it is committed, and in its order. All else waits for what came before it.
+ * Handles the messages of one connected proxy, in order. A batch is stored as soon as it arrives, in one commit with batches
+ * that arrived shortly before, and acknowledged when it is committed and all earlier ones are acknowledged. Messages of other
+ * kinds wait for the batches before them where the order matters.
  */
 import type { Core, ProxySession } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -17,33 +18,36 @@ import { windowOf } from "./proxy_window.ts";
 import { turn } from "./turns.ts";
 import { untilStored } from "./until_stored.ts";
 
-/** Journal bytes of one proxy that wait for a commit: beyond, its next message waits, too, so that runs have equal turns. */
+/**
+ * Journal bytes of one proxy that may wait for a commit. Beyond this its next message waits as well, so that runs get equal
+ * turns.
+ */
 const WAITING_BYTES = 16 << 10;
 
-/** While a chunk of a file is taken, which may mean to read all of it, its proxy hears something so often. */
+/** Interval of heartbeats to a proxy while a chunk of its file is stored, which may include reading the whole file. */
 const ALIVE_MS = 3000;
 
 interface ProxyStreamParts {
   core: Core;
   runId: string;
   session: ProxySession;
-  /** What is known of the proxy's journal; kept up to date here. */
+  /** The known positions of the proxy's journal; updated here. */
   connected: ConnectedProxy;
   out: ToProxy;
-  /** The most that one proxy may have under way. */
+  /** Limit on one proxy's window. */
   windowBytes: number;
-  /** Aborted when the proxy has gone or the daemon stops. */
+  /** Aborted when the proxy has disconnected or the daemon stops. */
   signal: AbortSignal;
-  /** A block of sealed steps is not right: the run's proxies are to send none. */
+  /** Called for an invalid block of sealed steps: the run's proxies must send no more blocks. */
   onBadBlock: () => void;
-  /** A batch cannot be stored: the stream ends. */
+  /** Called if a batch cannot be stored: the stream must end. */
   onFailure: (failure: Error) => void;
 }
 
 export class ProxyStream {
   readonly #parts: ProxyStreamParts;
   readonly #batches: InOrder;
-  /** A batch waits for free space on the store's disk, and the proxy holds its worker until the acknowledgement. */
+  /** A batch waits because the store's disk is full; the proxy holds its worker until the acknowledgement. */
   #storeFull = false;
 
   constructor(parts: ProxyStreamParts) {
@@ -51,7 +55,7 @@ export class ProxyStream {
     this.#batches = new InOrder(parts.onFailure);
   }
 
-  /** All batches so far are stored and acknowledged. @throws why they are not */
+  /** Waits until all batches so far are stored and acknowledged. @throws the error of a batch that cannot be stored */
   async settled(): Promise<void> {
     this.#parts.session.commit();
     await this.#batches.finished();
@@ -85,9 +89,12 @@ export class ProxyStream {
         await out.send({ message: { case: "exitAck", value: {} } });
         return;
       case "hello":
-        throw new MosaicError("failed_precondition", "a second hello: a proxy sends one, at the beginning");
+        throw new MosaicError(
+          "failed_precondition",
+          "this is a second hello: a proxy must send one only, as its first message",
+        );
       case undefined:
-        // From a newer proxy of the same major version; what it means is not needed here.
+        // A message that a newer proxy of the same major version has added.
         return;
     }
   }
@@ -116,8 +123,9 @@ export class ProxyStream {
   }
 
   /**
-   * All batches before this one are stored and acknowledged.
-   * @param early where the journal was stored up to when it was tried at once; undefined: nothing could be stored then
+   * Acknowledges a batch, when all batches before it are acknowledged.
+   * @param early result of storing it when it arrived: the position up to which the journal was stored; undefined: nothing
+   *   could be stored
    */
   async #finish(
     batch: IngestBatch,
@@ -127,7 +135,7 @@ export class ProxyStream {
   ): Promise<void> {
     const { core, session, connected, out, windowBytes } = this.#parts;
     let position = await early;
-    // One before it was not stored then, and is now.
+    // The batch before it could not be stored at that time, and is stored now.
     const wasAhead = position !== undefined && position < batch.from && connected.position === batch.from;
     if (position === undefined || wasAhead) position = await this.#stored(store);
     if (position < batch.to) {
@@ -144,14 +152,14 @@ export class ProxyStream {
     await out.send({ message: { case: "ack", value: { position: BigInt(position), windowBytes: BigInt(window) } } });
   }
 
-  /** One after the other: a source is read at the pace at which it is stored. */
+  /** Waits until it is stored, so that a source is read no faster than it is stored. */
   async #source(message: SourceBatch): Promise<void> {
     const { session, out } = this.#parts;
     await this.#stored(() => session.source(sourceBatchOf(message)));
     await out.send({ message: { case: "sourceAck", value: { position: message.position } } });
   }
 
-  /** One after the other, like all else; the worker's records wait meanwhile in its journal. */
+  /** Waits until the chunk is stored; meanwhile the worker's records wait in its journal. */
   async #file(message: FilePiece): Promise<void> {
     const { core, runId, session, connected, out } = this.#parts;
     const alive = setInterval(() => {
@@ -177,8 +185,8 @@ export class ProxyStream {
   }
 
   /**
-   * A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. A block that
-   * is not right is delivered again as columns, from the journal.
+   * A batch that cannot be read would not be readable if it were sent again: only its range of the journal is recorded. An
+   * invalid block is delivered again as columns, from the journal.
    */
   #read(message: Batch): IngestBatch {
     const { core: { log }, runId, onBadBlock } = this.#parts;
@@ -186,7 +194,10 @@ export class ProxyStream {
       return batchOf(message);
     } catch (error) {
       if (message.sealedSteps !== undefined) {
-        log.error({ run_id: runId, error: messageOf(error) }, "its proxy is to deliver without blocks");
+        log.error(
+          { run_id: runId, error: messageOf(error) },
+          "a block of sealed steps is invalid; the run's proxy delivers without blocks from now on",
+        );
         onBadBlock();
         throw new MosaicError("aborted", messageOf(error), { cause: error });
       }
@@ -200,7 +211,7 @@ export class ProxyStream {
     const { core: { activity }, connected } = this.#parts;
     activity.ackSeconds.observe(seconds);
     const bytes = position - connected.position;
-    // What was stored before is delivered again after a broken connection, and counted once.
+    // After a broken connection stored records may be delivered again; they are counted once.
     if (bytes <= 0) return;
     activity.acknowledgedBytes += bytes;
     connected.position = position;
@@ -208,7 +219,7 @@ export class ProxyStream {
     for (const count of Object.values(batch.violations)) activity.schemaViolations += count;
   }
 
-  /** Does the work in a fair turn, and again each second for as long as the store cannot be written. */
+  /** Does the work in a fair turn, and repeats it each second while the store cannot be written. */
   async #stored<T>(work: () => T | Promise<T>): Promise<T> {
     const { core, runId, session, connected, signal } = this.#parts;
     const inTurn = async () => {
@@ -221,7 +232,7 @@ export class ProxyStream {
         core.log.warn({ run_id: runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
         this.#tellThatItWaits();
       },
-      // The proxy's own heartbeats wait behind the batch, and it is alive.
+      // The proxy is alive, but its heartbeats wait behind the batch.
       again: () => {
         session.heartbeat(connected.journalSize);
         this.#tellThatItWaits();
@@ -229,7 +240,10 @@ export class ProxyStream {
     });
   }
 
-  /** An acknowledgement of nothing new: the proxy is not to take the daemon for dead, and holds its worker on a full disk. */
+  /**
+   * Repeats the last acknowledgement, so that the proxy knows that the daemon is alive, and holds its worker if the disk is
+   * full.
+   */
   #tellThatItWaits(): void {
     const { session, connected, out } = this.#parts;
     const storeFull = this.#storeFull;
@@ -238,7 +252,7 @@ export class ProxyStream {
   }
 }
 
-/** undefined instead of `unavailable`: nothing was stored, and it may be tried again. */
+/** Returns undefined for `unavailable`: nothing was stored, and it may be tried again. */
 async function unlessUnavailable<T>(stored: Promise<T>): Promise<T | undefined> {
   try {
     return await stored;

@@ -1,23 +1,23 @@
-/** How many bytes of its journal a proxy may have under way. Pure. */
+/** The windows of proxies: how many unacknowledged bytes of its journal each may send. Pure. */
 import type { ConnectedProxy } from "../observability/activity.ts";
 
 /**
- * Journal bytes under way from all proxies together. Those that are behind share it: a hundred windows of their own would
- * be most of what a daemon has in memory. Each begins with little, because all of them may begin at once.
+ * Sum of the windows of all proxies. Those that are behind share it: a hundred full windows would be most of a daemon's
+ * memory. Each begins with a small window, because all of them may connect at once.
  */
 const ALL_WINDOWS_BYTES = 16 << 20;
 const FIRST_WINDOW_BYTES = 256 << 10;
 const LEAST_WINDOW_BYTES = 64 << 10;
 
-/** @param windowBytes the most that one proxy may have under way */
+/** @param windowBytes limit on one proxy's window */
 export function firstWindow(windowBytes: number): number {
   return Math.min(windowBytes, FIRST_WINDOW_BYTES);
 }
 
 /**
- * What each proxy may have under way just now. One is behind by more than the least that anybody may have under way: a
- * line that waits for its newline, for hours perhaps, is no reason for others to have less.
- * @param windowBytes the most that one may
+ * The current window of each proxy. A proxy counts as behind if its backlog is larger than the smallest window: an incomplete
+ * line, which may wait for its newline for hours, must not reduce the windows of others.
+ * @param windowBytes limit on one proxy's window
  */
 export function windowOf(windowBytes: number, proxies: Iterable<ConnectedProxy>): number {
   let behind = 0;

@@ -7,7 +7,7 @@ import { FrameWriter } from "../wire/message_frames.ts";
 export interface Form<K extends TelemetryKind> {
   name: string;
   kind: K;
-  render(runId: string, rows: readonly StoredOf[K][]): Uint8Array;
+  encode(runId: string, rows: readonly StoredOf[K][]): Uint8Array;
 }
 
 const frames = new FrameWriter();
@@ -17,7 +17,7 @@ export function telemetryBatch<K extends TelemetryKind>(kind: K): Form<K> {
   return {
     name: "TelemetryBatch",
     kind,
-    render: (runId, rows) =>
+    encode: (runId, rows) =>
       frames.written(() => {
         frames.begin();
         frames.text(1, jsonLines(runId, kind, rows));
@@ -32,12 +32,12 @@ export function telemetryBatch<K extends TelemetryKind>(kind: K): Form<K> {
 export const RUN_STEPS: Form<"steps"> = {
   name: "RunStep",
   kind: "steps",
-  render: (runId, rows) => frames.written(() => rows.forEach((row) => writeStep(frames, runId, row))),
+  encode: (runId, rows) => frames.written(() => rows.forEach((row) => writeStep(frames, runId, row))),
 };
 
 /** The original's RunEpisode. */
 export const RUN_EPISODES: Form<"episodes"> = {
   name: "RunEpisode",
   kind: "episodes",
-  render: (runId, rows) => frames.written(() => rows.forEach((row) => writeEpisode(frames, runId, row))),
+  encode: (runId, rows) => frames.written(() => rows.forEach((row) => writeEpisode(frames, runId, row))),
 };

@@ -2,13 +2,13 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
-import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Audit } from "../wire/audit.ts";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
 import type { CallContext } from "./calls.ts";
+import { isOver } from "./cursors.ts";
 import { HttpApi } from "./connect/http_api.ts";
 import type { StreamOptions } from "./connect/streams.ts";
 import type { Handlers } from "./handlers.ts";
@@ -49,10 +49,7 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
     context: {
       log: options.log,
       stopping: stopping.signal,
-      streams: new StreamBounds(bounds, (runId) => {
-        const run = core.runs.get(runId);
-        return run === undefined || isEnded(run.state);
-      }),
+      streams: new StreamBounds(bounds, (runId) => isOver(core, runId)),
       maxMessageBytes: bounds.maxMessageBytes,
       gatekeeper: options.gatekeeper,
       audit: options.audit,

@@ -36,7 +36,7 @@ export class SharedEncodings {
   }
 
   /** A reader of a run's records in one encoding. Close it when done. */
-  open<K extends TelemetryKind>(form: Form<K>, runId: string): RenderedRecords {
+  open<K extends TelemetryKind>(form: Form<K>, runId: string): EncodedRecords {
     const opened = `${form.name} ${form.kind} ${runId}`;
     this.#readers.set(opened, (this.#readers.get(opened) ?? 0) + 1);
     return {
@@ -53,7 +53,7 @@ export class SharedEncodings {
         // A chunk is contiguous: missing rows appear between two chunks.
         const gap = rows.findIndex(({ seq }, i) => seq !== rows[0]!.seq + i);
         if (gap > 0) rows.length = gap;
-        const framed = form.render(runId, rows);
+        const framed = form.encode(runId, rows);
         const chunk = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };
         if (whole && this.#readers.get(opened)! > 1) this.#keep(key, chunk);
         return chunk;
@@ -78,7 +78,7 @@ export class SharedEncodings {
   }
 }
 
-export interface RenderedRecords {
+export interface EncodedRecords {
   /**
    * The next chunk after `since`, of at most this many rows; undefined at the head. @throws `out_of_range` below retention.
    */

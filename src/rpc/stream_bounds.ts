@@ -1,13 +1,14 @@
 /**
- * Bounds on open streams: in total, per connection, per run. Proxies are counted apart, and so are streams that need no
- * credential: strangers must not take the places of authorized clients.
+ * Bounds on open streams: in total, per connection, per run. Streams that need no credential are counted separately, so that
+ * strangers cannot use up the places of authorized clients; proxies are not counted here. Also bounds unread answers.
  */
 import { boundReached, type Bounds } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
+import { UNIX_PEER } from "./calls.ts";
 
 export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
 
-/** Streams without a credential, per address and in total: more than a load balancer's probes need. */
+/** Bounds on streams that need no credential: more than a load balancer's probes need. */
 export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 
 /**
@@ -15,9 +16,9 @@ export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
  * little, and must not use up the places of live runs.
  */
 const MORE_OF_ENDED = 10;
-/** A client that is refused again and again must not make the daemon check all streams each time. */
+/** Least time between two checks of all streams for ended runs: a client may be refused many times a second. */
 const CHECK_INTERVAL_MS = 1000;
-/** Bytes of answers that wait to be read. A single one is never refused. */
+/** Bounds on the bytes of unread answers. A single answer is never refused. */
 const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
 
 /** A stream's place in the counts. */
@@ -33,8 +34,8 @@ interface OpenStream {
   runId: string | undefined;
 }
 
-/** How many there are, over all and of each. */
-class Counted {
+/** Counts in total and per key. */
+class KeyedCounts {
   readonly #of = new Map<string, number>();
   all = 0;
 
@@ -44,41 +45,40 @@ class Counted {
 
   add(key: string, count = 1): void {
     this.all += count;
-    const now = this.of(key) + count;
-    if (now === 0) this.#of.delete(key);
-    else this.#of.set(key, now);
+    const sum = this.of(key) + count;
+    if (sum === 0) this.#of.delete(key);
+    else this.#of.set(key, sum);
   }
 }
 
 export class StreamBounds {
   readonly #limits: StreamLimits;
   readonly #isOver: (runId: string) => boolean;
-  /** Streams that count against the limits; streams of ended runs are moved away when a limit is reached. */
+  /** Streams that count against the limits. When a limit is reached, those of ended runs are moved to `#endedOf`. */
   readonly #open = new Set<OpenStream>();
-  readonly #openOf = new Counted();
-  readonly #endedOf = new Counted();
+  readonly #openOf = new KeyedCounts();
+  readonly #endedOf = new KeyedCounts();
   #checkedAt = -CHECK_INTERVAL_MS;
-  readonly #ofRun = new Counted();
-  /** Streams that anybody may open, by address. */
-  readonly #strangers = new Counted();
-  readonly #answerBytes = new Counted();
+  readonly #ofRun = new KeyedCounts();
+  /** Streams that need no credential, by address. */
+  readonly #strangers = new KeyedCounts();
+  readonly #answerBytes = new KeyedCounts();
 
-  /** @param isOver whether the run has ended, or is deleted */
+  /** @param isOver whether the run has ended or is deleted */
   constructor(limits: StreamLimits, isOver: (runId: string) => boolean) {
     this.#limits = limits;
     this.#isOver = isOver;
   }
 
-  /** @param peer the connection's other end @throws MosaicError `resource_exhausted` */
+  /** Counts a stream. @param peer name of the connection's peer @throws MosaicError `resource_exhausted` */
   open(peer: string): StreamPlace {
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
-    // Unix sockets tell nobody apart.
-    const hereIsFull = () => this.#openOf.of(peer) >= maxStreamsPerConnection && peer !== UNKNOWN_PEER;
-    if (this.#open.size >= maxStreams || hereIsFull()) this.#setEndedApart();
+    const connectionFull = () => this.#openOf.of(peer) >= maxStreamsPerConnection && peer !== UNIX_PEER;
+    if (this.#open.size >= maxStreams || connectionFull()) this.#moveEnded();
     if (this.#open.size >= maxStreams) {
       throw boundReached("maxStreams", maxStreams, `${this.#open.size} streams are open`, "Close some");
     }
-    if (hereIsFull()) {
+    if (connectionFull()) {
       const what = `${this.#openOf.of(peer)} streams are open on this connection`;
       throw boundReached("maxStreamsPerConnection", maxStreamsPerConnection, what, "Close some");
     }
@@ -88,7 +88,7 @@ export class StreamBounds {
     return this.#place(stream, () => (this.#open.delete(stream) ? this.#openOf : this.#endedOf).add(peer, -1));
   }
 
-  #setEndedApart(): void {
+  #moveEnded(): void {
     const now = performance.now();
     if (now - this.#checkedAt < CHECK_INTERVAL_MS) return;
     this.#checkedAt = now;
@@ -104,7 +104,7 @@ export class StreamBounds {
     }
   }
 
-  /** A place for a stream that anybody may open. @throws MosaicError `resource_exhausted` */
+  /** Counts a stream that needs no credential. @throws MosaicError `resource_exhausted` */
   openToAnybody(peer: string): StreamPlace {
     const address = addressOf(peer);
     const here = this.#strangers.of(address);
@@ -112,7 +112,7 @@ export class StreamBounds {
     if (this.#strangers.all >= all) {
       throw tooManyOpen(`${this.#strangers.all} health streams are open; the limit is ${all}`);
     }
-    if (here >= ofAddress && peer !== UNKNOWN_PEER) {
+    if (here >= ofAddress && address !== UNIX_PEER) {
       throw tooManyOpen(`${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`);
     }
     this.#strangers.add(address);
@@ -120,15 +120,15 @@ export class StreamBounds {
   }
 
   /**
-   * An answer waits to be read. @returns the function to call when it no longer waits @throws MosaicError
+   * Counts an answer that waits to be read. @returns a function to call when it was read or dropped @throws MosaicError
    * `resource_exhausted`
    */
   holdAnswer(peer: string, bytes: number): () => void {
     const { ofConnection, all } = WAITING_ANSWER_BYTES;
     const tooMany = (held: number, most: number) => held > 0 && held + bytes > most;
     const held = this.#answerBytes;
-    if (tooMany(held.all, all) || (tooMany(held.of(peer), ofConnection) && peer !== UNKNOWN_PEER)) {
-      throw new MosaicError("resource_exhausted", `${held.all} bytes of answers wait to be taken`, {
+    if (tooMany(held.all, all) || (tooMany(held.of(peer), ofConnection) && peer !== UNIX_PEER)) {
+      throw new MosaicError("resource_exhausted", `${held.all} bytes of answers wait to be read`, {
         hint: "Read the answers that you asked for before you ask for more.",
       });
     }
@@ -141,9 +141,9 @@ export class StreamBounds {
     const runs: string[] = [];
     return {
       follows: (runId) => {
-        const there = this.#ofRun.of(runId);
-        if (there >= maxStreamsPerRun) {
-          const what = `${there} streams follow run ${runId}`;
+        const count = this.#ofRun.of(runId);
+        if (count >= maxStreamsPerRun) {
+          const what = `${count} streams follow run ${runId}`;
           throw boundReached("maxStreamsPerRun", maxStreamsPerRun, what, "Close some");
         }
         this.#ofRun.add(runId);
@@ -158,10 +158,7 @@ export class StreamBounds {
   }
 }
 
-/** grpc-js's name for the peer of a Unix socket. */
-const UNKNOWN_PEER = "unknown";
-
-/** Many connections from one address count as one peer. */
+/** Without the port: all connections from one address are counted together. */
 function addressOf(peer: string): string {
   return peer.replace(/:\d+$/, "");
 }

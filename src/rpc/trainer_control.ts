@@ -70,10 +70,10 @@ export async function controlStream(
   out: Outgoing<typeof ControlEventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const told = new Map<string, Desired>();
+  const sent = new Map<string, Desired>();
   const leave: (() => void)[] = [];
   const ended = new AbortController();
-  /** Resolves when a run is named from now on. */
+  /** Resolves when the client names another run. */
   let named = Promise.withResolvers<void>();
 
   const reader = (async () => {
@@ -86,8 +86,8 @@ export async function controlStream(
             throw new MosaicError("invalid_argument", "run_id is empty: name the run to control");
           }
           apply(core, credits, message, caller);
-          if (told.has(message.runId)) continue;
-          told.set(message.runId, { paused: false, maxRateHz: 0 });
+          if (sent.has(message.runId)) continue;
+          sent.set(message.runId, { paused: false, maxRateHz: 0 });
           leave.push(core.workerListens(message.runId, bearerOf(caller.header("authorization"))) ?? (() => {}));
         }
         named.resolve();
@@ -104,13 +104,13 @@ export async function controlStream(
   while (!caller.signal.aborted) {
     const seen = core.runs.eventHead();
     named = Promise.withResolvers();
-    for (const [runId, before] of told) {
+    for (const [runId, before] of sent) {
       const now = desiredOf(core, runId);
       if (now === undefined) {
-        told.delete(runId);
+        sent.delete(runId);
         continue;
       }
-      told.set(runId, now);
+      sent.set(runId, now);
       for (const change of controlChanges(runId, before, now)) await out.send(change);
     }
     if (open.signal.aborted) break;
@@ -118,8 +118,8 @@ export async function controlStream(
       open.signal,
       () => named.promise,
       (stop) => core.runs.waitEventsBeyond(seen, stop),
-      // What is desired and not applied yet is no event.
-      (stop) => told.size === 0 ? named.promise : pause(POLL_MS, stop),
+      // A desired control that is not applied yet causes no event.
+      (stop) => sent.size === 0 ? named.promise : pause(POLL_MS, stop),
     );
   }
   await reader;

@@ -30,7 +30,7 @@ export interface Health {
 
 export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
   const credits = new Credits();
-  const renderings = new SharedEncodings(core);
+  const encodings = new SharedEncodings(core);
   return {
     submitRun(request, caller) {
       const submitted = core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
@@ -68,9 +68,9 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
         healthy: health.healthy(),
       };
     },
-    streamRunSteps: (request, out, caller) => streamRecords(core, credits, renderings, RUN_STEPS, request, out, caller),
+    streamRunSteps: (request, out, caller) => streamRecords(core, credits, encodings, RUN_STEPS, request, out, caller),
     streamRunEpisodes: (request, out, caller) =>
-      streamRecords(core, credits, renderings, RUN_EPISODES, request, out, caller),
+      streamRecords(core, credits, encodings, RUN_EPISODES, request, out, caller),
     publishRunSteps: (incoming, caller) => publishSteps(core, incoming, caller),
     publishRunEpisodes: (incoming, caller) => publishEpisodes(core, incoming, caller),
   };

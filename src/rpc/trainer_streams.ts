@@ -78,7 +78,7 @@ function required(runId: string): string {
 export async function streamRecords<K extends "steps" | "episodes">(
   core: Core,
   credits: Credits,
-  renderings: SharedEncodings,
+  encodings: SharedEncodings,
   form: Form<K>,
   request: { runId: string; sinceSeq: bigint },
   out: Outgoing<DescMessage>,
@@ -91,7 +91,7 @@ export async function streamRecords<K extends "steps" | "episodes">(
   using open = anyOf(caller.signal, run.deleted);
   const credited = credits.open(core, caller, runId, form.kind);
   try {
-    for await (const { framed } of recordChunks(core, run, renderings, form, options)) {
+    for await (const { framed } of recordChunks(core, run, encodings, form, options)) {
       if (credited === undefined) {
         await out.sendFrames(framed);
         continue;

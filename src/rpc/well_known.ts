@@ -1,7 +1,7 @@
 /**
- * What of the protobuf library knows the well-known types: JSON, and descriptors as messages. Making their descriptors takes
- * longer than all of mosaic's, so this is loaded at its first use, and the executable has it as a program of its own
- * (scripts/compile/build.ts).
+ * The functions of the protobuf library that need the well-known types: for JSON, and for descriptors as messages. Creating
+ * the descriptors of these types takes longer than those of mosaic's own, so this file is loaded at its first use, and the
+ * executable contains it as a separate bundle (scripts/compile/build.ts).
  */
 export { fromJson, toBinary, toJson } from "@bufbuild/protobuf";
 export { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";

@@ -37,16 +37,16 @@ export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): b
  * @throws MosaicError `invalid_argument`, `failed_precondition` for an unusable target or files, `permission_denied` under a
  *   permission set without the target, `unavailable` if TLS failed; other errors if nothing answers.
  */
-export async function dial(entrance: DialOptions, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
-  const { address } = parseTarget(entrance.target);
+export async function dial(options: DialOptions, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
+  const { address } = parseTarget(options.target);
   const dialling = address.type === "unix"
     ? Deno.connect({ transport: "unix", path: address.path })
-    : overTcp(entrance, address, spoken, signal);
+    : overTcp(options, address, spoken, signal);
   try {
     return await unlessAborted(dialling, signal);
   } catch (error) {
     // Checked only after an error, so that a successful call does not pay for it.
-    throw missingNet(netNameOf(entrance.target)) ?? error;
+    throw missingNet(netNameOf(options.target)) ?? error;
   }
 }
 
@@ -57,25 +57,25 @@ function netNameOf(target: string): string {
 }
 
 async function overTcp(
-  entrance: DialOptions,
+  options: DialOptions,
   { host, port }: { host: string; port: number },
   spoken: Spoken,
   signal: AbortSignal,
 ): Promise<Deno.Conn> {
   const hostname = host.replace(/^\[|\]$/g, "");
-  if (!usesTls(entrance)) {
+  if (!usesTls(options)) {
     const connection = await tcp(hostname, port, signal);
     try {
-      if (entrance.token !== undefined) await refuseSquatter(connection);
+      if (options.token !== undefined) await refuseSquatter(connection);
       return connection;
     } catch (error) {
       close(connection);
       throw error;
     }
   }
-  const { tls, serverName } = entrance;
+  const { tls, serverName } = options;
   const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
-  const own = certificateOf(entrance, hostname);
+  const own = certificateOf(options, hostname);
   // With TCP_NODELAY, which startTls keeps.
   const connection = own === undefined ? await tcp(hostname, port, signal) : undefined;
   let secured: Deno.TlsConn | undefined;
@@ -87,7 +87,7 @@ async function overTcp(
     return secured;
   } catch (error) {
     close(secured ?? connection);
-    throw tlsFailure(entrance.target, error) ?? error;
+    throw tlsFailure(options.target, error) ?? error;
   }
 }
 

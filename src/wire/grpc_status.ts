@@ -2,12 +2,12 @@
 import { Metadata, type status, type StatusObject } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
-import { toldOf } from "./told_error.ts";
+import { publicErrorOf } from "./public_error.ts";
 
 export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
-  const { code, message, hint, retryAfterMs } = toldOf(error);
+  const { code, message, hint, retryAfterMs } = publicErrorOf(error);
   const metadata = new Metadata();
-  // What gRPC clients with a retry policy obey.
+  // gRPC clients with a retry policy obey it.
   if (retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(retryAfterMs));
   if (hint !== undefined) metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
   return { code: STATUS[code], details: message, metadata };

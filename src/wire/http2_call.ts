@@ -140,7 +140,7 @@ export class Http2Call {
     this.#frames.push(frameOf(FRAME.ping, 0, 0, new Uint8Array(8)));
     this.#write();
     this.#timer = setTimeout(() => {
-      this.#silent = unavailable(`the connection gives no sign of life for ${(afterMs + withinMs) / 1000} s`);
+      this.#silent = unavailable(`nothing was received over the connection for ${(afterMs + withinMs) / 1000} s`);
       this.#hangUp();
     }, withinMs);
   }

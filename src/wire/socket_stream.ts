@@ -47,16 +47,16 @@ export class StreamCall {
   readonly #call: Http2Call;
   readonly #target: string;
 
-  constructor(method: DescMethod, entrance: DialOptions) {
-    const { target, token, serverName } = entrance;
+  constructor(method: DescMethod, options: DialOptions) {
+    const { target, token, serverName } = options;
     const { address } = parseTarget(target);
     this.#target = target;
     this.#call = new Http2Call({
-      dial: (signal) => dial(entrance, "h2", signal),
+      dial: (signal) => dial(options, "h2", signal),
       ...(staysHere(target) ? {} : { keepAlive: BETWEEN_HOSTS }),
       headers: [
         [":method", "POST"],
-        [":scheme", usesTls(entrance) ? "https" : "http"],
+        [":scheme", usesTls(options) ? "https" : "http"],
         [":path", methodPath(method)],
         [":authority", address.type === "tcp" ? `${serverName ?? address.host}:${address.port}` : "localhost"],
         ["content-type", STREAM_TYPE],
@@ -107,10 +107,10 @@ export class StreamCall {
 /** @throws MosaicError `invalid_argument` for an invalid target or token. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
-  entrance: DialOptions,
+  options: DialOptions,
 ): SocketStream<I, O> {
-  const { target } = entrance;
-  const call = new StreamCall(method, entrance);
+  const { target } = options;
+  const call = new StreamCall(method, options);
   return {
     send: (message) => call.send(toBinary(method.input, create(method.input, message))),
     cancel: () => call.cancel(),
@@ -121,7 +121,7 @@ export function socketStream<I extends DescMessage, O extends DescMessage>(
         if (call.cancelled || error instanceof MosaicError) throw error;
         const known = explainMissing(error);
         if (known instanceof MosaicError) throw known;
-        throw (usesTls(entrance) ? tlsFailure(target, error) : undefined) ??
+        throw (usesTls(options) ? tlsFailure(target, error) : undefined) ??
           new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, { cause: error });
       }
     },

@@ -84,7 +84,7 @@ export class TlsUpgrade implements TlsEnd {
     this.#handshakes.add(raw);
     if (this.#handshakes.size > this.#bounds.most) {
       const [oldest] = this.#handshakes;
-      // At once: several may be accepted before any of them is told that it is closed.
+      // Removed here and not by its "close" event: several connections may be accepted before that.
       this.#handshakes.delete(oldest!);
       oldest!.destroy();
     }

@@ -59,13 +59,13 @@ class Outside implements AsyncDisposable {
   constructor(daemon: TestDaemon, ca: string) {
     this.#daemon = daemon;
     this.relay = new Relay(daemon.http);
-    const entrance = resolveDialOptions({
+    const options = resolveDialOptions({
       target: daemon.http,
       token: readTokens(daemon.layout.tokensFile)!.admin,
       tls: { ca },
       serverName: "localhost",
     });
-    this.#client = new MosaicClient(entrance.target, { ...entrance, deadlineMs: 60_000 });
+    this.#client = new MosaicClient(options.target, { ...options, deadlineMs: 60_000 });
   }
 
   /** Submits a run that somebody else is to start; gives its id and the volumes and variables of its container. */

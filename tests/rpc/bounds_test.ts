@@ -9,6 +9,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
 import { statusOf } from "../../src/wire/grpc_status.ts";
 import { errorFromStatus } from "../harness/grpc_errors.ts";
+import { UNIX_PEER } from "../../src/rpc/calls.ts";
 import { OPEN_STREAMS, StreamBounds } from "../../src/rpc/stream_bounds.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -142,8 +143,11 @@ Deno.test("bounds: health streams, for which nobody needs a token, are few per a
 
 Deno.test("bounds: health streams are bounded over all addresses, and Unix sockets by that alone", () => {
   const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 }, () => false);
-  const places = Array.from({ length: OPEN_STREAMS.all }, () => bounds.openToAnybody("unknown"));
-  assert.throws(() => bounds.openToAnybody("unknown"), hasCode("resource_exhausted", /512 health streams/));
+  const places = Array.from(
+    { length: OPEN_STREAMS.all },
+    (_, i) => bounds.openToAnybody(i % 2 === 0 ? UNIX_PEER : `${UNIX_PEER}:${i}`),
+  );
+  assert.throws(() => bounds.openToAnybody(UNIX_PEER), hasCode("resource_exhausted", /512 health streams/));
   places.pop()!.leave();
   const place = bounds.openToAnybody("[::1]:5");
   place.leave();

@@ -88,7 +88,7 @@ function steps(): StoredStep[] {
 
 Deno.test("frames: a step is encoded as the library encodes it, byte for byte", () => {
   const rows = steps();
-  const messages = [...messagesOf(RUN_STEPS.render(RUN, rows))];
+  const messages = [...messagesOf(RUN_STEPS.encode(RUN, rows))];
   assert.equal(messages.length, rows.length);
   for (const [i, row] of rows.entries()) {
     assert.deepEqual(messages[i], encoded(RunStepSchema, "steps", row), `step ${i}`);
@@ -102,13 +102,13 @@ Deno.test("frames: episodes and batches of JSON are those of the library", () =>
     ...{ metadataJson: '{"é":1}', tsNs: "1700000000123456789", agentId: "a", workerId: "" },
   };
   assert.deepEqual(
-    [...messagesOf(RUN_EPISODES.render(RUN, [episode, episode]))],
+    [...messagesOf(RUN_EPISODES.encode(RUN, [episode, episode]))],
     Array(2).fill(encoded(RunEpisodeSchema, "episodes", episode)),
   );
   const rows = steps().slice(0, 20).map((row, i) => ({ ...row, seq: i + 5 }));
   const jsonl = new TextEncoder().encode(jsonLines(RUN, "steps", rows));
   assert.deepEqual(
-    [...messagesOf(telemetryBatch("steps").render(RUN, rows))],
+    [...messagesOf(telemetryBatch("steps").encode(RUN, rows))],
     [toBinary(TelemetryBatchSchema, create(TelemetryBatchSchema, { jsonl, firstSeq: 5n, lastSeq: 24n }))],
   );
 });

@@ -157,7 +157,7 @@ Deno.test("a reader that stands still too long is told to resume", async () => {
     core.addSteps(runId, 1, 3000);
     const stalled = client.stream(TrainerService.method.streamRunSteps, { runId })[Symbol.asyncIterator]();
     let last = (await stalled.next()).value!.seqId;
-    await until(() => core.logLines.some((line) => line.includes("took nothing")), { what: "the stream to be ended" });
+    await until(() => core.logLines.some((line) => line.includes("read nothing")), { what: "the stream to be ended" });
     await assert.rejects(async () => {
       for (;;) {
         const { value } = await stalled.next();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { InOrder } from "../../src/rpc/in_order.ts";
 
-Deno.test("in order: pieces are finished in the order in which they came, and count until they are", async () => {
+Deno.test("in order: pieces are finished in the order in which they were added, and their bytes count until then", async () => {
   const done: number[] = [];
   const order = new InOrder(() => assert.fail("nothing fails"));
   const gate = Promise.withResolvers<void>();
@@ -16,7 +16,7 @@ Deno.test("in order: pieces are finished in the order in which they came, and co
   assert.deepEqual([order.bytes, done], [0, [1, 2]]);
 });
 
-Deno.test("in order: the first piece that fails is the last; whoever asks is told why, and it is said once", async () => {
+Deno.test("in order: after a failure no further piece is finished; each caller gets the error, and the callback gets it once", async () => {
   const done: number[] = [];
   const failures: Error[] = [];
   const order = new InOrder((failure) => failures.push(failure));

@@ -208,7 +208,7 @@ testEachApiWay(
       ["records_refused", 12, 15, null],
       ["records_refused", 15, 18, null],
     ]);
-    assert.match(told[0]![1].reason, /steps_json is no JSON/);
+    assert.match(told[0]![1].reason, /steps_json is not JSON/);
     assert.match(told[1]![1].reason, /column step has 1 of 2/);
     assert.match(told[2]![1].reason, /episodes_json is not an array of objects/);
     assert.match(told[3]![1].reason, /events_json is not an array of objects/);
@@ -322,7 +322,7 @@ testEachApiWay(
 );
 
 testEachApiWay(
-  "Deliver: a batch of an observed file that waits for the full disk, too, does not end the hold of the worker",
+  "Deliver: while the disk is full, a waiting batch of an observed file does not end the hold of the worker",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
     await proxy.next();

@@ -41,14 +41,14 @@ function watched(played: Played) {
   return { watch, polls: () => polls, reads: () => reads, relistens: () => relistens };
 }
 
-Deno.test("listener watch: connections that wait are no proof while others are accepted", async () => {
+Deno.test("listener watch: waiting connections do not mean a dead listener while others are accepted", async () => {
   const { watch, reads, relistens } = watched({ waiting: 100, accepts: 1 });
   await until(() => reads() > 10, { what: "many readings of the tables" });
   await watch.stop();
   assert.deepEqual([relistens(), watch.listening()], [0, true]);
 });
 
-Deno.test("listener watch: one that accepts none of those that wait is begun anew, and until then it is not ready", async () => {
+Deno.test("listener watch: a listener that accepts no waiting connection is replaced, and is not ready until then", async () => {
   const played: Played = { waiting: 1, accepts: 0, relisten: () => Promise.reject(new Error("taken")) };
   const { watch, relistens } = watched(played);
   await until(() => relistens() > 2, { what: "several tries" });
@@ -75,7 +75,7 @@ Deno.test("listener watch: the tables are read at every tenth poll, and at once 
   assert.equal(reads(), before + 1);
 });
 
-Deno.test("listener watch: one that is stopped while it reads the tables waits for them, and begins no listener anew", async () => {
+Deno.test("listener watch: a stop during the reading of the tables waits for it, and no listener is replaced", async () => {
   const last = Promise.withResolvers<number>();
   let [reads, relistens] = [0, 0];
   const watch = watchListener({
@@ -95,4 +95,18 @@ Deno.test("listener watch: one that is stopped while it reads the tables waits f
   last.resolve(1);
   await stopping;
   assert.equal(relistens, 0);
+});
+
+Deno.test("listener watch: a stop during the replacement of the listener waits for it", async () => {
+  const bound = Promise.withResolvers<void>();
+  const { watch, relistens } = watched({ waiting: 1, accepts: 0, relisten: () => bound.promise });
+  await until(() => relistens() === 1, { what: "it to listen again" });
+  let stopped = false;
+  const stopping = watch.stop().then(() => stopped = true);
+  // More microtasks than a stop that does not wait would need.
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+  assert.equal(stopped, false);
+  bound.resolve();
+  await stopping;
+  assert.equal(relistens(), 1);
 });

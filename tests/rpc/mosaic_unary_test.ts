@@ -246,7 +246,7 @@ Deno.test("a call in a form that is not spoken, or of a method that is not there
     const refused = await fetch(`${url}${getHost}`, { ...compressed, body: "{}" });
     assert.deepEqual([refused.status, (await refused.json()).message], [
       501,
-      'content-encoding is "gzip"; the daemon takes none\nSend the request uncompressed.',
+      'content-encoding is "gzip"; the daemon accepts only identity\nSend the request uncompressed.',
     ]);
     assert.match(await said(streamEvents, "application/json"), /^415 .*takes application\/connect\+json and/);
     assert.equal(

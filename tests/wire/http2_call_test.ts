@@ -199,14 +199,14 @@ Deno.test("http2 call: one who hangs up, breaks off or speaks something else is 
   }
 });
 
-Deno.test("http2 call: one who gives no sign of life is given up, one who only has nothing to say is not", async () => {
+Deno.test("http2 call: a connection that answers no ping is given up, one that is only idle is not", async () => {
   const keepAlive = { afterMs: 20, withinMs: 1000 };
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr as Deno.NetAddr;
   const silent = callTo((signal) => Deno.connect({ hostname: "127.0.0.1", port, signal }), keepAlive);
   await assert.rejects(silent.answer().next(), (error) => {
     assert(error instanceof MosaicError && error.code === "unavailable");
-    assert.match(error.message, /no sign of life for 1.02 s/);
+    assert.match(error.message, /nothing was received over the connection for 1.02 s/);
     return true;
   });
   silent.cancel();

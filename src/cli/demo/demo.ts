@@ -23,7 +23,7 @@ export interface DemoOptions {
   stateDir: string | undefined;
 }
 
-const PATIENCE_MS = 60_000;
+const RETRY_MS = 60_000;
 const TERMINAL_POLL_MS = 250;
 const PLAIN_POLL_MS = 2000;
 const CANCEL_MS = 20_000;
@@ -38,7 +38,7 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
   const ids: string[] = [];
   let left = false;
   try {
-    using link = await Link.open(context, { target: daemon.target }, { retryMs: PATIENCE_MS });
+    using link = await Link.open(context, { target: daemon.target }, { retryMs: RETRY_MS });
     context.out.write(`Status page      http://${daemon.http}/\n\n`);
     for (const spec of DEMO_RUNS) {
       const configJson = JSON.stringify(demoConfig(spec, options));

@@ -19,7 +19,7 @@ import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
 const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "minari", "mosaic"] as const;
 type ExportFormat = typeof FORMATS[number];
-const PATIENCE_MS = 120_000;
+const RETRY_MS = 120_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -67,7 +67,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       checkMinariFlags(flags, refs.length, format);
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: RETRY_MS });
         if (format === "minari") return await exportMinari(context, link, refs, flags, signal);
         const run = await link.unary(link.methods.getRun, { run: refs[0]! }, signal);
         const whole = flags["overwritten"] !== false || run.attempt < 2;

@@ -106,7 +106,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** That of `resources.memory_mb`. */
+/** The least value of `resources.memory_mb` (src/config/schema.ts). */
 const LEAST_MEMORY_BYTES = 256 << 20;
 
 function memoryValue(text: string): number {

@@ -41,7 +41,7 @@ const OWN_DELIVERY: Rule = {
   },
 };
 
-/** The proxy reads it; the worker finds it on its host. */
+/** Only for the proxy: the worker finds the checkpoint on its host. */
 const OWN_CHECKPOINT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
 
 const trainer = TrainerService.method;

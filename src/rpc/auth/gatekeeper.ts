@@ -123,7 +123,7 @@ function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void 
 function unauthenticated(missing: boolean): MosaicError {
   return new MosaicError(
     "unauthenticated",
-    missing ? "this daemon asks for a token" : "the token is not one of this daemon's",
+    missing ? "this daemon requires a token" : "the token is not one of this daemon's",
     {
       hint:
         'Set MOSAIC_TOKEN to a token that the daemon\'s user has given you ("mosaic token create" makes one, "mosaic token show" prints the standard ones).',

@@ -1,16 +1,16 @@
 /** The body of a streamed answer. The runtime asks for more only as fast as the client reads. */
-import { MosaicError } from "../../base/errors.ts";
-import { StalledError } from "../handlers.ts";
+import type { MosaicError } from "../../base/errors.ts";
+import { clientDisconnected, StalledError } from "../handlers.ts";
 
 /** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some in addition. */
-const ROOM_BYTES = 64 << 10;
+const QUEUE_BYTES = 64 << 10;
 
 export class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
   readonly #stallMs: number;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
   #open = true;
-  /** The client has left before the end. A write may notice that inside `enqueue`, where the runtime cancels the stream. */
+  /** The client has left before the end. The runtime may find that, and cancel the stream, inside `enqueue`. */
   #gone = false;
   /** Shared by all current writers. */
   #waiting: Promise<void> | undefined;
@@ -28,7 +28,7 @@ export class AnswerBody {
         onGone();
         this.#notify();
       },
-    }, new ByteLengthQueuingStrategy({ highWaterMark: ROOM_BYTES }));
+    }, new ByteLengthQueuingStrategy({ highWaterMark: QUEUE_BYTES }));
   }
 
   /**
@@ -36,10 +36,10 @@ export class AnswerBody {
    * left, `unavailable` if it read nothing for too long
    */
   write(bytes: Uint8Array): Promise<void> | undefined {
-    if (!this.#open) throw new MosaicError("aborted", "the client has disconnected");
+    if (!this.#open) throw clientDisconnected();
     this.#controller.enqueue(bytes);
-    if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
-    return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
+    if (this.#gone) throw clientDisconnected();
+    return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#space();
   }
 
   /** Writes all of it in chunks, and ends. @throws MosaicError as `write` does */
@@ -49,14 +49,14 @@ export class AnswerBody {
   }
 
   /**
-   * Resolves when the client has read everything, has left, or reads nothing any more: only then the answer holds no memory.
-   * @param last sent before the end
+   * Resolves when the answer uses no more memory: the client has read everything, has left, or has stalled. @param last sent
+   * before the end
    */
   async end(last?: Uint8Array): Promise<void> {
     if (!this.#open) return;
     try {
       if (last !== undefined) this.write(last)?.catch(() => {});
-      while (this.#open && this.#controller.desiredSize! < ROOM_BYTES) await (this.#waiting ??= this.#room());
+      while (this.#open && this.#controller.desiredSize! < QUEUE_BYTES) await (this.#waiting ??= this.#space());
       this.#open = false;
       if (!this.#gone) this.#controller.close();
     } catch (error) {
@@ -71,7 +71,7 @@ export class AnswerBody {
     this.#controller.error(error);
   }
 
-  async #room(): Promise<void> {
+  async #space(): Promise<void> {
     let stalled: MosaicError | undefined;
     const timer = setTimeout(() => {
       stalled = new StalledError(this.#stallMs);

@@ -1,9 +1,9 @@
 /**
- * Buffers for large messages, reused by all streams. The runtime frees unused buffers only after some 64 MiB of them have
- * accumulated, so a buffer for each message would be most of the daemon's memory.
+ * Buffers for large messages, reused by all streams. The runtime frees unused buffers only when about 64 MiB of them have
+ * accumulated: with a new buffer for each message they would be most of the daemon's memory.
  */
 const LEAST_BYTES = 64 << 10;
-/** A larger one, needed only for huge records, is not kept. */
+/** Larger buffers, which only huge records need, are not kept. */
 const LARGEST_KEPT_BYTES = 1 << 20;
 const ALL_KEPT_BYTES = 4 << 20;
 
@@ -20,7 +20,7 @@ export class BufferPool {
     return free;
   }
 
-  /** The caller must not use it any more. */
+  /** Returns a buffer to the pool. The caller must not use it afterwards. */
   give(buffer: ArrayBuffer): void {
     const size = buffer.byteLength;
     if (size > LARGEST_KEPT_BYTES || this.#bytes + size > ALL_KEPT_BYTES) return;

@@ -1,13 +1,13 @@
 import { MosaicError } from "../../base/errors.ts";
 
-/** Nearly 25 days. */
+/** The longest time of a timer: nearly 25 days. */
 const MAX_TIMER_MS = 0x7fff_ffff;
-/** Milliseconds of gRPC's units of time. */
+/** gRPC's units of time in milliseconds. */
 const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 
 /**
- * Milliseconds that a call may take; undefined: as long as it does.
- * @param name of the header that says it @param text its value @throws MosaicError `invalid_argument`
+ * The deadline in a call's header, in milliseconds; undefined: none. @param name of the header @param text its value @throws
+ * MosaicError `invalid_argument`
  */
 export function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
@@ -17,6 +17,6 @@ export function timeoutOf(name: "connect-timeout-ms" | "grpc-timeout", text: str
     throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be ${form}`);
   }
   const ms = Number(digits) * UNITS[unit]!;
-  // Longer than the runtime's timers can wait: no deadline.
+  // A timer cannot wait longer, so such a call has no deadline.
   return ms > MAX_TIMER_MS ? undefined : ms;
 }

@@ -5,22 +5,22 @@
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { FRAME_BYTES } from "../../wire/message_frames.ts";
-import type { Incoming } from "../handlers.ts";
+import { clientDisconnected, type Incoming } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { BufferPool } from "./buffers.ts";
 
 /** Each stream has a buffer of this size, and reads larger messages into one of the pool. */
 const SMALL_BYTES = 16 << 10;
 /**
- * For a message that announces more, the buffer is at most twice as large as what has arrived: a header alone allocates
- * little.
+ * First buffer of a message that announces more; it then grows to at most twice the received bytes, so a header alone
+ * allocates little.
  */
-const BELIEVED_BYTES = 1 << 20;
+const FIRST_LARGE_BYTES = 1 << 20;
 
 const pool = new BufferPool();
 
 export class EnvelopedIncoming<T> implements Incoming<T> {
-  /** Undefined when nothing more arrives. */
+  /** Undefined at the end of the stream. */
   #reader: ReadableStreamBYOBReader | undefined;
   readonly #most: () => number;
   readonly #decode: (bytes: Uint8Array) => T;
@@ -46,7 +46,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#reader = body === null ? undefined : readerOf(body);
     this.#most = most;
     this.#decode = decode;
-    const gone = () => this.interrupt(new MosaicError("aborted", "the client has disconnected"));
+    const gone = () => this.interrupt(clientDisconnected());
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone, { once: true });
   }
@@ -78,7 +78,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#interruption.interrupt(error);
   }
 
-  /** The rest is not needed, and no further message is decoded. */
+  /** Stops reading; no further message is decoded. */
   async close(): Promise<void> {
     this.#release();
     await this.#reader?.cancel().catch(() => {});
@@ -114,7 +114,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
 
   async #readLarge(size: number): Promise<Uint8Array> {
     const begun = new Uint8Array(this.#small, this.#from, this.#to - this.#from);
-    let buffer = pool.take(Math.min(size, BELIEVED_BYTES));
+    let buffer = pool.take(Math.min(size, FIRST_LARGE_BYTES));
     new Uint8Array(buffer).set(begun);
     let length = begun.length;
     this.#from = this.#to = 0;
@@ -126,7 +126,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
         buffer = larger;
       }
       const wanted = Math.min(size, buffer.byteLength) - length;
-      // Read until it is complete, without returning here for each chunk.
+      // The runtime reads until the message is complete, instead of returning each chunk.
       const read = await this.#read(new Uint8Array(buffer, length, wanted), wanted);
       if (read === undefined) throw this.#broken(cutOff());
       buffer = read.buffer;
@@ -140,7 +140,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   async #read(into: Uint8Array<ArrayBuffer>, min = 1): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#reader === undefined) return undefined;
     const reading = this.#reader.read(into, { min }).catch((cause) => {
-      throw this.#broken(new MosaicError("aborted", "the client has disconnected", { cause }));
+      throw this.#broken(clientDisconnected(cause));
     });
     const { done, value } = await this.#interruption.wait(reading);
     if (!done) return value;
@@ -148,7 +148,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     return undefined;
   }
 
-  /** No more messages: later calls fail in the same way. */
+  /** Makes later calls fail with the same error. */
   #broken(error: MosaicError): MosaicError {
     this.interrupt(error);
     return error;
@@ -160,7 +160,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   }
 }
 
-/** The runtime creates the stream of an empty request in another way, which cannot read into a buffer. */
+/** The body of an empty request is a stream that cannot read into a buffer. */
 function readerOf(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader {
   try {
     return body.getReader({ mode: "byob" });
@@ -175,7 +175,7 @@ function bytesOf(reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStrea
     type: "bytes",
     async pull(controller) {
       let { done, value } = await reader.read();
-      // It is asked again only after it has returned something.
+      // The runtime calls `pull` again only after it has returned data.
       while (value?.length === 0) ({ done, value } = await reader.read());
       if (!done) return controller.enqueue(value as Uint8Array<ArrayBuffer>);
       controller.close();

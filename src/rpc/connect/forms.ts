@@ -1,4 +1,4 @@
-/** The protocols of calls and answers: Connect and gRPC-Web, with messages in binary or as JSON. */
+/** The forms of calls and answers, by content type: Connect and gRPC-Web, with messages in binary or as JSON. */
 import {
   create,
   type DescMessage,
@@ -16,7 +16,7 @@ export interface Coding {
   /** @throws MosaicError `invalid_argument` */
   decode(schema: DescMessage, bytes: Uint8Array): MessageShape<DescMessage>;
   encode(schema: DescMessage, message: MessageInitShape<DescMessage>): Uint8Array<ArrayBuffer>;
-  /** The same for a binary message. */
+  /** Converts an encoded binary message. */
   ofBinary(schema: DescMessage, bytes: Uint8Array): Uint8Array;
 }
 
@@ -50,11 +50,11 @@ export function jsonCoding(): Promise<Coding> {
 
 export interface UnaryForm {
   type: string;
-  /** Undefined: `jsonCoding`, which few ask for. */
+  /** Undefined: `jsonCoding`, which is loaded at its first use. */
   coding: Coding | undefined;
 }
 
-/** Messages in envelopes; the last one says how the call ended. */
+/** Messages in envelopes; the last envelope contains the result of the call. */
 export interface EnvelopedForm extends UnaryForm {
   /** The header with the call's deadline. */
   timeout: "connect-timeout-ms" | "grpc-timeout";
@@ -82,11 +82,11 @@ const WEB: readonly EnvelopedForm[] = [
 ];
 
 /** By the content type, which may have parameters. */
-function of<F extends UnaryForm>(forms: readonly F[], contentType: string): F | undefined {
+function formOf<F extends UnaryForm>(forms: readonly F[], contentType: string): F | undefined {
   const type = contentType.split(";", 1)[0]!.trim().toLowerCase();
   return forms.find((form) => form.type === type);
 }
 
-export const unaryForm = (contentType: string) => of(UNARY, contentType);
-export const streamForm = (contentType: string) => of(STREAM, contentType);
-export const webForm = (contentType: string) => of(WEB, contentType);
+export const unaryForm = (contentType: string) => formOf(UNARY, contentType);
+export const streamForm = (contentType: string) => formOf(STREAM, contentType);
+export const webForm = (contentType: string) => formOf(WEB, contentType);

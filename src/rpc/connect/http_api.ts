@@ -21,7 +21,7 @@ export class HttpApi {
   readonly #context: CallContext;
   readonly #options: StreamOptions;
   readonly #routes = new Map<string, Route>();
-  /** `/package.Service/` of each. */
+  /** `/package.Service/` of each service. */
   readonly #services = new Set<string>();
 
   constructor(context: CallContext, options: Partial<StreamOptions> = {}) {
@@ -58,7 +58,7 @@ export class HttpApi {
   }
 }
 
-/** The answer to a client of a later version. */
+/** Such a call comes from a client of a later version. */
 function noMethod(path: string): MosaicError {
   return new MosaicError("unimplemented", `this daemon has no method ${path.slice(1)}`, {
     hint: "Is the client of a later version? Upgrade the daemon, or use a client of the daemon's version.",

@@ -1,20 +1,20 @@
 /**
  * Calls with messages in envelopes: Connect's streams, which mosaic's own clients and proxies use, and all calls of
- * gRPC-Web. Binary messages are passed as they are, many records in a chunk.
+ * gRPC-Web. Binary messages of a stream are passed on unchanged, many in one write.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
 import { envelope, MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
-import { Arrival, type CallContext, isProxys, type Peer } from "../calls.ts";
-import { type AnyHandler, type Outgoing, StalledError } from "../handlers.ts";
+import { type CallContext, isIngest, type Peer, ServerCall } from "../calls.ts";
+import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";
 import { timeoutOf } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { BINARY, type Coding, type EnvelopedForm } from "./forms.ts";
 
-/** Between two such chunks other streams have their turn. */
+/** Bytes of one write; between two of them other streams run. */
 const WRITE_BYTES = 1 << 16;
 
 export interface StreamOptions {
@@ -22,7 +22,7 @@ export interface StreamOptions {
   stallMs: number;
 }
 
-/** A call that has come by HTTP. */
+/** A call over HTTP. */
 export interface HttpCall extends StreamOptions {
   context: CallContext;
   method: DescMethod;
@@ -31,81 +31,82 @@ export interface HttpCall extends StreamOptions {
   peer: Peer;
 }
 
-/** A proxy's first message, and the time until it is there. */
+/** Bounds on a proxy's first message: its size, and the time until it has arrived. */
 const HELLO_BYTES = 64 << 10;
 const HELLO_MS = 15_000;
 
 export function answerStream(call: HttpCall, form: EnvelopedForm, coding: Coding): Response {
   const { context, request } = call;
-  const arrival = new Arrival(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
-  const body = new AnswerBody(() => arrival.end(), call.stallMs);
-  run(call, arrival, form, coding, body);
+  const serverCall = new ServerCall(context, { ...call, header: (name) => request.headers.get(name) ?? undefined });
+  const body = new AnswerBody(() => serverCall.end(), call.stallMs);
+  run(call, serverCall, form, coding, body);
   return new Response(body.stream, { headers: { "content-type": form.type } });
 }
 
 async function run(
   { context, method, handler, request }: HttpCall,
-  arrival: Arrival,
+  serverCall: ServerCall,
   { timeout, end }: EnvelopedForm,
   coding: Coding,
   body: AnswerBody,
 ): Promise<void> {
-  const { caller } = arrival;
+  const { caller } = serverCall;
   const interruption = new Interruption();
   caller.signal.addEventListener("abort", () => {
-    interruption.interrupt(new MosaicError("aborted", "the client has gone"));
+    interruption.interrupt(clientDisconnected());
   });
-  // Until its hello is admitted, a proxy is a stranger: it gets little memory, and little time.
-  let most = isProxys(method) ? HELLO_BYTES : context.maxMessageBytes;
-  const helloCame = arrival.endWithin(
-    isProxys(method) ? HELLO_MS : undefined,
+  // A proxy is unknown until its hello is admitted: until then it gets little memory and time.
+  let most = isIngest(method) ? HELLO_BYTES : context.maxMessageBytes;
+  const cancelHelloDeadline = serverCall.endWithin(
+    isIngest(method) ? HELLO_MS : undefined,
     `no hello came within ${HELLO_MS / 1000} s`,
   );
   const incoming = new EnvelopedIncoming(
     request.body,
     () => most,
     (bytes) => {
-      const message = arrival.message(bytes, coding.decode);
-      helloCame();
-      if (isProxys(method)) most = MAX_MESSAGE_BYTES;
+      const message = serverCall.message(bytes, coding.decode);
+      cancelHelloDeadline();
+      if (isIngest(method)) most = MAX_MESSAGE_BYTES;
       return message;
     },
     caller.signal,
   );
-  let held: (() => void) | undefined;
-  let failure: unknown;
+  let release: (() => void) | undefined;
+  let thrown: unknown;
   try {
-    arrival.endWithin(timeoutOf(timeout, caller.header(timeout)));
-    arrival.enter();
+    serverCall.endWithin(timeoutOf(timeout, caller.header(timeout)));
+    serverCall.enter();
     const { methodKind, output } = method;
     const input = methodKind === "client_streaming" || methodKind === "bidi_streaming"
       ? incoming
-      : await only(method, incoming);
+      : await onlyMessage(method, incoming);
     if (methodKind === "client_streaming" || methodKind === "unary") {
       const answering = Promise.resolve(handler(input, caller));
-      // The handler of a stream hears that it is over, and has views of its messages until then; one of a single message may not.
+      // A handler of a stream is awaited in any case: it uses views of the messages, and its next `take` throws. A handler of
+      // a single message may go on for long, so the wait for it is interrupted.
       const answer = await (input === incoming ? answering : interruption.wait(answering));
       const bytes = coding.encode(output, answer as MessageInitShape<DescMessage>);
-      held = context.streams.holdAnswer(caller.peer.name, bytes.length);
+      release = context.streams.holdAnswer(caller.peer.name, bytes.length);
       body.write(envelope(bytes))?.catch(() => {});
     } else {
       await handler(input, new StreamOutgoing(body, output, coding), caller);
     }
   } catch (error) {
-    failure = error;
+    thrown = error;
   }
-  const told = arrival.over(failure);
-  if (told instanceof StalledError) body.reset(told);
-  else await body.end(end(told));
-  held?.();
-  arrival.free();
+  const error = serverCall.streamEnded(thrown);
+  if (error instanceof StalledError) body.reset(error);
+  else await body.end(end(error));
+  release?.();
+  serverCall.free();
   await incoming.close();
 }
 
-async function only(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {
+async function onlyMessage(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {
   const messages = await incoming.take();
   if (messages.length === 1) return messages[0];
-  throw new MosaicError("invalid_argument", `${method.name} takes one message; ${messages.length} came`);
+  throw new MosaicError("invalid_argument", `${method.name} needs one message; ${messages.length} arrived`);
 }
 
 class StreamOutgoing implements Outgoing<DescMessage> {

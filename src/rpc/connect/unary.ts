@@ -1,10 +1,11 @@
 /**
- * Connect's unary calls, which mosaic's own clients use: one body in, one body out, with as few awaits as possible. Beside
- * busy proxies each await costs a call some milliseconds.
+ * Connect's unary calls, which mosaic's own clients use: one body each way. Awaits are few, because while proxies keep the
+ * daemon busy each await delays a call by some milliseconds.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { Arrival, requireSize } from "../calls.ts";
+import { joinedBytes } from "../../base/joined_bytes.ts";
+import { requireSize, ServerCall } from "../calls.ts";
 import { Interruption } from "../interruption.ts";
 import type { HttpCall } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
@@ -16,37 +17,37 @@ export async function answerUnary(call: HttpCall, type: string, coding: Coding):
   const { context, method, request, peer } = call;
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const interruption = new Interruption();
-  const arrival = new Arrival(context, { method, peer, header });
+  const serverCall = new ServerCall(context, { method, peer, header });
   try {
     const ms = timeoutOf("connect-timeout-ms", header("connect-timeout-ms"));
-    arrival.endWithin(ms, undefined, (why) => interruption.interrupt(why));
-    arrival.enter();
+    serverCall.endWithin(ms, undefined, (error) => interruption.interrupt(error));
+    serverCall.enter();
     const encoding = header("content-encoding") ?? "identity";
     if (encoding !== "identity") {
-      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon takes none`, {
+      throw new MosaicError("unimplemented", `content-encoding is "${encoding}"; the daemon accepts only identity`, {
         hint: "Send the request uncompressed.",
       });
     }
     const body = await interruption.wait(bodyOf(request, method, context.maxMessageBytes));
-    const answer = call.handler(arrival.message(body, coding.decode), arrival.caller);
+    const answer = call.handler(serverCall.message(body, coding.decode), serverCall.caller);
     const message = answer instanceof Promise ? await interruption.wait(answer) : answer;
     const bytes = coding.encode(method.output, message as MessageInitShape<DescMessage>);
     const response = wholeAnswer(context, peer.name, bytes, { "content-type": type }, call);
-    arrival.succeeded();
+    serverCall.succeeded();
     return response;
   } catch (error) {
-    arrival.failed(error);
+    serverCall.failed(error);
     return refusal(error);
   } finally {
-    arrival.free();
+    serverCall.free();
   }
 }
 
 /** @throws MosaicError `resource_exhausted` for more than `most` bytes */
 async function bodyOf(request: Request, method: DescMethod, most: number): Promise<Uint8Array> {
-  const told = request.headers.get("content-length");
-  requireSize(method, Number(told), most);
-  if (told !== null) return new Uint8Array(await request.arrayBuffer());
+  const announced = request.headers.get("content-length");
+  requireSize(method, Number(announced), most);
+  if (announced !== null) return new Uint8Array(await request.arrayBuffer());
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
@@ -54,5 +55,5 @@ async function bodyOf(request: Request, method: DescMethod, most: number): Promi
     // The runtime returns a single byte in a buffer of 64 KiB.
     chunks.push(chunk.slice());
   }
-  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+  return joinedBytes(chunks);
 }

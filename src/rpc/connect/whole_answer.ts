@@ -1,4 +1,4 @@
-/** An answer in one message: its bytes count against the bounds until its client has read them. */
+/** An answer of one message, whose bytes count against the bounds until the client has read them. */
 import type { CallContext } from "../calls.ts";
 import { AnswerBody } from "./body.ts";
 import type { StreamOptions } from "./streams.ts";
@@ -7,7 +7,7 @@ import type { StreamOptions } from "./streams.ts";
 const SMALL_BYTES = 16 << 10;
 const WRITE_BYTES = 64 << 10;
 
-/** @throws MosaicError `resource_exhausted` if too much waits to be read already */
+/** @throws MosaicError `resource_exhausted` if too many bytes of answers are unread */
 export function wholeAnswer(
   context: CallContext,
   peer: string,
@@ -16,9 +16,9 @@ export function wholeAnswer(
   { stallMs }: StreamOptions,
 ): Response {
   if (bytes.length <= SMALL_BYTES) return new Response(bytes, { headers });
-  const left = context.streams.holdAnswer(peer, bytes.length);
+  const release = context.streams.holdAnswer(peer, bytes.length);
   const body = new AnswerBody(() => {}, stallMs);
-  body.writeAll(chunksOf(bytes)).catch((error) => body.reset(error)).finally(left);
+  body.writeAll(chunksOf(bytes)).catch((error) => body.reset(error)).finally(release);
   return new Response(body.stream, { headers: { ...headers, "content-length": String(bytes.length) } });
 }
 

@@ -6,7 +6,7 @@
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
-import type { Peer, User } from "../calls.ts";
+import { type Peer, UNIX_PEER, type User } from "../calls.ts";
 import type { SendGates, StreamGate } from "./gate.ts";
 
 export interface ConnectionLimits {
@@ -20,21 +20,21 @@ export const FIRST_CALL_MS = 30_000;
 /** Time to deliver the refusal. */
 const REFUSED_MS = 1000;
 
-/** As many as are wanted, but at most half of a process's descriptors. */
+/** The wanted number of connections, reduced so that twice as many use at most half of the process's descriptors. */
 export function connectionsWithin(wanted: number, descriptors: number | undefined): number {
   return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
 }
 
-const STRANGER: User = { owner: false };
+const UNKNOWN_USER: User = { owner: false };
 
 interface Connection {
   socket: Socket;
-  /** It was beyond the limit when it arrived. */
+  /** The limit was reached when it arrived. */
   beyond: boolean;
   user: User;
-  /** Closes it if no call arrives. */
+  /** Timer that closes it if no call arrives. */
   silence: ReturnType<typeof setTimeout>;
-  /** Closes it soon after the first refusal. */
+  /** Timer that closes it soon after the first refusal. */
   refusal: ReturnType<typeof setTimeout> | undefined;
 }
 
@@ -50,7 +50,7 @@ export class Connections {
     this.#gates = gates;
   }
 
-  /** @param onClosed called when it has closed @returns false if there are too many: it was closed */
+  /** @param onClosed called when it has closed @returns false if there were too many connections, and it was closed */
   add(socket: Socket, onClosed: () => void): boolean {
     const { connections, firstCallMs } = this.#limits;
     // Until its session is created, nothing else handles an error, which would end the process.
@@ -63,7 +63,7 @@ export class Connections {
     const connection: Connection = {
       socket,
       beyond: this.#open.size >= connections,
-      user: STRANGER,
+      user: UNKNOWN_USER,
       silence: setTimeout(() => socket.destroy(), firstCallMs),
       refusal: undefined,
     };
@@ -91,7 +91,7 @@ export class Connections {
     throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
   }
 
-  /** The peer, for all further calls. */
+  /** Sets the connection's user, for all further calls. */
   identify(socket: Socket, user: User): void {
     const connection = this.#open.get(`${socket.remoteAddress}:${socket.remotePort}`);
     if (connection?.socket === socket) connection.user = user;
@@ -99,7 +99,7 @@ export class Connections {
 
   /** @param name of the peer, as grpc-js gives it for a call */
   peerOf(name: string): Peer {
-    return { name, ...(this.#open.get(name)?.user ?? STRANGER) };
+    return { name, ...(this.#open.get(name)?.user ?? UNKNOWN_USER) };
   }
 
   /** The gate for a stream that writes to the connection. */
@@ -118,11 +118,11 @@ export class Connections {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
 
-  /** Connections of Unix sockets have no names; each gets one, which its calls report. */
+  /** Connections of Unix sockets have no addresses; each gets one, which grpc-js then reports for its calls. */
   #nameOf(socket: Socket): string {
     if (socket.remotePort === undefined) {
       Object.defineProperties(socket, {
-        remoteAddress: { value: "unix" },
+        remoteAddress: { value: UNIX_PEER },
         remotePort: { value: ++this.#ofUnix },
       });
     }

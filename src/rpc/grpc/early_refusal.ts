@@ -1,4 +1,4 @@
-/** Refuses a call by its headers, before any of its message is read: strangers cannot make the daemon hold 64 MiB each. */
+/** Refuses unauthorized calls by their headers, before a message is read, which may have 64 MiB. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import { principalOf } from "../calls.ts";
 import { statusOf } from "../../wire/grpc_status.ts";

@@ -1,6 +1,6 @@
 /**
  * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/architecture.md): data for a reader that reads nothing
- * accumulates in native memory without bound. So every long stream asks this gate before its next message.
+ * accumulates in native memory without bound. So every long stream waits for this gate before its next message.
  * Per connection, the bytes written by us are compared with the socket's own count of sent bytes. Other bytes (headers,
  * pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can be low by such overhead
  * but never stays high.
@@ -95,7 +95,7 @@ export class StreamGate {
     return this.#gates.wait(this.#connection);
   }
 
-  /** The stream is over: what it had not sent will never be. */
+  /** Ends the stream's use of the gate; its unsent bytes no longer count. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -109,9 +109,9 @@ export class StreamGate {
 
 interface Waiter {
   connection: Connection;
-  /** When it began, or when the last notable part had been sent. */
+  /** Start of the wait, or time of its last progress. */
   since: number;
-  /** The connection's unsent bytes then. */
+  /** The connection's unsent bytes at that time. */
   unsent: number;
   resolve(): void;
   reject(error: Error): void;
@@ -122,7 +122,7 @@ export class SendGates {
   readonly limits: GateLimits;
   /** Unsent bytes over all connections. */
   total = 0;
-  /** Those with an open stream. */
+  /** Connections with an open stream. */
   readonly #connections = new Map<object, Connection>();
   readonly #waiters = new Set<Waiter>();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -140,7 +140,7 @@ export class SendGates {
     return new StreamGate(this, connection);
   }
 
-  /** How many streams wait now. */
+  /** Number of waiting streams. */
   get waiting(): number {
     return this.#waiters.size;
   }

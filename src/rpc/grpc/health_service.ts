@@ -28,11 +28,11 @@ export function healthHandlers(services: readonly string[], healthy: () => boole
       return { statuses: Object.fromEntries([...known].map((name) => [name, answer()])) };
     },
     async watch(request, out, caller) {
-      let told: Serving | undefined;
+      let sent: Serving | undefined;
       while (!caller.signal.aborted) {
         const now: Answer = known.has(request.service) ? answer() : { status: Serving.SERVICE_UNKNOWN };
-        if (now.status !== told) {
-          told = now.status;
+        if (now.status !== sent) {
+          sent = now.status;
           await out.send(now);
         }
         await pause(WATCH_INTERVAL_MS, caller.signal);

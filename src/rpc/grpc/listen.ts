@@ -25,7 +25,7 @@ export async function bind(address: ListenAddress, onConnection: (socket: Socket
   }
   const { path } = address;
   await removeStaleSocket(path, "--listen");
-  // Never 0777, not even for a moment: the umask applies while the file is created, the exact mode is set afterwards.
+  // The umask applies while the file is created, so that it never has mode 0777; the exact mode is set afterwards.
   const before = Deno.umask(0o077);
   try {
     await listen(server, `unix:${path}`, { path });
@@ -41,7 +41,7 @@ function listen(
   target: string,
   where: { host: string; port: number } | { path: string },
 ): Promise<void> {
-  // The runtime's refusal could not be caught.
+  // Checked first, because a refusal by the runtime cannot be caught.
   requireNet(target);
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(bindError(target, error)));
@@ -64,8 +64,8 @@ function bindError(target: string, error: unknown): MosaicError {
 }
 
 /**
- * The socket file of a killed server stays; one that still answers belongs to a running server.
- * @param option names the path
+ * Removes the socket file of a killed server. A server that answers there is running.
+ * @param option name of the option with the path
  * @throws MosaicError `unavailable` for a socket that answers, or a file that is no socket
  */
 export async function removeStaleSocket(path: string, option: string): Promise<void> {
@@ -89,8 +89,8 @@ const HELLO = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x
 const ANSWER_MS = 3000;
 
 /**
- * Whether a server is behind the socket. Accepted connections do not show that: the runtime's children inherit the listener,
- * so the system still accepts connections for a killed daemon while its runs live, but nothing answers.
+ * Whether a server answers at the socket. An accepted connection does not show that: child processes inherit the listener, so
+ * after a daemon was killed the system accepts connections as long as its runs live.
  */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
@@ -102,7 +102,7 @@ function answers(path: string): Promise<boolean> {
       resolve(answer);
     };
     socket.once("connect", () => socket.write(HELLO));
-    // Any bytes, or a refused connection, are an answer.
+    // Any bytes count as an answer, and so does an orderly end.
     socket.once("data", () => done(true));
     socket.once("end", () => done(true));
     socket.once("error", () => done(false));

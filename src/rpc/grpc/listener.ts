@@ -16,7 +16,7 @@ import { type ListenerWatch, watchListener } from "./listener_watch.ts";
 import type { GrpcServer } from "./server.ts";
 
 const STOP_GRACE_MS = 5000;
-/** Where workers of this machine call that know no TLS, beside a listener with it. */
+/** Second address if the listener uses TLS: for workers of this machine that do not support it. */
 const LOCAL: ListenAddress = { type: "tcp", host: "127.0.0.1", port: 0 };
 
 export interface GrpcOptions {
@@ -46,9 +46,9 @@ export interface Accepted {
 export interface GrpcListener {
   /** The address for clients: `HOST:PORT` or `unix:PATH`. */
   address: string;
-  /** The same without TLS, for this machine only; equal to `address` if that is without TLS. */
+  /** Address without TLS, for this machine only; equal to `address` if that is without TLS. */
   localAddress: string;
-  /** Connections are accepted, as far as is known. */
+  /** False while the watch has found that no connections are accepted. */
   listening(): boolean;
   /** New connections get this certificate. @throws MosaicError if it cannot be used; the old one then stays */
   renew(tls: TlsTexts): Promise<void>;
@@ -71,7 +71,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   let loading: Promise<GrpcServer> | undefined;
   const load = (): Promise<GrpcServer> =>
     loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
-  const ends: (() => void | Promise<void>)[] = [];
+  const ends: (() => Promise<void>)[] = [];
   const watches: ListenerWatch[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     let accepted = 0;
@@ -91,17 +91,21 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
       );
     };
     let bound: Bound = await bind(at, take);
-    ends.push(() => bound.close());
     const { address, port } = bound;
+    let watch: ListenerWatch | undefined;
     if (port !== undefined) {
       const relisten = async () => {
         bound.close();
         bound = await bind(parseListen(address), take);
       };
-      const watch = watchListener({ port, accepted: () => accepted, relisten, log, descriptors });
+      watch = watchListener({ port, accepted: () => accepted, relisten, log, descriptors });
       watches.push(watch);
-      ends.push(watch.stop);
     }
+    ends.push(async () => {
+      // While the watch polls, it may bind another listener.
+      await watch?.stop();
+      bound.close();
+    });
     return address;
   };
   const end = () => Promise.all(ends.splice(0).map((end) => end()));

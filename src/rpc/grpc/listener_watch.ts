@@ -41,7 +41,7 @@ export interface ListenerWatchOptions {
 
 export interface ListenerWatch {
   listening(): boolean;
-  /** Resolves when it reads no table any more. */
+  /** Resolves when the current poll has ended; no further one begins. */
   stop(): Promise<void>;
 }
 
@@ -50,9 +50,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
   let stuck = 0;
   let acceptedBefore = -1;
   let calm = 0;
-  let state: "listening" | "due" | "binding" = "listening";
-  /** While the tables are being read. */
-  let looking: Promise<void> | undefined;
+  let listening = true;
   let stopped = false;
   /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
   const isDead = async (): Promise<boolean> => {
@@ -61,45 +59,43 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
     if (!idle) stuck = 0;
     if (stuck === 0 && calm-- > 0) return false;
     calm = CALM_POLLS - 1;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    looking = promise;
     try {
       stuck = await waiting(port) === 0 ? 0 : stuck + 1;
     } catch {
-      // No descriptor is left, perhaps: read when that is over.
+      // Probably no descriptor is left: a later poll reads the tables.
     }
-    looking = undefined;
-    resolve();
     return stuck >= POLLS;
   };
-  const timer = setInterval(async () => {
-    if (state === "binding" || looking !== undefined) return;
+  const poll = async (): Promise<void> => {
     if (descriptors.short) {
       // A shortage kills a listener: the first poll afterwards reads the tables.
       calm = 0;
       return;
     }
-    if (state === "listening") {
+    if (listening) {
       if (!await isDead() || stopped) return;
       stuck = 0;
+      listening = false;
       log.error({ port }, "connections are no longer accepted; listening on the port again");
     }
-    state = "binding";
     try {
       await relisten();
-      state = "listening";
+      listening = true;
       log.warn({ port }, "listening again");
     } catch (error) {
-      state = "due";
       log.error({ port, error: messageOf(error) }, "cannot listen on the port yet; trying again");
     }
+  };
+  let polling: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    polling ??= poll().finally(() => polling = undefined);
   }, pollMs);
   return {
-    listening: () => state === "listening",
+    listening: () => listening,
     async stop() {
       stopped = true;
       clearInterval(timer);
-      await looking;
+      await polling;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** grpc.reflection.v1 (and v1alpha, whose messages are the same), from the descriptors the code is generated with. */
+/** grpc.reflection.v1 (and v1alpha, whose messages are the same), from the descriptors in the generated code. */
 import { createRegistry, type DescFile, type DescService, type MessageInitShape } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import type {
@@ -8,20 +8,19 @@ import type {
 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import type { Handlers } from "../handlers.ts";
 
-/** Encodes a file. */
-type Encoded = (file: DescFile) => Uint8Array;
+type EncodeFile = (file: DescFile) => Uint8Array;
 
 type Response = Exclude<MessageInitShape<typeof ServerReflectionResponseSchema>, { $typeName: string }>;
 type Answer = Response["messageResponse"];
 
-/** The files, each before those that it imports. */
+/** The files and all files that they import; each comes before its imports. */
 function withImports(files: readonly DescFile[]): Set<DescFile> {
   const found = new Set(files);
   for (const { dependencies } of found) for (const file of dependencies) found.add(file);
   return found;
 }
 
-/** What a server offers. */
+/** The services of a server, and their files. */
 export class Descriptors {
   readonly #services: string[];
   readonly #files: Map<string, DescFile>;
@@ -34,14 +33,14 @@ export class Descriptors {
     this.#types = createRegistry(...files);
   }
 
-  answer(request: ServerReflectionRequest["messageRequest"], encoded: Encoded): Answer {
+  answer(request: ServerReflectionRequest["messageRequest"], encode: EncodeFile): Answer {
     switch (request.case) {
       case "listServices":
         return { case: "listServicesResponse", value: { service: this.#services.map((name) => ({ name })) } };
       case "fileByFilename":
-        return filesOf(this.#files.get(request.value), `file "${request.value}"`, encoded);
+        return filesOf(this.#files.get(request.value), `file "${request.value}"`, encode);
       case "fileContainingSymbol":
-        return filesOf(this.#fileOf(request.value), `symbol "${request.value}"`, encoded);
+        return filesOf(this.#fileOf(request.value), `symbol "${request.value}"`, encode);
       case "fileContainingExtension":
         return failure(status.NOT_FOUND, `"${request.value.containingType}" has no extensions here`);
       case "allExtensionNumbersOfType":
@@ -64,10 +63,10 @@ export class Descriptors {
   }
 }
 
-/** With all that it imports: a client needs all of them to use any. */
-function filesOf(file: DescFile | undefined, what: string, encoded: Encoded): Answer {
+/** The file with all its imports, without which a client cannot use it. */
+function filesOf(file: DescFile | undefined, what: string, encode: EncodeFile): Answer {
   if (file === undefined) return failure(status.NOT_FOUND, `there is no ${what} here`);
-  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [...withImports([file])].map(encoded) } };
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [...withImports([file])].map(encode) } };
 }
 
 function failure(errorCode: status, errorMessage: string): Answer {
@@ -78,10 +77,10 @@ export function reflectionHandlers(descriptors: Descriptors): Handlers<typeof Se
   return {
     async serverReflectionInfo(incoming, out) {
       const { FileDescriptorProtoSchema, toBinary } = await import("../well_known.ts");
-      const encoded: Encoded = ({ proto }) => toBinary(FileDescriptorProtoSchema, proto);
+      const encode: EncodeFile = ({ proto }) => toBinary(FileDescriptorProtoSchema, proto);
       for (let requests = await incoming.take(); requests.length > 0; requests = await incoming.take()) {
         for (const request of requests) {
-          const messageResponse = descriptors.answer(request.messageRequest, encoded);
+          const messageResponse = descriptors.answer(request.messageRequest, encode);
           await out.send({ validHost: request.host, originalRequest: request, messageResponse });
         }
       }

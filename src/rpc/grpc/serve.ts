@@ -1,6 +1,6 @@
 /**
- * Serves plain functions by grpc-js: decodes requests, encodes answers, maps errors, and lets long streams wait for the
- * gate. A handler sees typed messages and an AbortSignal, and nothing of grpc-js.
+ * Serves handlers by grpc-js: decodes requests, encodes answers, maps errors, and makes long streams wait for the gate.
+ * Handlers do not depend on grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
@@ -12,22 +12,29 @@ import type {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { MosaicError } from "../../base/errors.ts";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import { Arrival, type CallContext, encode } from "../calls.ts";
+import { type CallContext, encode, ServerCall } from "../calls.ts";
 import type { Connections } from "./connections.ts";
 import type { StreamGate } from "./gate.ts";
-import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing, StalledError } from "../handlers.ts";
+import {
+  type AnyHandler,
+  clientDisconnected,
+  handlerOf,
+  type Handlers,
+  type Incoming,
+  type Outgoing,
+  StalledError,
+} from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;
 }
 
-/** Those whose answer is a stream. */
-type Answered = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
-type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | Answered;
+/** Calls whose answer is a stream. */
+type StreamingCall = ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+type AnyCall = ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer> | StreamingCall;
 type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
 
 /** grpc-js handlers for `addService(rawService(service), …)`. */
@@ -46,29 +53,33 @@ export function serve<S extends DescService>(
 // deno-lint-ignore no-explicit-any -- grpc-js's own type for a handler of any kind
 function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): any {
   const { methodKind } = method;
-  const inputOf = (call: AnyCall, arrival: Arrival) =>
+  const inputOf = (call: AnyCall, serverCall: ServerCall) =>
     "request" in call
-      ? arrival.message(call.request)
-      : new BoundedIncoming(call, (bytes) => arrival.message(bytes), arrival.caller.signal);
+      ? serverCall.message(call.request)
+      : new BoundedIncoming(call, (bytes) => serverCall.message(bytes), serverCall.caller.signal);
   if (methodKind === "unary" || methodKind === "client_streaming") {
     return (call: ServerUnaryCall<Buffer, Buffer> | ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
-      answerOnce(context, method, call, answer, (arrival) => handler(inputOf(call, arrival), arrival.caller));
+      answerOnce(context, method, call, answer, (serverCall) => handler(inputOf(call, serverCall), serverCall.caller));
   }
-  return (call: Answered) =>
-    streamOut(context, method, call, (out, arrival) => handler(inputOf(call, arrival), out, arrival.caller));
+  return (call: StreamingCall) =>
+    streamOut(context, method, call, (out, serverCall) => handler(inputOf(call, serverCall), out, serverCall.caller));
 }
 
-function arrivalOf(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
+function serverCallOf(context: ServeContext, method: DescMethod, call: AnyCall): ServerCall {
   const peer = context.connections.peerOf(call.getPeer());
-  const arrival = new Arrival(context, { method, peer, header: (name) => call.metadata.get(name)[0]?.toString() });
-  (call as EventEmitter).on("cancelled", () => arrival.end());
-  if (call.cancelled) arrival.end();
-  return arrival;
+  const serverCall = new ServerCall(context, {
+    method,
+    peer,
+    header: (name) => call.metadata.get(name)[0]?.toString(),
+  });
+  (call as EventEmitter).on("cancelled", () => serverCall.end());
+  if (call.cancelled) serverCall.end();
+  return serverCall;
 }
 
-function enter(context: ServeContext, arrival: Arrival): void {
-  context.connections.admit(arrival.caller.peer.name);
-  arrival.enter();
+function enter(context: ServeContext, serverCall: ServerCall): void {
+  context.connections.admit(serverCall.caller.peer.name);
+  serverCall.enter();
 }
 
 async function answerOnce(
@@ -76,57 +87,57 @@ async function answerOnce(
   method: DescMethod,
   call: AnyCall,
   answer: AnswerCallback,
-  handle: (arrival: Arrival) => unknown,
+  handle: (serverCall: ServerCall) => unknown,
 ): Promise<void> {
-  const arrival = arrivalOf(context, method, call);
+  const serverCall = serverCallOf(context, method, call);
   try {
-    enter(context, arrival);
-    const bytes = asBuffer(encode(method.output, await handle(arrival)));
-    arrival.succeeded();
+    enter(context, serverCall);
+    const bytes = asBuffer(encode(method.output, await handle(serverCall)));
+    serverCall.succeeded();
     answer(null, bytes);
   } catch (error) {
-    arrival.failed(error);
+    serverCall.failed(error);
     answer(statusOf(error));
   } finally {
-    arrival.free();
+    serverCall.free();
   }
 }
 
 async function streamOut(
   context: ServeContext,
   method: DescMethod,
-  call: Answered,
-  handle: (out: Outgoing<DescMessage>, arrival: Arrival) => unknown,
+  call: StreamingCall,
+  handle: (out: Outgoing<DescMessage>, serverCall: ServerCall) => unknown,
 ): Promise<void> {
-  const arrival = arrivalOf(context, method, call);
-  const { signal, peer } = arrival.caller;
+  const serverCall = serverCallOf(context, method, call);
+  const { signal, peer } = serverCall.caller;
   const out = new GatedOutgoing(call, method.output, signal, context.connections.gate(peer.name));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
-  let failure: unknown;
+  let thrown: unknown;
   try {
-    enter(context, arrival);
-    await handle(out, arrival);
+    enter(context, serverCall);
+    await handle(out, serverCall);
   } catch (error) {
-    failure = error;
+    thrown = error;
   }
-  const told = arrival.over(failure);
-  if (told !== undefined) call.emit("error", statusOf(told));
+  const error = serverCall.streamEnded(thrown);
+  if (error !== undefined) call.emit("error", statusOf(error));
   else if (!signal.aborted) call.end();
-  // What waits for its reader is dropped with the connection; there is no other way to drop it.
-  if (failure instanceof StalledError) context.connections.drop(peer.name);
+  // Waiting data of one stream cannot be dropped, so the connection is closed.
+  if (thrown instanceof StalledError) context.connections.drop(peer.name);
   out.release();
-  arrival.free();
+  serverCall.free();
 }
 
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
-  readonly #call: Answered;
+  readonly #call: StreamingCall;
   readonly #schema: O;
   readonly #signal: AbortSignal;
   readonly #gate: StreamGate | undefined;
 
   constructor(
-    call: Answered,
+    call: StreamingCall,
     schema: O,
     signal: AbortSignal,
     gate: StreamGate | undefined,
@@ -142,7 +153,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has disconnected");
+    if (this.#signal.aborted) throw clientDisconnected();
     this.#call.write(asBuffer(bytes));
     // Includes 5 bytes of gRPC framing, but none of HTTP/2's: several messages may share a frame, and counting more than is
     // sent would never be settled.
@@ -162,7 +173,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 }
 
-/** Beyond either bound the client's messages stay in its own window. */
+/** At either bound reading stops, and further messages wait at the client. */
 const HELD_MESSAGES = 256;
 const HELD_BYTES = 1 << 20;
 
@@ -213,7 +224,7 @@ class BoundedIncoming<T> implements Incoming<T> {
       // Messages that arrived before the client left still count.
       if (this.#held.length > 0) break;
       if (this.#ended) return [];
-      if (this.#gone) throw new MosaicError("aborted", "the client has disconnected");
+      if (this.#gone) throw clientDisconnected();
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
     const taken = this.#held;

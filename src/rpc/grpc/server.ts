@@ -66,14 +66,14 @@ export function createGrpcServer(services: Services, connections: Connections, t
 function credentialsOf({ cert, key, ca }: TlsTexts): ServerCredentials {
   const pair = { cert_chain: Buffer.from(cert), private_key: Buffer.from(key) };
   try {
-    // The runtime takes no null for "no authority".
+    // The runtime does not accept null for "no authority".
     return ServerCredentials.createSsl(Buffer.from(ca ?? ""), [pair], ca !== undefined);
   } catch (error) {
     throw new MosaicError("failed_precondition", `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`);
   }
 }
 
-/** Older tools ask for the same service under its former name. */
+/** Older tools call the same service by its former name. */
 function asAlpha(definition: ReturnType<typeof rawService>): ReturnType<typeof rawService> {
   return Object.fromEntries(
     Object.entries(definition).map((

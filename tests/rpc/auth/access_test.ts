@@ -51,7 +51,7 @@ const path = methodPath;
 const { method: trainer } = TrainerService;
 
 Deno.test("gatekeeper: no credential, a wrong one, one that does not suffice", () => {
-  assert.throws(() => keeper.enter(path(trainer.listRuns), ""), hasCode("unauthenticated", /asks for a token/));
+  assert.throws(() => keeper.enter(path(trainer.listRuns), ""), hasCode("unauthenticated", /requires a token/));
   assert.throws(() => keeper.enter(path(trainer.listRuns), "guess"), hasCode("unauthenticated", /not one of/));
   assert.throws(
     () => keeper.enter(path(trainer.submitRun), "the-read"),

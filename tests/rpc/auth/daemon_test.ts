@@ -156,7 +156,7 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
   }
 });
 
-Deno.test("TLS: peers that only connect keep nobody else out, however few connections may be open", async () => {
+Deno.test("TLS: peers that only connect do not keep others out, even with a low limit on connections", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-tls-" });
   const silent: Deno.Conn[] = [];
   try {
@@ -179,7 +179,7 @@ Deno.test("TLS: peers that only connect keep nobody else out, however few connec
   }
 });
 
-Deno.test("TLS: whoever only waits never takes all connections, whatever the limits are", () => {
+Deno.test("TLS: waiting connections never use all places, with any limits", () => {
   for (const maxConnections of [4, 8, 100, 2048]) {
     for (const descriptors of [undefined, 64, 256, 1024, 4096, 20_000, 1 << 20]) {
       const { open, most } = tlsBounds(maxConnections, descriptors);

@@ -1,19 +1,22 @@
-/** What a client is told of an error, by whichever protocol. */
+/** An error as clients receive it, the same over each protocol. */
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
-/** Details of an error travel in a header, whose size peers limit (8 KiB is common), three bytes for each that is not ASCII. */
-const MAX_DETAILS = 2000;
+/**
+ * Most characters of a text: gRPC sends it in a header, with three bytes for each byte that is not ASCII, and peers limit
+ * headers, commonly to 8 KiB.
+ */
+const MAX_CHARACTERS = 2000;
 
-export interface Told {
+export interface PublicError {
   code: ErrorCode;
-  /** With the hint as its last line, for clients that know no hints. */
+  /** The hint is its last line, for clients that do not read hints. */
   message: string;
   hint: string | undefined;
   retryAfterMs: number | undefined;
 }
 
-/** Of a defect nothing but that it is one. */
-export function toldOf(error: unknown): Told {
+/** An unexpected error is reported without its message, which may contain secrets; the log has it. */
+export function publicErrorOf(error: unknown): PublicError {
   if (!(error instanceof MosaicError) || error.code === "internal") {
     const message = "internal error; the daemon's log has the details";
     return { code: "internal", message, hint: undefined, retryAfterMs: undefined };
@@ -25,6 +28,6 @@ export function toldOf(error: unknown): Told {
 }
 
 function bounded(text: string): string {
-  if (text.length <= MAX_DETAILS) return text;
-  return `${text.slice(0, MAX_DETAILS)}… (${text.length - MAX_DETAILS} more characters)`;
+  if (text.length <= MAX_CHARACTERS) return text;
+  return `${text.slice(0, MAX_CHARACTERS)}… (${text.length - MAX_CHARACTERS} more characters)`;
 }

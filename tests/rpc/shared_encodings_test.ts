@@ -7,16 +7,16 @@ import { A_STEP } from "../harness/played_engine.ts";
 const steps = (n: number, observationJson = "[0.5]") =>
   Array.from({ length: n }, () => ({ ...A_STEP, observationJson }));
 
-Deno.test("renderings: readers that have come as far get the same bytes; a single reader's are not kept", () =>
+Deno.test("encodings: readers that have come as far get the same bytes; a single reader's are not kept", () =>
   withServer(({ core }) => {
     const runId = executing(core);
-    const renderings = new SharedEncodings(core);
+    const encodings = new SharedEncodings(core);
     core.telemetry.append(runId, 1, steps(700), []);
-    const one = renderings.open(RUN_STEPS, runId);
+    const one = encodings.open(RUN_STEPS, runId);
     const first = one.read(0, Infinity)!;
     assert.deepEqual([first.first, first.last], [1, 512]);
-    assert.equal(renderings.bytes, 0);
-    const other = renderings.open(RUN_STEPS, runId);
+    assert.equal(encodings.bytes, 0);
+    const other = encodings.open(RUN_STEPS, runId);
     const shared = other.read(0, Infinity)!;
     assert.equal(one.read(0, Infinity), shared);
     assert.deepEqual(shared.framed, first.framed);
@@ -35,15 +35,15 @@ Deno.test("renderings: readers that have come as far get the same bytes; a singl
     return Promise.resolve();
   }));
 
-Deno.test("renderings: what is kept is bounded, the newest of it", () =>
+Deno.test("encodings: what is kept is bounded, the newest of it", () =>
   withServer(({ core }) => {
     const runId = executing(core);
-    const renderings = new SharedEncodings(core);
+    const encodings = new SharedEncodings(core);
     core.telemetry.append(runId, 1, steps(6000, JSON.stringify("x".repeat(5000))), []);
-    const readers = [renderings.open(RUN_STEPS, runId), renderings.open(RUN_STEPS, runId)];
+    const readers = [encodings.open(RUN_STEPS, runId), encodings.open(RUN_STEPS, runId)];
     let last = 0;
     for (let since = 0; since < 6000; since = readers[0]!.read(since, Infinity)!.last) last = since;
-    assert(renderings.bytes > 1 << 20 && renderings.bytes <= 8 << 20, String(renderings.bytes));
+    assert(encodings.bytes > 1 << 20 && encodings.bytes <= 8 << 20, String(encodings.bytes));
     assert.equal(readers[0]!.read(last, Infinity), readers[1]!.read(last, Infinity));
     return Promise.resolve();
   }));
