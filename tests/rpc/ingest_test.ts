@@ -235,7 +235,7 @@ testEachApiWay(
       ["too many steps", { ...sealed(), n: 5000 }, /number of steps/],
       ["a row too few", resealed({ hot: sealed().hot.replace(/,\[[^\]]*\]\]$/, "]") }), /rows/],
       ["no JSON for SQL", resealed({ hot: sealed().hot.replace("[[", "[[+") }), /rows/],
-      ["no head", { ...sealed(), head: "[" }, /no JSON/],
+      ["no head", { ...sealed(), head: "[" }, /not JSON/],
       ["half an episode", resealed({ cells: cellsWith("episode", 0.5) }), /rows/],
       ["a column where another is", resealed({ cells: cellsWith("step", "$[0]") }), /rows/],
       ["a column that no row has", resealed({ cells: cellsWith("step", "$[1]") }), /rows/],
