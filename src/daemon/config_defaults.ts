@@ -18,10 +18,11 @@ export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">)
   alerts: AlertRule[];
   slurm: SlurmFields;
 } {
-  const rules = checked("--alerts", options.alerts, alerts(), JSON.parse);
+  // A schema is made only for an option that is given: most daemons start without both.
+  const rules = options.alerts === undefined ? [] : checked("--alerts", options.alerts, alerts(), JSON.parse);
   return {
     alerts: alertRules(rules).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` })),
-    slurm: checked("--slurm", options.slurm, slurmFields(), slurmFieldsOf),
+    slurm: options.slurm === undefined ? {} : checked("--slurm", options.slurm, slurmFields(), slurmFieldsOf),
   };
 }
 

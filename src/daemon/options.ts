@@ -45,9 +45,9 @@ export interface DaemonOptions {
   /** The user of workers, if the daemon is root; undefined: each config's own. */
   workerUser: WorkerUserOption | undefined;
   /** Rules for every run, in addition to its own; see config_defaults.ts. */
-  alerts: string;
+  alerts: string | undefined;
   /** Defaults of `metadata.slurm`. */
-  slurm: string;
+  slurm: string | undefined;
   /** Address and certificate authority of the API for proxies on other hosts. */
   advertise: { target: string | undefined; ca: string | undefined };
   webhook: string | undefined;
@@ -405,8 +405,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
     workerUser: given.workerUser,
-    alerts: given.alerts ?? "[]",
-    slurm: given.slurm ?? "",
+    alerts: given.alerts,
+    slurm: given.slurm,
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,

@@ -18,6 +18,12 @@ interface ProcStat {
   startTicks: string;
 }
 
+// The list of children has no newline at its end: then `read` fails although it has read the line.
+const READ_LINE = '{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"';
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+
+let bootId: string | undefined;
+
 function readText(path: string): string | undefined {
   try {
     return Deno.readTextFileSync(path);
@@ -32,8 +38,11 @@ function readText(path: string): string | undefined {
 
 /** Under a permission set Deno refuses most of /proc; a permitted shell can still read it. */
 function readByShell(path: string): string | undefined {
-  // The list of children has no newline at its end: then `read` fails although it has read the line.
-  return askShell('{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"', path);
+  if (bootId !== undefined) return askShell(READ_LINE, path);
+  // Every identity needs the boot id, too, and starting a shell costs more than a second file.
+  const text = askShell(`read -r line <${BOOT_ID} && printf '%s\\n' "$line" && ${READ_LINE}`, path);
+  bootId = text?.slice(0, text.indexOf("\n"));
+  return text?.slice(text.indexOf("\n") + 1);
 }
 
 function statOf(pid: number): ProcStat | undefined {
@@ -49,9 +58,8 @@ function statFrom(fields: string[]): ProcStat {
   return { state: state!, parent: Number(parent), processGroup: Number(processGroup), startTicks: fields[19]! };
 }
 
-let bootId: string | undefined;
 function boot(): string {
-  return bootId ??= (readText("/proc/sys/kernel/random/boot_id") ?? "boot").trim();
+  return bootId ??= (readText(BOOT_ID) ?? "boot").trim();
 }
 
 function isDead({ state }: ProcStat): boolean {
