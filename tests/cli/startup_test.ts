@@ -1,6 +1,5 @@
 import { strict as assert } from "node:assert";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { MAIN } from "../harness/daemon.ts";
 
 interface Graph {
   roots: string[];
@@ -10,7 +9,7 @@ interface Graph {
   }[];
 }
 
-const graph = await graphOf(MAIN);
+const graph = await graphOf(new URL("../../src/main.ts", import.meta.url).pathname);
 const modules = new Map(graph.modules.map((m) => [m.specifier, m]));
 
 async function graphOf(entry: string): Promise<Graph> {

@@ -8,7 +8,8 @@ import { Layout } from "../../src/base/layout.ts";
 import { killProcessesOf } from "./processes.ts";
 import { until } from "./wait.ts";
 
-export const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+/** What tests run as mosaic's program: the bundle that scripts/test.ts has made, or the source files. */
+export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ?? new URL("../../src/main.ts", import.meta.url).pathname;
 
 /** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
 const BUILT = Deno.env.get("MOSAIC_BIN");
