@@ -4,7 +4,7 @@
  * connections on loopback. That shows who calls, not what the person wants: a browser of the same user also sends requests
  * of foreign pages.
  */
-import type { HttpApi } from "../rpc/connect/http_api.ts";
+import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
 import { type Peer, UNIX_PEER, type User } from "../rpc/calls.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { errorBody } from "../ui/answers.ts";
@@ -36,7 +36,7 @@ export function front(
     const isMlflow = isMlflowCall(path);
     const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
-    if (isMlflow || api.has(path)) {
+    if (isMlflow || isCallPath(path)) {
       try {
         if (!bySocket && (peer.owner || !tokens || isBrowsers(request))) {
           refuseForeignHost(request, { bound, hosts: [] });

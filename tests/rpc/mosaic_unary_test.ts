@@ -260,6 +260,15 @@ Deno.test("a call in a form that is not spoken, or of a method that is not there
       await said("/mosaic.v1.Mosaic/Nope", "application/json"),
       /^501 unimplemented this daemon has no method mosaic\.v1\.Mosaic\/Nope\nIs the client of a later version\?/,
     );
+    // Not the page's refusal of a foreign site's request, which would send the caller the wrong way.
+    assert.match(
+      await said("/mosaic.v2.Mosaic/GetHost", "application/proto"),
+      /^501 unimplemented this daemon has no service mosaic\.v2\.Mosaic at this address\nIs the client of a later/,
+    );
+    assert.match(
+      await said("/grpc.health.v1.Health/Check", "application/grpc-web+proto"),
+      /^501 unimplemented .* at this address\nHealth checks and reflection are served over gRPC, at the address of --listen\.$/,
+    );
   });
 });
 

@@ -11,6 +11,7 @@ import { answerUnary } from "./unary.ts";
 import { answerStream, type StreamOptions } from "./streams.ts";
 
 const STALL_MS = 60_000;
+const GRPC_ONLY = /^grpc\.(health|reflection)\./;
 
 interface Route {
   method: DescMethod;
@@ -21,7 +22,6 @@ export class HttpApi {
   readonly #context: CallContext;
   readonly #options: StreamOptions;
   readonly #routes = new Map<string, Route>();
-  /** `/package.Service/` of each service. */
   readonly #services = new Set<string>();
 
   constructor(context: CallContext, options: Partial<StreamOptions> = {}) {
@@ -33,18 +33,13 @@ export class HttpApi {
     for (const method of service.methods) {
       this.#routes.set(methodPath(method), { method, handler: handlerOf(handlers, method.localName) });
     }
-    this.#services.add(`/${service.typeName}/`);
+    this.#services.add(service.typeName);
     return this;
-  }
-
-  /** Whether the path belongs to one of its services, even if the method does not exist. */
-  has(path: string): boolean {
-    return this.#services.has(path.slice(0, path.lastIndexOf("/") + 1));
   }
 
   answer(path: string, request: Request, peer: Peer): Response | Promise<Response> {
     const route = this.#routes.get(path);
-    if (route === undefined) return refusal(noMethod(path));
+    if (route === undefined) return refusal(this.#unknown(path));
     const { method, handler } = route;
     if (request.method !== "POST") return refusal(wrongVerb(method, request.method), 405, { allow: "POST" });
     const type = request.headers.get("content-type") ?? "";
@@ -56,13 +51,21 @@ export class HttpApi {
       enveloped === undefined ? answerUnary(call, form.type, coding) : answerStream(call, enveloped, coding);
     return form.coding === undefined ? jsonCoding().then(answer) : answer(form.coding);
   }
+
+  #unknown(path: string): MosaicError {
+    const [service, name] = path.slice(1).split("/") as [string, string];
+    const what = this.#services.has(service) ? `method ${service}/${name}` : `service ${service} at this address`;
+    return new MosaicError("unimplemented", `this daemon has no ${what}`, {
+      hint: GRPC_ONLY.test(service)
+        ? "Health checks and reflection are served over gRPC, at the address of --listen."
+        : "Is the client of a later version? Upgrade the daemon, or use a client of the daemon's version.",
+    });
+  }
 }
 
-/** Such a call comes from a client of a later version. */
-function noMethod(path: string): MosaicError {
-  return new MosaicError("unimplemented", `this daemon has no method ${path.slice(1)}`, {
-    hint: "Is the client of a later version? Upgrade the daemon, or use a client of the daemon's version.",
-  });
+/** Whether the path is `/package.Service/Method`, of whatever service. The page has no such paths. */
+export function isCallPath(path: string): boolean {
+  return /^\/\w+(\.\w+)+\/\w+$/.test(path);
 }
 
 function wrongVerb({ name }: DescMethod, verb: string): MosaicError {
