@@ -6,6 +6,7 @@ import { envelope } from "../../src/wire/connect.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
+import { until } from "../harness/wait.ts";
 import { executing, testEachApiWay, waiting, withApi } from "./fixture.ts";
 
 const { method } = Mosaic;
@@ -80,6 +81,8 @@ testEachApiWay(
     const reset = await client.unary(method.resetRun, { run: "run-1", fromCheckpoint: "c.pt" });
     assert.deepEqual([reset.attempt, core.registry.require(id).resumeFrom], [2, "c.pt"]);
     await client.unary(method.cancelRun, { run: "run-1" });
+    const written = async () => ((await core.diskUsage()).byRun.get(id) ?? 0) > 0;
+    await until(written, { what: "the files of the cancelled attempt to be written" });
     const usage = await client.unary(method.getDiskUsage, {});
     const { byRun, byBase, telemetryByRun } = await core.diskUsage();
     const bytes = (of: Iterable<[string, number]>) => Object.fromEntries([...of].map(([key, n]) => [key, BigInt(n)]));
