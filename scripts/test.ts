@@ -137,10 +137,9 @@ function report(result: Result, mark: string): void {
   for (const note of result.notes) console.log(note.trimEnd().replace(/^/gm, "    "));
 }
 
-/** Bundles the program into a directory that a sandbox with its own /tmp sees, too. @returns its first file */
+/** Bundles the program where no package of the source tree can be found. @returns its first file */
 function bundled(): string {
-  Deno.mkdirSync(`${root}dist`, { recursive: true });
-  const directory = Deno.makeTempDirSync({ dir: `${root}dist`, prefix: "test-program-" });
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
   for (const [name, text] of bundle("src/main.ts")) Deno.writeTextFileSync(`${directory}/${name}`, text);
   return `${directory}/main.js`;
 }

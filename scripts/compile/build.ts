@@ -26,18 +26,27 @@ export function commit(): string {
 }
 
 const EAGER_REQUIRE = /import\{createRequire as (\w+)\} ?from "node:module";var (\w+)=\1\(import\.meta\.url\);/;
+const OWN_REQUIRE = /import\{createRequire as (\w+)\} ?from ?"node:module";/;
 
 /**
  * The bundler adds a `require` for CommonJS packages to the common part. Creating it loads Node's module layer, which takes
  * a third of the whole start, also for commands that use no such package. Only built-in modules are still required, so
- * a lazy function replaces it. A package that calls `createRequire` itself keeps it, in a part of its own.
+ * a lazy function replaces it.
+ *
+ * A package that calls `createRequire` itself would look for other packages beside the executable. It gets what the program
+ * has put into MOSAIC_REQUIRED (src/observability/otlp.ts).
  */
 function withLazyRequire(text: string): string {
   const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
-  if (lazy.includes("__deno_internal_createRequire")) {
-    fail("the bundle makes its require otherwise than known; see withLazyRequire");
-  }
-  return lazy;
+  const [whole, create] = OWN_REQUIRE.exec(lazy) ?? [];
+  const bundled = whole === undefined ? lazy : lazy
+    .replace(whole, "")
+    .replaceAll(
+      `${create}(import.meta.url)`,
+      "(name=>globalThis.MOSAIC_REQUIRED?.[name]??process.getBuiltinModule(name))",
+    );
+  if (bundled.includes("createRequire")) fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  return bundled;
 }
 
 const COMMANDER = "commander.invalidArgument";

@@ -27,7 +27,11 @@ export async function exporterFor<T>(
   exporters: Record<Protocol, () => Promise<new () => T>>,
 ): Promise<T> {
   const protocol = protocolOf(env, signal);
-  if (protocol === "grpc") (await import("./ended_connections.ts")).noticeEndedConnections();
+  if (protocol === "grpc") {
+    (await import("./ended_connections.ts")).noticeEndedConnections();
+    // The exporter gets gRPC by `require`, which finds no package beside an executable (scripts/compile/build.ts).
+    Object.assign(globalThis, { MOSAIC_REQUIRED: { "@grpc/grpc-js": (await import("@grpc/grpc-js")).default } });
+  }
   return new (await exporters[protocol]())();
 }
 
