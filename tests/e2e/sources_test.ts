@@ -13,17 +13,27 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
+const cases: { name: string; work: (daemon: TestDaemon, cwd: string) => Promise<void> }[] = [];
+
+/** Each has runs and a directory of its own, and the daemon with all others. */
 function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using daemon = await TestDaemon.start();
-    const cwd = Deno.makeTempDirSync();
-    try {
-      await work(daemon, cwd);
-    } finally {
-      Deno.removeSync(cwd, { recursive: true });
-    }
-  });
+  cases.push({ name, work });
 }
+
+Deno.test("points of files that programs write", async (t) => {
+  await using daemon = await TestDaemon.start();
+  for (const { name, work } of cases) {
+    await t.step(name, async () => {
+      if (daemon.died !== undefined) await daemon.restart();
+      const cwd = Deno.makeTempDirSync();
+      try {
+        await work(daemon, cwd);
+      } finally {
+        Deno.removeSync(cwd, { recursive: true });
+      }
+    });
+  }
+});
 
 function shell(daemon: TestDaemon, cwd: string, script: string, metadata: Record<string, unknown> = {}) {
   const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
