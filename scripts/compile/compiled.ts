@@ -29,16 +29,18 @@ export function compileArguments({ output, target, profile }: CompiledOptions, a
   ];
 }
 
-export function compiled(options: CompiledOptions): void {
+/** @returns the bundled program that is in it */
+export function compiled(options: CompiledOptions): Map<string, string> {
   const { target = Deno.build.target } = options;
   if (!TARGETS.includes(target)) fail(`--target ${target}: mosaic is built for ${TARGETS.join(" and ")}`);
   requireBase(target);
   const parent = Deno.makeTempDirSync();
   try {
     const app = `${parent}/app`;
-    writeApp(app);
+    const program = writeApp(app);
     const made = run(Deno.execPath(), compileArguments(options, app));
     if (!made.ok) fail(`deno compile failed:\n${made.err}`);
+    return program;
   } finally {
     Deno.removeSync(parent, { recursive: true });
   }
@@ -47,7 +49,7 @@ export function compiled(options: CompiledOptions): void {
 /** All files get the same time: the executable records times, and the same sources must give the same bytes. */
 const EPOCH = new Date(0);
 
-function writeApp(app: string): void {
+function writeApp(app: string): Map<string, string> {
   Deno.mkdirSync(app);
   const at = commit();
   const files = bundle("src/main.ts");
@@ -56,6 +58,7 @@ function writeApp(app: string): void {
     Deno.writeTextFileSync(`${app}/${name}`, withCommit(text, at));
     Deno.utimeSync(`${app}/${name}`, EPOCH, EPOCH);
   }
+  return files;
 }
 
 function requireBase(target: string): void {

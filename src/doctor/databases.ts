@@ -1,5 +1,5 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
-import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { isShortage } from "../os/shortage.ts";
 import { copyWithFirstPage } from "./first_page.ts";
@@ -204,19 +204,29 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   let rows = 0;
   let gaps = 0;
 
+  /** A search for the next readable key executes the same few statements thousands of times. */
+  const statements = new Map<string, StatementSync>();
+  const prepared = (sql: string): StatementSync => {
+    let statement = statements.get(sql);
+    if (statement === undefined) {
+      statement = source.prepare(sql);
+      // Nanosecond timestamps exceed a number's precision.
+      statement.setReadBigInts(true);
+      statements.set(sql, statement);
+    }
+    return statement;
+  };
+
   /** The first rows beyond a key; undefined if they cannot be read. */
   const chunk = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
     const order = key.map((column) => `${column} ${direction}`).join(", ");
     const begin = key.slice(0, beyond.length).join(", ");
     const where = `(${begin}) ${direction === "ASC" ? ">" : "<"} (${beyond.map(() => "?").join(", ")})`;
     const keys = key.map((column, i) => `${column} AS salvage_key_${i}`).join(", ");
+    const sql = `SELECT ${columns.join(", ")}, ${keys} FROM ${table} ${beyond.length === 0 ? "" : `WHERE ${where}`}
+      ORDER BY ${order} LIMIT ${limit}`;
     try {
-      const statement = source.prepare(
-        `SELECT ${columns.join(", ")}, ${keys} FROM ${table} ${beyond.length === 0 ? "" : `WHERE ${where}`}
-          ORDER BY ${order} LIMIT ${limit}`,
-      );
-      // Nanosecond timestamps exceed a number's precision.
-      statement.setReadBigInts(true);
+      const statement = prepared(sql);
       return statement.all(...beyond).map((row) => Object.values(row as Record<string, SQLInputValue>));
     } catch {
       return undefined;

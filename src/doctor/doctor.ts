@@ -40,8 +40,10 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
     // Set modes before files are moved.
     const turns = ["database", "modes", "others"] as const;
     const turnOf = ({ check }: Repairable) => check === "database" || check === "modes" ? check : "others";
+    let findings = inspect(layout, false);
     for (const turn of turns) {
-      for (const finding of inspect(layout, false)) {
+      const before = repaired.length;
+      for (const finding of findings) {
         if (finding.repair === undefined || turnOf(finding) !== turn) continue;
         try {
           repaired.push({ finding: plain(finding), done: true, outcome: finding.repair() });
@@ -49,8 +51,10 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
           repaired.push({ finding: plain(finding), done: false, outcome: messageOf(error) });
         }
       }
+      // A check reads whole databases: again only after something may have changed.
+      if (repaired.length > before) findings = inspect(layout, false);
     }
-    return { repaired, remaining: inspect(layout, false).map(plain) };
+    return { repaired, remaining: findings.map(plain) };
   });
 }
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { configOf } from "../harness/configs.ts";
-import { TestDaemon } from "../harness/daemon.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
+import { testWithDaemon } from "../harness/shared_daemon.ts";
 import { until } from "../harness/wait.ts";
 import { infoIfThere } from "../../src/os/files.ts";
 import { isAlive, processRef } from "../../src/os/identity.ts";
@@ -41,96 +42,92 @@ async function assertWhole(daemon: TestDaemon, run: string): Promise<void> {
 
 const proxyOf = async (daemon: TestDaemon, run: string) => processRef(Number((await getRun(daemon, run)).proxyPid));
 
-Deno.test("the daemon is killed in the middle of a run: the run goes on, nothing is lost or repeated", async () => {
-  await using daemon = await TestDaemon.start({ gpus: "1" });
-  const { command, finish } = patientWorker(daemon);
-  const run = await submit(daemon, configOf({ command, gpus: { requested: 1, mandatory: true } }));
-  const before = await stepsBeyond(daemon, run, 20);
-  await daemon.kill9();
-  await daemon.restart();
-  await stepsBeyond(daemon, run, before + 20);
-  assert.deepEqual((await getRun(daemon, run)).gpuSlots, [0]);
-  finish();
-  await assertWhole(daemon, run);
-});
+testWithDaemon("processes are killed", { gpus: "1", args: ["--grace", "0.5"] }, [
+  ["the daemon is killed in the middle of a run: the run goes on, nothing is lost or repeated", async (daemon) => {
+    const { command, finish } = patientWorker(daemon);
+    const run = await submit(daemon, configOf({ command, gpus: { requested: 1, mandatory: true } }));
+    const before = await stepsBeyond(daemon, run, 20);
+    await daemon.kill9();
+    await daemon.restart();
+    await stepsBeyond(daemon, run, before + 20);
+    assert.deepEqual((await getRun(daemon, run)).gpuSlots, [0]);
+    finish();
+    await assertWhole(daemon, run);
+  }],
 
-Deno.test("a worker ends while the daemon is away: its exit and its last words are not lost", async () => {
-  await using daemon = await TestDaemon.start();
-  const { command, finish } = patientWorker(daemon);
-  const run = await submit(daemon, configOf({ command }));
-  await stepsBeyond(daemon, run, 5);
-  await daemon.kill9();
-  finish();
-  const directory = daemon.layout.runDir("custom_scripts", run);
-  await until(() => infoIfThere(`${directory}/.mosaic/exit-1.json`) !== undefined, { what: "the exit record" });
-  await daemon.restart();
-  await assertWhole(daemon, run);
-});
+  ["a worker ends while the daemon is away: its exit and its last words are not lost", async (daemon) => {
+    const { command, finish } = patientWorker(daemon);
+    const run = await submit(daemon, configOf({ command }));
+    await stepsBeyond(daemon, run, 5);
+    await daemon.kill9();
+    finish();
+    const directory = daemon.layout.runDir("custom_scripts", run);
+    await until(() => infoIfThere(`${directory}/.mosaic/exit-1.json`) !== undefined, { what: "the exit record" });
+    await daemon.restart();
+    await assertWhole(daemon, run);
+  }],
 
-Deno.test("the proxy is killed: training goes on, and another proxy takes over", async () => {
-  await using daemon = await TestDaemon.start();
-  const { command, finish } = patientWorker(daemon);
-  const run = await submit(daemon, configOf({ command }));
-  const before = await stepsBeyond(daemon, run, 20);
-  const proxy = await proxyOf(daemon, run);
-  signalProcess(proxy!, "SIGKILL");
-  await stepsBeyond(daemon, run, before + 20);
-  assert.notEqual(Number((await getRun(daemon, run)).proxyPid), proxy!.pid);
-  finish();
-  await assertWhole(daemon, run);
-});
+  ["the proxy is killed: training goes on, and another proxy takes over", async (daemon) => {
+    const { command, finish } = patientWorker(daemon);
+    const run = await submit(daemon, configOf({ command }));
+    const before = await stepsBeyond(daemon, run, 20);
+    const proxy = await proxyOf(daemon, run);
+    signalProcess(proxy!, "SIGKILL");
+    await stepsBeyond(daemon, run, before + 20);
+    assert.notEqual(Number((await getRun(daemon, run)).proxyPid), proxy!.pid);
+    finish();
+    await assertWhole(daemon, run);
+  }],
 
-Deno.test("daemon and proxy are killed: the next daemon starts a proxy that takes over", async () => {
-  await using daemon = await TestDaemon.start();
-  const { command, finish } = patientWorker(daemon);
-  const run = await submit(daemon, configOf({ command }));
-  await stepsBeyond(daemon, run, 20);
-  const proxy = await proxyOf(daemon, run);
-  await daemon.kill9();
-  signalProcess(proxy!, "SIGKILL");
-  finish();
-  await daemon.restart();
-  await assertWhole(daemon, run);
-});
+  ["daemon and proxy are killed: the next daemon starts a proxy that takes over", async (daemon) => {
+    const { command, finish } = patientWorker(daemon);
+    const run = await submit(daemon, configOf({ command }));
+    await stepsBeyond(daemon, run, 20);
+    const proxy = await proxyOf(daemon, run);
+    await daemon.kill9();
+    signalProcess(proxy!, "SIGKILL");
+    finish();
+    await daemon.restart();
+    await assertWhole(daemon, run);
+  }],
 
-Deno.test("a cancellation that a killed daemon did not finish is finished by the next", async () => {
-  await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
-  const ignoring = `trap '' TERM; ${UNTIL_TOLD}`;
-  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", ignoring, "/no/such/file"] }));
-  await stepsBeyond(daemon, run, 5);
-  const worker = processRef(Number((await getRun(daemon, run)).workerPid))!;
-  const proxy = (await proxyOf(daemon, run))!;
-  // With the proxy stopped nothing can end the group before the daemon is killed.
-  signalProcess(proxy, "SIGSTOP");
-  const { Mosaic } = await import("../../src/gen/mosaic/v1/mosaic_pb.ts");
-  await daemon.client.unary(Mosaic.method.cancelRun, { run });
-  await daemon.kill9();
-  await daemon.restart();
-  const ended = await untilState(daemon, run, "CANCELLED");
-  assert.equal(ended.state, "CANCELLED");
-  assert.equal(isAlive(worker), false);
-  assert.equal(isAlive(proxy), false);
-});
+  ["a cancellation that a killed daemon did not finish is finished by the next", async (daemon) => {
+    const ignoring = `trap '' TERM; ${UNTIL_TOLD}`;
+    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", ignoring, "/no/such/file"] }));
+    await stepsBeyond(daemon, run, 5);
+    const worker = processRef(Number((await getRun(daemon, run)).workerPid))!;
+    const proxy = (await proxyOf(daemon, run))!;
+    // With the proxy stopped nothing can end the group before the daemon is killed.
+    signalProcess(proxy, "SIGSTOP");
+    const { Mosaic } = await import("../../src/gen/mosaic/v1/mosaic_pb.ts");
+    await daemon.client.unary(Mosaic.method.cancelRun, { run });
+    await daemon.kill9();
+    await daemon.restart();
+    const ended = await untilState(daemon, run, "CANCELLED");
+    assert.equal(ended.state, "CANCELLED");
+    assert.equal(isAlive(worker), false);
+    assert.equal(isAlive(proxy), false);
+  }],
 
-Deno.test("worker and wrapper are killed with their proxy: FAULTED worker_lost, with what was printed", async () => {
-  await using daemon = await TestDaemon.start();
-  const { command } = patientWorker(daemon);
-  const run = await submit(daemon, configOf({ command }));
-  await stepsBeyond(daemon, run, 5);
-  const { workerPid } = await getRun(daemon, run);
-  const proxy = (await proxyOf(daemon, run))!;
-  const worker = processRef(Number(workerPid))!;
-  // Stopped first, so that it cannot write down how its worker ends.
-  signalProcess(proxy, "SIGSTOP");
-  signalGroup(worker, "SIGKILL");
-  signalProcess(proxy, "SIGKILL");
-  const ended = await untilState(daemon, run, "FAULTED");
-  assert.equal(ended.reason, "worker_lost");
-  const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`).trimStart();
-  const printed = journal.slice(0, journal.lastIndexOf("\n") + 1).split("\n").length - 1;
-  assert.equal((await steps(daemon, run)).length, printed);
-  await until(() => processesOf(daemon.stateDir).length === 1, {
-    what: "only the daemon to be left",
-    state: () => processesOf(daemon.stateDir),
-  });
-});
+  ["worker and wrapper are killed with their proxy: FAULTED worker_lost, with what was printed", async (daemon) => {
+    const { command } = patientWorker(daemon);
+    const run = await submit(daemon, configOf({ command }));
+    await stepsBeyond(daemon, run, 5);
+    const { workerPid } = await getRun(daemon, run);
+    const proxy = (await proxyOf(daemon, run))!;
+    const worker = processRef(Number(workerPid))!;
+    // Stopped first, so that it cannot write down how its worker ends.
+    signalProcess(proxy, "SIGSTOP");
+    signalGroup(worker, "SIGKILL");
+    signalProcess(proxy, "SIGKILL");
+    const ended = await untilState(daemon, run, "FAULTED");
+    assert.equal(ended.reason, "worker_lost");
+    const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`).trimStart();
+    const printed = journal.slice(0, journal.lastIndexOf("\n") + 1).split("\n").length - 1;
+    assert.equal((await steps(daemon, run)).length, printed);
+    await until(() => processesOf(daemon.stateDir).length === 1, {
+      what: "only the daemon to be left",
+      state: () => processesOf(daemon.stateDir),
+    });
+  }],
+]);

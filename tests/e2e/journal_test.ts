@@ -13,19 +13,22 @@ import { processRef } from "../../src/os/identity.ts";
 import { openLog, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 
-const HALF = 70_000;
 const MIB = 1 << 20;
+/** Steps of half a run, of some 900 bytes each: more than a round of packing, which is 8 MiB. */
+const HALF = 12_000;
+/** Enough for a journal of several chunks that is packed when its run has ended. */
+const SMALL_HALF = 2000;
 
 /** Two halves of steps, the second when it is told to, and text among them. */
 const WORKER = `half() {
-  awk -v from="$1" -v n=${HALF} 'BEGIN { for (i = from; i < from + n; i++) {
-    printf "{\\"event_type\\":\\"step\\",\\"episode\\":%d,\\"step_index\\":%d,\\"reward\\":%.6f,\\"observation\\":[%.6f,%.6f,%.6f,%.6f],\\"note\\":\\"some more bytes, so that a round of packing is worth it: %d\\"}\\n", i / 500, i, i / 7, i / 3, i / 11, i / 13, i / 17, i
+  awk -v from="$1" -v n="$2" -v more="$(printf '%0700d' 0)" 'BEGIN { for (i = from; i < from + n; i++) {
+    printf "{\\"event_type\\":\\"step\\",\\"episode\\":%d,\\"step_index\\":%d,\\"reward\\":%.6f,\\"observation\\":[%.6f,%.6f,%.6f,%.6f],\\"note\\":\\"some more bytes, so that a round of packing is worth it: %d%s\\"}\\n", i / 500, i, i / 7, i / 3, i / 11, i / 13, i / 17, i, more
     if (i % 100 == 0) print "text at " i
   } }'
 }
-half 0
+half 0 "$1"
 while [ ! -e "$0" ]; do sleep 0.05; done
-half ${HALF}`;
+half "$1" "$1"`;
 
 const decoder = new TextDecoder();
 
@@ -39,13 +42,15 @@ async function logOf(daemon: TestDaemon, run: string, stream = "stdout"): Promis
 
 interface Started {
   run: string;
+  /** Steps of each half. */
+  half: number;
   files: RunFiles;
   finish: () => void;
 }
 
-async function start(daemon: TestDaemon, metadata?: Record<string, unknown>): Promise<Started> {
+async function start(daemon: TestDaemon, half: number, metadata?: Record<string, unknown>): Promise<Started> {
   const told = `${daemon.stateDir}/finish-${crypto.randomUUID()}`;
-  const command = ["/bin/sh", "-c", WORKER, told];
+  const command = ["/bin/sh", "-c", WORKER, told, String(half)];
   const run = await submit(
     daemon,
     configOf({
@@ -57,6 +62,7 @@ async function start(daemon: TestDaemon, metadata?: Record<string, unknown>): Pr
   );
   return {
     run,
+    half,
     files: new RunFiles(daemon.layout.runDir("custom_scripts", run), ""),
     finish: () => Deno.writeTextFileSync(told, ""),
   };
@@ -73,22 +79,22 @@ function packedLength(path: string): number {
 
 async function untilPacked({ files }: Started): Promise<void> {
   const path = files.stdout(1);
-  await until(() => journalBytes(files) < Deno.statSync(path).size - 8 * MIB, { what: "a hole in the journal" });
+  await until(() => journalBytes(files) < Deno.statSync(path).size - 7 * MIB, { what: "a hole in the journal" });
 }
 
-async function assertWhole(daemon: TestDaemon, { run }: Started, log: string): Promise<void> {
+async function assertWhole(daemon: TestDaemon, { run, half }: Started, log: string): Promise<void> {
   const lines = log.split("\n");
-  assert.equal(lines.length, 2 * HALF * 1.01 + 1);
+  assert.equal(lines.length, 2 * half * 1.01 + 1);
   const numbers = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line).step_index);
   assert.deepEqual(numbers, numbers.map((_, i) => i));
   const stored = (await records(daemon, run, "steps")).map(({ step_index }) => step_index);
-  assert.equal(stored.length, 2 * HALF);
+  assert.equal(stored.length, 2 * half);
   assert.ok(stored.every((step, i) => step === i), "each step is stored once and in order");
 }
 
 Deno.test("a journal is given back while its run lives; proxy and daemon are killed meanwhile, and nothing is lost", async () => {
   await using daemon = await TestDaemon.start();
-  const started = await start(daemon);
+  const started = await start(daemon, HALF);
   const { run, files, finish } = started;
   await untilSteps(daemon, run, HALF);
   await untilPacked(started);
@@ -110,7 +116,7 @@ Deno.test("a journal is given back while its run lives; proxy and daemon are kil
 
 Deno.test("an ended run whose journal was given back is filled again, and is no loss to doctor", async () => {
   await using daemon = await TestDaemon.start();
-  const started = await start(daemon);
+  const started = await start(daemon, SMALL_HALF);
   started.finish();
   await untilState(daemon, started.run, "TERMINATED");
   await until(() => journalBytes(started.files) <= 128 << 10, { what: "a packed journal" });
@@ -164,7 +170,7 @@ Deno.test("a log that its steps give back is thinned when its run has ended, and
 
 Deno.test("logs that a killed proxy has left unpacked are packed at the daemon's next start, and read as they were", async () => {
   await using daemon = await TestDaemon.start();
-  const { run, files, finish } = await start(daemon);
+  const { run, files, finish } = await start(daemon, SMALL_HALF);
   finish();
   await untilState(daemon, run, "TERMINATED");
   const path = files.stdout(1);
@@ -201,7 +207,7 @@ Deno.test("the log of standard error is packed when its run has ended, and reads
 
 Deno.test("keep_journal: the journal stays one whole file", async () => {
   await using daemon = await TestDaemon.start();
-  const started = await start(daemon, { artifacts: { keep_journal: true } });
+  const started = await start(daemon, HALF, { artifacts: { keep_journal: true } });
   started.finish();
   await untilState(daemon, started.run, "TERMINATED");
   const path = started.files.stdout(1);

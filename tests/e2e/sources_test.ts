@@ -9,20 +9,23 @@ import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
-import { TestDaemon } from "../harness/daemon.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../harness/runs.ts";
+import { type DaemonCase, testWithDaemon } from "../harness/shared_daemon.ts";
 import { until } from "../harness/wait.ts";
 
+const cases: DaemonCase[] = [];
+
+/** Each case has runs and a directory of its own. */
 function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => Promise<void>): void {
-  Deno.test(name, async () => {
-    await using daemon = await TestDaemon.start();
+  cases.push([name, async (daemon) => {
     const cwd = Deno.makeTempDirSync();
     try {
       await work(daemon, cwd);
     } finally {
       Deno.removeSync(cwd, { recursive: true });
     }
-  });
+  }]);
 }
 
 function shell(daemon: TestDaemon, cwd: string, script: string, metadata: Record<string, unknown> = {}) {
@@ -389,3 +392,5 @@ withDirectory(
     );
   },
 );
+
+testWithDaemon("points of files that programs write", {}, cases);

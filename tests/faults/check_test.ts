@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { check, checkLog, checkSeen, type Stored } from "./check.ts";
 import { lineAt } from "./lines.ts";
+import { scheduleOf } from "./schedule.ts";
+import { SHORT_SHARES } from "./schedules.ts";
 
 const printed = { seed: 5, lines: 400, atLeast: 400, complete: true };
 
@@ -78,4 +80,22 @@ Deno.test("checker: a log is what was printed, as far as the worker got", () => 
   assert.deepEqual(checkLog({ ...ofDigits, atLeast: 290, complete: false }, cut), []);
   assert.match(checkLog(ofDigits, cut)[0]!, /the log has/);
   assert.match(checkLog(ofDigits, lines.toReversed().join(""))[0]!, /not what was printed/);
+});
+
+Deno.test("the schedules that always run have every fault at least twice", () => {
+  /** Its faults, and what else it has. */
+  const kindsOf = (seed: number): Set<string> => {
+    const { runs, faults, thinCutAfterMs, deleteKilledAfterMs } = scheduleOf(seed);
+    return new Set([
+      ...faults.map(({ fault }) => fault.type),
+      ...runs.map(({ form }) => form),
+      ...(thinCutAfterMs === undefined ? [] : ["thin-cut"]),
+      ...(deleteKilledAfterMs === undefined ? [] : ["delete-killed"]),
+    ]);
+  };
+  const all = new Set(Array.from({ length: 50 }, (_, i) => [...kindsOf(i + 1)]).flat());
+  assert.ok(all.size >= 20, [...all].join());
+  const short = SHORT_SHARES.flat().map(kindsOf);
+  assert.equal(new Set(SHORT_SHARES.flat()).size, 15);
+  assert.deepEqual([...all].filter((kind) => short.filter((kinds) => kinds.has(kind)).length < 2), []);
 });

@@ -6,18 +6,19 @@ import assert from "node:assert/strict";
 import { LONG_TESTS } from "../harness/long.ts";
 import { runSchedule } from "./run_schedule.ts";
 
+/** Of the first 50 seeds. Among them is every fault at least twice, with the fewest starts of a daemon and few lines. */
+export const SHORT_SHARES = [[1, 23, 39], [6, 31, 20], [7, 10, 12], [15, 40, 16], [18, 42, 49]] as const;
 const SEEDS_PER_SHARE = 10;
 const AT_ONCE = 3;
 
 /** Runs the schedules of share 1 … 5. @throws AssertionError with the findings of each schedule that failed */
 export async function shareHolds(share: number): Promise<void> {
-  const first = (share - 1) * SEEDS_PER_SHARE + 1;
-  const end = first + (LONG_TESTS ? SEEDS_PER_SHARE : 3);
-  let next = first;
+  const long = Array.from({ length: SEEDS_PER_SHARE }, (_, i) => (share - 1) * SEEDS_PER_SHARE + 1 + i);
+  const seeds = [...(LONG_TESTS ? long : SHORT_SHARES[share - 1]!)];
   const failed: string[] = [];
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (next < end) {
-      const { seed, findings, evidence } = await runSchedule(next++);
+    for (let next; (next = seeds.shift()) !== undefined;) {
+      const { seed, findings, evidence } = await runSchedule(next);
       if (findings.length > 0) failed.push(`seed ${seed}:\n  ${findings.join("\n  ")}\n${evidence}`);
     }
   }));

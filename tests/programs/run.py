@@ -7,11 +7,13 @@ Prints a table; exits 1 if a point is missing, doubled or different. `fast` need
 `all` the libraries that the programs import (docs/programs.md).
 """
 import argparse
+import http.client
 import json
 import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -46,10 +48,22 @@ CLEANRL = [
 OBSERVED = {"big/keras_csv.py": "training.csv"}
 
 
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
 class Mosaic:
     def __init__(self, command, directory):
         self.command = shlex.split(command)
-        self.environment = dict(os.environ, MOSAIC_STATE_DIR=directory + "/state")
+        self.state = directory + "/state"
+        self.environment = dict(os.environ, MOSAIC_STATE_DIR=self.state)
         self.log = open(directory + "/daemon.log", "ab")
         self.daemon = None
         self.start()
@@ -59,13 +73,28 @@ class Mosaic:
             self.command + ["daemon", "--listen", "none", "--http", "none"],
             env=self.environment, stdout=self.log, stderr=self.log,
         )
-        for _ in range(600):
-            if subprocess.run(self.command + ["status"], env=self.environment, capture_output=True).returncode == 0:
+        for _ in range(1200):
+            if self.ask("GetHost") is not None:
                 return
             if self.daemon.poll() is not None:
                 raise RuntimeError("the daemon has ended; see " + self.log.name)
-            time.sleep(0.1)
+            time.sleep(0.05)
         raise RuntimeError("the daemon does not answer; see " + self.log.name)
+
+    def ask(self, method, **request):
+        """@return None if the daemon is not there. A command for each look would take more time than the programs do."""
+        connection = UnixConnection(self.state + "/trainer/daemon.sock")
+        try:
+            connection.request("POST", "/mosaic.v1.Mosaic/" + method, json.dumps(request), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise RuntimeError("%s: HTTP %d %s" % (method, answer.status, body[:500]))
+        return json.loads(body)
 
     def kill(self):
         self.daemon.kill()
@@ -77,8 +106,17 @@ class Mosaic:
             raise RuntimeError("mosaic %s: exit %d\n%s" % (" ".join(words), done.returncode, done.stderr))
         return done.stdout
 
-    def records(self, kind, run):
-        return [json.loads(line) for line in self("export", run, "--format", "jsonl", "--kind", kind, "--out", "-").splitlines()]
+    def exported(self, run, directory):
+        """@return everything known about the run, its points, its episodes"""
+        self("export", run, "--format", "jsonl", "--kind", "metrics,episodes", "--out", directory)
+        with open(directory + "/run.json") as file:
+            shown = json.load(file)
+        return (shown,) + tuple(json_lines("%s/%s.jsonl" % (directory, kind)) for kind in ("metrics", "episodes"))
+
+
+def json_lines(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
 
 
 def killer(mosaic, run, ended, kills):
@@ -92,9 +130,9 @@ def killer(mosaic, run, ended, kills):
                 mosaic.start()
                 kills["daemon"] += 1
                 continue
-            pid = json.loads(mosaic("show", run, "-o", "json"))["proxy_pid"]
+            pid = int((mosaic.ask("GetRun", run=run) or {}).get("proxyPid", 0))
             try:
-                os.kill(pid or -1, signal.SIGKILL) if pid else None
+                os.kill(pid, signal.SIGKILL) if pid else None
                 kills["proxy"] += 1 if pid else 0
             except ProcessLookupError:
                 pass
@@ -111,14 +149,8 @@ def run_program(mosaic, python, words, directory):
     ended, kills = threading.Event(), {"proxy": 0, "daemon": 0}
     thread = threading.Thread(target=killer, args=(mosaic, run, ended, kills))
     thread.start()
-    while True:
-        try:
-            outcome = json.loads(mosaic("show", run, "-o", "json"))["outcome"]
-        except RuntimeError:
-            outcome = None  # The daemon is not there just now.
-        if outcome is not None:
-            break
-        time.sleep(1)
+    while not (mosaic.ask("GetRun", run=run) or {}).get("outcome"):
+        time.sleep(0.1)
     ended.set()
     thread.join()
     return run, kills
@@ -181,12 +213,12 @@ def main():
             begin = time.time()
             run, kills = run_program(mosaic, args.python, line.split(" "), place)
             seconds = time.time() - begin
-            shown = json.loads(mosaic("show", run, "-o", "json"))
             log = "%s/log%d" % (directory, i)
             with open(log, "w") as file:
                 file.write(mosaic("logs", run))
             own = own_points(place, log)
-            total, same, wrong = compare(own, mosaic.records("metrics", run), mosaic.records("episodes", run))
+            shown, points, episodes = mosaic.exported(run, "%s/export%d" % (directory, i))
+            total, same, wrong = compare(own, points, episodes)
             if shown["outcome"] != "succeeded":
                 wrong.append("the run ended as %s: %s\n%s" % (
                     shown["state"], shown["reason"], "\n".join(shown["stderr_tail"][-5:])))

@@ -1,5 +1,6 @@
 /** What is stored of a journal is given back while its worker appends, and is still all there for whoever reads. */
 import assert from "node:assert/strict";
+import { joinedBytes } from "../../src/base/joined_bytes.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { openLog, packChunk, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
@@ -69,7 +70,7 @@ function textFrom(journal: JournalFile, position: number): string {
     read = journal.read(at, buffer);
     parts.push(buffer.subarray(0, read));
   }
-  return new TextDecoder().decode(new Uint8Array(parts.flatMap((part) => [...part])));
+  return new TextDecoder().decode(joinedBytes(parts));
 }
 
 function logText(path: string): string {
