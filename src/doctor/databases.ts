@@ -1,6 +1,7 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { copyDatabase, quote } from "../os/copied_database.ts";
 import { isShortage } from "../os/shortage.ts";
 import { copyWithFirstPage } from "./first_page.ts";
 import { freeListDamage } from "./free_list.ts";
@@ -145,38 +146,22 @@ function removeQuietly(path: string): void {
 
 function copyRows(from: string, to: string): string {
   const source = new DatabaseSync(from, { readOnly: true });
-  const target = new DatabaseSync(to);
   const counts: string[] = [];
   try {
-    Deno.chmodSync(to, 0o600);
-    const schema = source.prepare("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL").all();
-    const sqlOf = (types: string[]) => schema.filter((row) => types.includes(String(row.type)));
-    const tables = sqlOf(["table"]).filter((row) => !String(row.name).startsWith("sqlite_"));
-    if (tables.length === 0) throw new Error("it has no tables");
-    target.exec("PRAGMA foreign_keys = OFF; BEGIN");
-    for (const table of tables) target.exec(String(table.sql));
-    const names = tables.map((row) => String(row.name));
-    // The sequence counters: seqs must not restart at 1.
-    if (sqlOf(["table"]).some((row) => row.name === "sqlite_sequence")) names.push("sqlite_sequence");
-    for (const name of names) {
-      const { rows, gaps } = copyTable(source, target, name);
-      if (name !== "sqlite_sequence") counts.push(`${name} ${rows}${gaps === 0 ? "" : " (not all)"}`);
-    }
-    for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
-    const dangling = dropDanglingRows(target);
-    if (dangling > 0) counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
-    target.exec("COMMIT");
-    target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
-    target.exec("PRAGMA journal_mode = WAL");
+    copyDatabase(source, to, {
+      rows: (source, target, name) => {
+        const { rows, gaps } = copyTable(source, target, name);
+        if (name !== "sqlite_sequence") counts.push(`${name} ${rows}${gaps === 0 ? "" : " (not all)"}`);
+      },
+      finish: (target) => {
+        const dangling = dropDanglingRows(target);
+        if (dangling > 0) counts.push(`${dangling} rows omitted that belong to no run or to no record of it`);
+      },
+    });
   } finally {
-    target.close();
     source.close();
   }
   return `rows recovered: ${counts.join(", ")}`;
-}
-
-function quote(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Keys farther than this from a bad page's first one count as lost. */
@@ -188,7 +173,6 @@ const FARTHEST = 1n << 53n;
  * directions, so that a bad page loses only its own rows.
  */
 function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; gaps: number } {
-  if (name === "sqlite_sequence") target.exec("DELETE FROM sqlite_sequence");
   const table = quote(name);
   const info = source.prepare(`PRAGMA table_info(${table})`).all();
   const columns = info.map((row) => quote(String(row.name)));

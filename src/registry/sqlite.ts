@@ -1,6 +1,7 @@
 /** The registry's access to SQLite: pragmas, prepared statements, transactions, and errors with a hint for people. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { copyDatabase } from "../os/copied_database.ts";
 import { fileBytes, removeIfThere } from "../os/files.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
@@ -181,10 +182,12 @@ export class Sql {
   }
 
   #save(to: string): string {
-    this.#db.prepare("VACUUM INTO ?").run(to);
-    Deno.chmodSync(to, 0o600);
+    const part = `${to}.part`;
+    removeIfThere(part);
+    copyDatabase(this.#db, part);
     // SQLite would take the removed file's write-ahead log for the copy's.
     if (to === this.path) { for (const suffix of ["-wal", "-shm"]) removeIfThere(`${to}${suffix}`); }
+    Deno.renameSync(part, to);
     return to;
   }
 

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { repair } from "../../src/doctor/doctor.ts";
 import { removeIfThere } from "../../src/os/files.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { SteppedWorker } from "./workers.ts";
@@ -38,7 +39,9 @@ Deno.test("vanished: telemetry.sqlite is removed: nothing is stored where nobody
 });
 
 Deno.test("vanished: registry.db is removed or replaced: the daemon saves it, refuses to go on, and the next one knows all", async () => {
-  await using daemon = await TestDaemon.start();
+  // With the permissions that an executable has: they refuse some of SQLite's ways to copy a database.
+  await using planned = await PlannedDaemon.start();
+  const { daemon } = planned;
   const worker = new SteppedWorker(daemon.stateDir, [100, 100]);
   const run = await submit(daemon, worker.config());
   await untilSteps(daemon, run, 100);
