@@ -1,4 +1,5 @@
 import { bundle } from "./compile/build.ts";
+import { portable } from "./compile/portable.ts";
 
 /**
  * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, and every test file, each in a
@@ -9,8 +10,9 @@ import { bundle } from "./compile/build.ts";
  * its failure and does not fail the suite, because the machines that run this are shared and busy. It is still a defect
  * to look into.
  *
- * Processes of mosaic that tests start run the bundled program, as users do, unless MOSAIC_BIN names an executable: they
- * start in a third of the time that the source files take. A test run by hand with `deno test` starts the source files.
+ * Processes of mosaic that tests start run the bundled program, which starts in a third of the time of the source files; with
+ * MOSAIC_TEST_LONG=1 they run the executable, under its permissions, which MOSAIC_BIN may name. A test run by hand with
+ * `deno test` starts the source files.
  *
  * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by this directory,
  * killed and reported.
@@ -20,7 +22,8 @@ import { bundle } from "./compile/build.ts";
  * prints none.
  *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
- * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, too, and all fault schedules.
+ * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, all fault schedules
+ * and the full sizes of tests whose sizes matter (tests/harness/long.ts), with the executable.
  *
  * `--record` writes tests/durations.json, by which the longest files are started first.
  */
@@ -79,7 +82,7 @@ async function runFile(file: string): Promise<Result> {
     // Not --quiet, which hides what a file prints while it is loaded: why its tests are skipped.
     args: ["test", DEV_LOCK, "-A", "--no-check", file],
     cwd: root,
-    env: { TMPDIR: directory, NO_COLOR: "1", MOSAIC_STATE_DIR: "", MOSAIC_TARGET: "", MOSAIC_TEST_MAIN: program },
+    env: { TMPDIR: directory, NO_COLOR: "1", MOSAIC_STATE_DIR: "", MOSAIC_TARGET: "", ...program },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -137,11 +140,14 @@ function report(result: Result, mark: string): void {
   for (const note of result.notes) console.log(note.trimEnd().replace(/^/gm, "    "));
 }
 
-/** Bundles the program where no package of the source tree can be found. @returns its first file */
-function bundled(): string {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
+/** Bundles the program into a directory, where no package of the source tree can be found. @returns variables that name it */
+function programIn(directory: string): Record<string, string> {
   for (const [name, text] of bundle("src/main.ts")) Deno.writeTextFileSync(`${directory}/${name}`, text);
-  return `${directory}/main.js`;
+  const variables = { MOSAIC_TEST_MAIN: `${directory}/main.js` };
+  if (!long || Deno.env.has("MOSAIC_BIN")) return variables;
+  const output = `${directory}/mosaic`;
+  portable({ output, profile: "least", compression: 1 });
+  return { ...variables, MOSAIC_BIN: output, MOSAIC_CACHE_DIR: `${directory}/cache` };
 }
 
 async function checks(): Promise<number> {
@@ -183,7 +189,8 @@ if (files.length === 0) {
   console.error(`no test file is at ${paths.join(", ")}`);
   Deno.exit(2);
 }
-const program = bundled();
+const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
+const program = programIn(directory);
 const results: Result[] = [];
 const suspects: Result[] = [];
 let next = 0;
@@ -214,7 +221,7 @@ for (const first of suspects) {
   results.push(second);
 }
 
-Deno.removeSync(program.slice(0, program.lastIndexOf("/")), { recursive: true });
+Deno.removeSync(directory, { recursive: true });
 
 console.log("");
 for (const result of flaky) console.log(`FLAKY ${result.file}: failed once, passed alone; its first output is above`);

@@ -1,5 +1,5 @@
 /** A daemon under strace: its main thread, which does all of SQLite and of the network, and none of its children. */
-import { PROGRAM } from "../harness/daemon.ts";
+import { RUNTIME_PROGRAM } from "../harness/daemon.ts";
 
 function mayTrace(): boolean {
   let success = false;
@@ -22,7 +22,10 @@ export function tracedTest(name: string, work: () => Promise<void>): void {
   });
 }
 
-/** argv of mosaic under strace, which stays its child's grandchild: the process is started as itself. */
+/**
+ * argv of mosaic under strace, which stays its child's grandchild: the process is started as itself. Calls are counted from
+ * the start of the runtime, so there is no shell stub before it.
+ */
 export function underStrace(...args: string[]): string[] {
-  return ["strace", "-D", "-qq", ...args, "--", ...PROGRAM];
+  return ["strace", "-D", "-qq", ...args, "--", ...RUNTIME_PROGRAM];
 }

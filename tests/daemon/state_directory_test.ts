@@ -6,7 +6,7 @@ import { processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { Layout } from "../../src/base/layout.ts";
-import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
+import { RUNTIME_PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
 const AS_PROCESS_1 = ["--unshare-pid", "--as-pid-1", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc"];
@@ -67,7 +67,7 @@ Deno.test({
     const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
     const options = ["--state-dir", stateDir, "--listen", "none", "--http", "127.0.0.1:0", "--gpus", "0"];
     const container = new Deno.Command("bwrap", {
-      args: [...AS_PROCESS_1, ...PROGRAM, "daemon", ...options],
+      args: [...AS_PROCESS_1, ...RUNTIME_PROGRAM, "daemon", ...options],
       stdout: "null",
       stderr: "null",
     }).spawn();

@@ -14,10 +14,15 @@ export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ?? new URL("../../src/main.
 /** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
 const BUILT = Deno.env.get("MOSAIC_BIN");
 
+/** argv of mosaic without an executable's shell stub: the process is the daemon's itself, with all permissions. */
+export const RUNTIME_PROGRAM: readonly string[] = [
+  ...[Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual"],
+  V8_FLAGS,
+  MAIN,
+];
+
 /** argv of mosaic as tests run it. */
-export const PROGRAM: readonly string[] = BUILT
-  ? [Deno.realPathSync(BUILT)]
-  : [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", V8_FLAGS, MAIN];
+export const PROGRAM: readonly string[] = BUILT ? [Deno.realPathSync(BUILT)] : RUNTIME_PROGRAM;
 
 export interface TestDaemonOptions {
   /** Further options of `mosaic daemon`. */

@@ -1,2 +1,5 @@
-/** Whether this run includes all fault schedules, and tests that build executables. `.ci/run` sets it. */
+/**
+ * Whether this run has all fault schedules, the full sizes of tests whose sizes matter, and the tests that build executables.
+ * `.ci/run` sets it.
+ */
 export const LONG_TESTS = Deno.env.get("MOSAIC_TEST_LONG") === "1";

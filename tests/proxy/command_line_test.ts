@@ -85,7 +85,7 @@ Deno.test("proxy: stand-alone its worker is told of the run, and nothing of what
       COLOUR: "blue",
     };
     const script =
-      'env | cut -d= -f1 | grep -E "^(MOSAIC_|RUN_ID|COLOUR|DENO_)" | grep -v "^MOSAIC_TEST_" | sort | tr "\\n" " "; exit 4';
+      'env | cut -d= -f1 | grep -E "^(MOSAIC_|RUN_ID|COLOUR|DENO_)" | grep -Ev "^MOSAIC_(TEST_|BIN|CACHE_DIR)" | sort | tr "\\n" " "; exit 4';
     const args = ["--target", scene.daemon.target, "--run-id", RUN, "--mirror", "--", "sh", "-c", script];
     const proxy = scene.bare(args, { env });
     assert.equal(await proxy.code(), 4);
