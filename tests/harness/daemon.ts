@@ -11,11 +11,12 @@ import { until } from "./wait.ts";
 export const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
 /** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
-const BUILT = Deno.env.get("MOSAIC_BIN");
+const GIVEN = Deno.env.get("MOSAIC_BIN");
+export const BUILT = GIVEN ? Deno.realPathSync(GIVEN) : undefined;
 
 /** argv of mosaic as tests run it. */
 export const PROGRAM: readonly string[] = BUILT
-  ? [Deno.realPathSync(BUILT)]
+  ? [BUILT]
   : [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", V8_FLAGS, MAIN];
 
 export interface TestDaemonOptions {
