@@ -12,7 +12,8 @@ import { until } from "./wait.ts";
 export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ?? new URL("../../src/main.ts", import.meta.url).pathname;
 
 /** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
-const BUILT = Deno.env.get("MOSAIC_BIN");
+const GIVEN = Deno.env.get("MOSAIC_BIN");
+export const BUILT = GIVEN ? Deno.realPathSync(GIVEN) : undefined;
 
 /** argv of mosaic without an executable's shell stub: the process is the daemon's itself, with all permissions. */
 export const RUNTIME_PROGRAM: readonly string[] = [
@@ -22,7 +23,7 @@ export const RUNTIME_PROGRAM: readonly string[] = [
 ];
 
 /** argv of mosaic as tests run it. */
-export const PROGRAM: readonly string[] = BUILT ? [Deno.realPathSync(BUILT)] : RUNTIME_PROGRAM;
+export const PROGRAM: readonly string[] = BUILT ? [BUILT] : RUNTIME_PROGRAM;
 
 export interface TestDaemonOptions {
   /** Further options of `mosaic daemon`. */

@@ -5,7 +5,8 @@ import { readTextIfThere } from "../../src/os/files.ts";
 import { ANSWER_TIMEOUT_MS } from "../../src/proxy/reconnect.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
+import { LONG_TESTS } from "../harness/long.ts";
+import { getRun, records, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { submitBy } from "./cli.ts";
 import { diskTest } from "./small_disk.ts";
@@ -115,7 +116,7 @@ class CountingRelay implements Disposable {
 diskTest(
   "telemetry's disk full for long: several proxies wait connected, send nothing twice, and all is stored once there is room",
   async (stage) => {
-    const RUNS = 4;
+    const RUNS = LONG_TESTS ? 4 : 2;
     const disk = stage.disk(`${stage.stateDir}/telemetry`, "64m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     using relay = new CountingRelay(`${stage.layout.trainer}/daemon.sock`);
@@ -134,8 +135,10 @@ diskTest(
       return performance.now() - quiet.since > 2000;
     }, { what: "the proxies to have sent what they may" });
     const before = { bytes: relay.bytes, connections: relay.connections, at: performance.now() };
-    const over = () => performance.now() - before.at > 2.2 * ANSWER_TIMEOUT_MS;
-    await until(over, { what: "two timeouts to pass", timeoutMs: 3 * ANSWER_TIMEOUT_MS });
+    // Whoever gives up a connection for an answer that does not come does so after the first.
+    const timeouts = LONG_TESTS ? 2.2 : 1.2;
+    const over = () => performance.now() - before.at > timeouts * ANSWER_TIMEOUT_MS;
+    await until(over, { what: "the timeouts to pass", timeoutMs: 3 * ANSWER_TIMEOUT_MS });
     assert.equal(relay.connections, before.connections, "nobody has connected again");
     // Heartbeats; a batch has tens of kilobytes, and a window megabytes.
     const sent = relay.bytes - before.bytes;
@@ -143,7 +146,10 @@ diskTest(
     disk.free();
     for (const run of runs) {
       const { telemetry } = await untilState(daemon, run, "TERMINATED");
-      assert.deepEqual([telemetry?.steps, telemetry?.events], [200n, 3000n]);
+      assert.equal(telemetry?.steps, 200n);
+      // Beside them there may be one of the proxy's own: the runs share a working directory.
+      const events = (await records(daemon, run, "events")).filter(({ event }) => event === "metrics");
+      assert.equal(events.length, 3000);
       assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
     }
   },

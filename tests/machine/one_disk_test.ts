@@ -17,8 +17,8 @@ diskTest(
   async (stage) => {
     const disk = stage.disk(stage.stateDir, "24m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
-    // A commit for each line would be 20 MB and more.
-    const count = 500;
+    // A commit for each line would be 10 MB and more.
+    const count = 250;
     const config = () => configOf({ command: ["/bin/sh", "-c", SLOW, "sh", String(count)] });
     const runs = await Promise.all([0, 1, 2, 3].map(() => submit(daemon, config())));
     let longest = 0;

@@ -1,6 +1,6 @@
 /** What keeps a daemon from starting, and what mends it. */
 import assert from "node:assert/strict";
-import type { Layout } from "../../src/base/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit } from "../harness/runs.ts";
 import { mosaic, type Said } from "./cli.ts";
@@ -49,20 +49,36 @@ diskTest(
   },
 );
 
-/** A directory with an ended run, its daemon stopped. */
-async function usedDirectory(work: (stateDir: string, layout: Layout, run: string) => Promise<void>): Promise<void> {
-  const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-start-" });
-  try {
-    await using daemon = await TestDaemon.start({ stateDir });
-    const worker = new SteppedWorker(stateDir, [3000], 100);
-    const run = await submit(daemon, worker.config());
-    await worker.assertWhole(daemon, run);
-    await daemon.stop();
-    await work(stateDir, daemon.layout, run);
-  } finally {
-    await Deno.remove(stateDir, { recursive: true });
-  }
+/** A directory with an ended run, its daemon stopped; made once, and copied back for each test. */
+const used = { directory: "", copy: "", run: "" };
+
+async function makeUsedDirectory(): Promise<void> {
+  used.directory = Deno.makeTempDirSync({ prefix: "mosaic-start-" });
+  used.copy = `${used.directory}-copy`;
+  const { directory: stateDir } = used;
+  await using daemon = await TestDaemon.start({ stateDir });
+  const worker = new SteppedWorker(stateDir, [3000], 100);
+  used.run = await submit(daemon, worker.config());
+  await worker.assertWhole(daemon, used.run);
+  await daemon.stop();
+  copy(used.directory, used.copy);
 }
+
+function copy(from: string, to: string): void {
+  const { success, stderr } = new Deno.Command("cp", { args: ["-a", from, to], stdin: "null" }).outputSync();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+}
+
+async function usedDirectory(work: (stateDir: string, layout: Layout, run: string) => Promise<void>): Promise<void> {
+  if (used.directory === "") await makeUsedDirectory();
+  await Deno.remove(used.directory, { recursive: true });
+  copy(used.copy, used.directory);
+  await work(used.directory, new Layout(used.directory), used.run);
+}
+
+Deno.test.afterAll(async () => {
+  for (const directory of [used.directory, used.copy]) await Deno.remove(directory, { recursive: true });
+});
 
 /** After the repair a daemon starts and runs what it is given. @returns the daemon, for more questions */
 async function mendedDaemon(stateDir: string): Promise<TestDaemon> {

@@ -17,88 +17,10 @@ import { configOf } from "../harness/configs.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { certificates } from "./auth/certificates.ts";
 import { executing, withApi } from "./fixture.ts";
 
-const CONNECTIONS = 5000;
-const AT_ONCE = 20;
 /** Of 10 KB each. */
 const ROWS = 8000;
-
-function rssOf(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
-}
-
-async function many(count: number, one: () => Promise<unknown>): Promise<void> {
-  let left = count;
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (left-- > 0) await one();
-  }));
-}
-
-/** Bytes of each connection; the runtime's node:http2 server keeps 22 KiB. */
-const LEAST_LEAK = 4096;
-
-/** What the daemon keeps of connections that have gone, bytes each: of a later part, when all has been used once. */
-async function keptOf(daemon: TestDaemon, one: () => Promise<unknown>): Promise<number> {
-  await many(CONNECTIONS / 2, one);
-  let kept = Infinity;
-  // On a busy machine memory is collected late. What is kept for ever is kept in each round.
-  for (let round = 0; round < 3 && kept >= LEAST_LEAK; round++) {
-    const before = rssOf(daemon.pid);
-    await many(CONNECTIONS / 2, one);
-    kept = (rssOf(daemon.pid) - before) / (CONNECTIONS / 2);
-  }
-  return kept;
-}
-
-Deno.test("leak: the daemon keeps nothing of API connections that have gone, by any way to it", async (t) => {
-  const directory = Deno.makeTempDirSync();
-  try {
-    const files = certificates(directory);
-    const tls = ["--tls-cert", files.server.cert, "--tls-key", files.server.key];
-    await using daemon = await TestDaemon.start({ args: ["--listen", "none"] });
-    await using secured = await TestDaemon.start({ args: ["--listen", "none", ...tls] });
-    const call = async (target: string, options: ConstructorParameters<typeof MosaicClient>[1] = {}) => {
-      const client = new MosaicClient(target, options);
-      try {
-        await client.unary(Mosaic.method.getHost, {});
-      } finally {
-        client.close();
-      }
-    };
-    const ways: [string, TestDaemon, () => Promise<void>][] = [
-      ["Unix socket", daemon, () => call(`unix:${daemon.layout.trainer}/daemon.sock`)],
-      ["TCP", daemon, () => call(daemon.http)],
-      ["TLS", secured, () => call(`https://localhost:${secured.http.split(":")[1]}`, { tls: { ca: files.ca } })],
-      ["HTTP/2", daemon, () => http2Call(daemon.http)],
-    ];
-    for (const [name, of, one] of ways) {
-      await t.step(name, async () => {
-        const kept = await keptOf(of, one);
-        assert.ok(kept < LEAST_LEAK, `${Math.round(kept)} bytes of each`);
-      });
-    }
-  } finally {
-    Deno.removeSync(directory, { recursive: true });
-  }
-});
-
-async function http2Call(address: string): Promise<void> {
-  const session = connectHttp2(`http://${address}`);
-  session.on("error", () => {});
-  try {
-    const stream = session.request({
-      ":method": "POST",
-      ":path": "/mosaic.v1.Mosaic/GetHost",
-      "content-type": "application/proto",
-    });
-    stream.end();
-    await new Promise((resolve, reject) => stream.on("error", reject).on("end", resolve).resume());
-  } finally {
-    session.close();
-  }
-}
 
 Deno.test("gRPC serves the original's contract alone, and says how many connections have gone", async () => {
   await using daemon = await TestDaemon.start();

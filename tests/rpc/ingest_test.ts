@@ -13,7 +13,7 @@ import { turn } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { type AnyClient, executing, testEachApiWay, withApi } from "./fixture.ts";
+import { type AnyClient, executing, type Scene, testEachApiWay, testEachWay, withApi } from "./fixture.ts";
 
 const encoder = new TextEncoder();
 const json = (value: unknown) => encoder.encode(JSON.stringify(value));
@@ -57,6 +57,14 @@ async function acknowledgement(proxy: ReturnType<typeof proxyOf>, beyond = 0n): 
     if (ack.position > beyond) return ack;
   }
 }
+
+/** By the way of proxies on the daemon's host: for what is decided behind the protocols. */
+const testByProxysWay = (name: string, work: (scene: Scene) => Promise<void>) =>
+  testEachWay(name, work, {}, ["Connect, Unix socket"]);
+
+/** What comes by TLS is read by another connection first. */
+const testByEitherReader = (name: string, work: (scene: Scene) => Promise<void>) =>
+  testEachWay(name, work, {}, ["Connect, Unix socket", "Connect, TLS"]);
 
 testEachApiWay(
   "Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged",
@@ -182,7 +190,7 @@ testEachApiWay("Deliver: batch before hello, second hello and an unknown run are
   await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
 });
 
-testEachApiWay(
+testByProxysWay(
   "Deliver: batches that cannot be read are passed over, with an event that says where and why",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -215,20 +223,25 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
-  "Deliver: a sealed block is stored; one that is not right ends the stream, and the next connection takes columns",
+const SEALABLE = { n: 300, reward: Array.from({ length: 300 }, (_, i) => i / 7), agentId: "a" };
+
+testEachApiWay("Deliver: a sealed block is stored", async ({ client, core }) => {
+  const runId = executing(core);
+  const proxy = proxyOf(client, runId);
+  const welcome = await proxy.next();
+  assert.equal(welcome?.case === "welcome" && welcome.value.sealedForm, SEALED_FORM);
+  proxy.batch(0, 10, { sealedSteps: sealedMessage(seal(SEALABLE)!) });
+  assert.equal((await proxy.next())?.case, "ack");
+  assert.equal(core.telemetry.head(runId, "steps"), SEALABLE.n);
+});
+
+testByProxysWay(
+  "Deliver: a sealed block that is not right ends the stream, and the next connection takes columns",
   async ({ client, core }) => {
-    const runId = executing(core);
-    const columns = { n: 300, reward: Array.from({ length: 300 }, (_, i) => i / 7), agentId: "a" };
+    const columns = SEALABLE;
     const rows = Array.from({ length: 300 }, (_, i) => i);
     const counting = { ...columns, episode: rows.map((i) => Math.floor(i / 100)), step: rows.map((i) => i % 100) };
     const sealed = () => sealedMessage(seal(columns)!);
-    const proxy = proxyOf(client, runId);
-    const welcome = await proxy.next();
-    assert.equal(welcome?.case === "welcome" && welcome.value.sealedForm, SEALED_FORM);
-    proxy.batch(0, 10, { sealedSteps: sealed() });
-    assert.equal((await proxy.next())?.case, "ack");
-    assert.equal(core.telemetry.head(runId, "steps"), 300);
     const wrong: [string, ReturnType<typeof sealed>, RegExp][] = [
       ["a flipped bit", { ...sealed(), hot: sealed().hot.replace("0.1", "0.2") }, /checksum/],
       ["another count", { ...sealed(), n: 299 }, /checksum/],
@@ -264,7 +277,7 @@ testEachApiWay(
       return sealedMessage({ ...one, block: { ...block, crc: crcOf(block) } });
     }
     for (const [i, [what, sealedSteps, why]] of wrong.entries()) {
-      const run = executing(core, i + 2);
+      const run = executing(core, i + 1);
       const first = proxyOf(client, run);
       await first.next();
       first.batch(0, 10, { sealedSteps });
@@ -297,7 +310,7 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
+testByProxysWay(
   "Deliver: while the disk is full the batch is kept and the run counts as alive; then it is acknowledged",
   async ({ client, core }) => {
     const runId = executing(core);
@@ -321,7 +334,7 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
+testByProxysWay(
   "Deliver: while the disk is full, a waiting batch of an observed file does not end the hold of the worker",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
@@ -348,7 +361,7 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
+testByProxysWay(
   "Deliver: what is in force at the worker waits for the registry, too, and the proxy stays connected",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
@@ -370,7 +383,7 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
+testByProxysWay(
   "Deliver: batches that came in an outage are stored one after the other when it is over, without a wait for each",
   async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
@@ -433,7 +446,7 @@ Deno.test("turns of several runs alternate, and others have theirs in between", 
   assert.ok(looks > 0, "nothing else had a turn");
 });
 
-testEachApiWay(
+testByEitherReader(
   "a unary call beside proxies that flood is answered after a few batches, however many wait",
   async ({ client, core }) => {
     let stored = 0;
@@ -462,7 +475,7 @@ testEachApiWay(
   },
 );
 
-testEachApiWay(
+testByEitherReader(
   "Deliver: a flood of batches does not keep unary calls from being answered",
   async ({ client, core }) => {
     const runId = executing(core);

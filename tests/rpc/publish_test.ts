@@ -6,6 +6,8 @@ import { executing, testEachWay, waiting } from "./fixture.ts";
 
 const { method } = TrainerService;
 
+const STEPS = 800;
+
 testEachWay("PublishRunSteps: every message is stored in order and counted", async ({ client, core }) => {
   const runId = waiting(core);
   core.registry.apply(runId, { type: "spawned" });
@@ -20,12 +22,12 @@ testEachWay("PublishRunSteps: every message is stored in order and counted", asy
     supportsCheckpoint: false,
   });
   const call = client.upload(method.publishRunSteps);
-  for (let i = 0; i < 3000; i++) await call.send({ runId, stepIndex: BigInt(i), reward: i === 7 ? NaN : 0.5 });
+  for (let i = 0; i < STEPS; i++) await call.send({ runId, stepIndex: BigInt(i), reward: i === 7 ? NaN : 0.5 });
   call.end();
   const { accepted, dropped } = await call.answer;
-  assert.deepEqual([accepted, dropped], [3000n, 0n]);
-  const rows = core.telemetry.read(runId, "steps", 0, 5000);
-  assert.deepEqual(rows.map((row) => row.step), Array.from({ length: 3000 }, (_, i) => i));
+  assert.deepEqual([accepted, dropped], [BigInt(STEPS), 0n]);
+  const rows = core.telemetry.read(runId, "steps", 0, 2 * STEPS);
+  assert.deepEqual(rows.map((row) => row.step), Array.from({ length: STEPS }, (_, i) => i));
   assert.ok(Number.isNaN(rows[7]!.reward));
   assert.equal(core.registry.require(runId).state, "EXECUTING");
 });

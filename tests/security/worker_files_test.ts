@@ -7,6 +7,7 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { LONG_TESTS } from "../harness/long.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -35,12 +36,13 @@ const stored = (daemon: TestDaemon, run: string, count: number) => untilSteps(da
 const gpuOwner = async (daemon: TestDaemon) =>
   (await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId);
 
-/** The daemon and the run's proxy are killed, so that only files tell the next ones how the worker ended. */
-async function killBoth(daemon: TestDaemon, run: string): Promise<void> {
-  const proxy = processRef(Number((await getRun(daemon, run)).proxyPid))!;
+/** The daemon and the runs' proxies are killed, so that only files tell the next ones how the workers ended. */
+async function killAll(daemon: TestDaemon, ...runs: string[]): Promise<void> {
+  const shown = await Promise.all(runs.map((run) => getRun(daemon, run)));
+  const proxies = shown.map(({ proxyPid }) => processRef(Number(proxyPid))!);
   await daemon.kill9();
-  signalProcess(proxy, "SIGKILL");
-  await until(() => !isAlive(proxy), { what: "the proxy to be dead" });
+  for (const proxy of proxies) signalProcess(proxy, "SIGKILL");
+  await until(() => !proxies.some(isAlive), { what: "the proxies to be dead" });
 }
 
 const OBSTACLES: { name: string; put: string }[] = [
@@ -52,44 +54,57 @@ const OBSTACLES: { name: string; put: string }[] = [
 
 const FORGED = `{"code":0,"signal":"","ended_at":null}`;
 
+/** A run with each obstacle, all at the same time, each with a GPU. */
+async function runEach(daemon: TestDaemon, scriptFor: (put: string) => string[]): Promise<string[]> {
+  const forged = `${daemon.stateDir}/forged.json`;
+  Deno.writeTextFileSync(forged, FORGED);
+  const runs: string[] = [];
+  for (const { put } of OBSTACLES) {
+    const command = [...scriptOf(...scriptFor(put)), forged];
+    runs.push(await submit(daemon, configOf({ command, gpus: { requested: 1 } })));
+  }
+  return runs;
+}
+const GPUS = String(OBSTACLES.length);
+const ALL_FREE = OBSTACLES.map(() => "");
+
 Deno.test("exit record: what a worker puts in its place is none, and the run ends with its worker's status", async (t) => {
-  for (const { name, put } of OBSTACLES) {
+  await using daemon = await TestDaemon.start({ gpus: GPUS });
+  const runs = await runEach(daemon, (put) => [put, STEP, "exit 7"]);
+  for (const [i, { name }] of OBSTACLES.entries()) {
     await t.step(name, async () => {
-      await using daemon = await TestDaemon.start({ gpus: "1" });
-      const forged = `${daemon.stateDir}/forged.json`;
-      Deno.writeTextFileSync(forged, FORGED);
-      const command = [...scriptOf(put, STEP, "exit 7"), forged];
-      const run = await submit(daemon, configOf({ command, gpus: { requested: 1 } }));
-      const ended = await untilState(daemon, run, "FAULTED");
+      const ended = await untilState(daemon, runs[i]!, "FAULTED");
       assert.deepEqual([ended.exitCode, ended.telemetry?.steps], [7, 1n], ended.reason);
-      assert.deepEqual(await gpuOwner(daemon), [""]);
     });
   }
+  assert.deepEqual(await gpuOwner(daemon), ALL_FREE);
 });
 
 Deno.test("exit record: none, and nobody left who saw the end: the run ends, its GPU is free, its files go", async (t) => {
-  for (const { name, put } of OBSTACLES) {
+  await using daemon = await TestDaemon.start({ gpus: GPUS });
+  const gate = new Gate(daemon, "gate");
+  const runs = await runEach(daemon, (put) => [put, STEP, gate.wait, put, "exit 7"]);
+  for (const run of runs) await stored(daemon, run, 1);
+  assert.deepEqual((await gpuOwner(daemon)).sort(), runs.toSorted());
+  const workers = await Promise.all(
+    runs.map(async (run) => processRef(Number((await getRun(daemon, run)).workerPid))!),
+  );
+  await killAll(daemon, ...runs);
+  gate.open();
+  await until(() => !workers.some(isAlive), { what: "the wrappers to have ended" });
+  await daemon.restart();
+  for (const [i, { name }] of OBSTACLES.entries()) {
     await t.step(name, async () => {
-      await using daemon = await TestDaemon.start({ gpus: "1" });
-      const forged = `${daemon.stateDir}/forged.json`;
-      Deno.writeTextFileSync(forged, FORGED);
-      const gate = new Gate(daemon, "gate");
-      const command = [...scriptOf(put, STEP, gate.wait, put, "exit 7"), forged];
-      const run = await submit(daemon, configOf({ command, gpus: { requested: 1 } }));
-      await stored(daemon, run, 1);
-      const worker = processRef(Number((await getRun(daemon, run)).workerPid))!;
-      await killBoth(daemon, run);
-      gate.open();
-      await until(() => !isAlive(worker), { what: "the wrapper to have ended" });
-      await daemon.restart();
+      const run = runs[i]!;
       const ended = await untilState(daemon, run, "FAULTED");
       // The wrapper puts its own record in the place of what it can put away.
       assert.ok(ended.reason === "worker_lost" || ended.exitCode === 7, `${ended.reason} ${ended.exitCode}`);
-      assert.deepEqual(await gpuOwner(daemon), [""]);
+      assert.ok(!(await gpuOwner(daemon)).includes(run));
       await daemon.client.unary(Mosaic.method.deleteRun, { run });
       assert.throws(() => Deno.lstatSync(daemon.layout.runDir("custom_scripts", run)), Deno.errors.NotFound);
     });
   }
+  assert.deepEqual(await gpuOwner(daemon), ALL_FREE);
 });
 
 const SECRET = "a-token-of-the-daemon";
@@ -102,14 +117,14 @@ const IN_THE_WAY = [
 ];
 
 Deno.test("logs: what a worker puts in their place hangs nobody and hands out nothing, and the run goes on", async (t) => {
+  await using planned = await PlannedDaemon.start();
+  const { daemon } = planned;
+  const tokens = daemon.layout.tokensFile;
+  Deno.writeTextFileSync(tokens, SECRET);
+  // For the link in the place of the directory: what would be found there.
+  Deno.writeTextFileSync(`${daemon.layout.trainer}/worker.stderr.log`, SECRET);
   for (const { name, put } of IN_THE_WAY) {
     await t.step(name, async () => {
-      await using planned = await PlannedDaemon.start();
-      const { daemon } = planned;
-      const tokens = daemon.layout.tokensFile;
-      Deno.writeTextFileSync(tokens, SECRET);
-      // For the link in the place of the directory: what would be found there.
-      Deno.writeTextFileSync(`${daemon.layout.trainer}/worker.stderr.log`, SECRET);
       const gate = new Gate(daemon, "gate");
       const command = [
         ...scriptOf(
@@ -167,6 +182,9 @@ for (let i = 0; ; i++) {
   if (i % 1000 === 0 && exists(gate)) break;
 }`;
 
+/** Without the checks, one of the first thirty is answered with the secret. */
+const REQUESTS = LONG_TESTS ? 400 : 100;
+
 Deno.test("artifacts: however fast a worker changes files and directories for links, nothing outside is handed out", async () => {
   await using planned = await PlannedDaemon.start();
   const { daemon } = planned;
@@ -184,7 +202,7 @@ Deno.test("artifacts: however fast a worker changes files and directories for li
     return paths.every((path) => artifacts.some((a) => a.path === path));
   }, { what: "both to be recorded" });
   Deno.writeTextFileSync(start, "");
-  for (let i = 0; i < 400; i++) {
+  for (let i = 0; i < REQUESTS; i++) {
     const response = await fetch(`http://${daemon.http}/api/runs/${run}/artifacts/${paths[i % 2]}`);
     const text = await response.text();
     assert.ok(!text.includes(SECRET), `request ${i} was answered with the secret`);
@@ -220,7 +238,7 @@ Deno.test({
     await stored(daemon, run, 2);
     // Another proxy takes over, and believes what it finds on disk.
     const before = (await getRun(daemon, run)).proxyPid;
-    await killBoth(daemon, run);
+    await killAll(daemon, run);
     await daemon.restart();
     const taken = await until(async () => {
       const now = await getRun(daemon, run);
