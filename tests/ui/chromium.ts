@@ -1,5 +1,5 @@
 /** A browser for the page's tests: Debian's Chromium by playwright-core. One per file, because a start costs seconds. */
-import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
+import { type Browser, type BrowserContext, chromium, type Page } from "npm:playwright-core@1.65.1";
 
 const EXECUTABLES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -16,7 +16,10 @@ export function chromiumPath(): string | undefined {
 /** Everything the browser waits for may take this long on a busy machine. */
 export const PATIENCE_MS = 45_000;
 
-export async function launch(executablePath: string): Promise<Browser> {
+/** One process for all pages of a context: starting one for each page costs more than most tests do with the page. */
+export const ONE_PROCESS = "--renderer-process-limit=1";
+
+export async function launch(executablePath: string, ...more: string[]): Promise<Browser> {
   return await chromium.launch({
     executablePath,
     timeout: 60_000,
@@ -29,15 +32,19 @@ export async function launch(executablePath: string): Promise<Browser> {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      ...more,
     ],
   });
 }
 
-/** A page whose errors are kept: a test ends by looking that there were none. */
-export async function openPage(
-  browser: Browser,
-  options: { width?: number; height?: number; dark?: boolean } = {},
-): Promise<{ page: Page; errors: string[]; close(): Promise<void> }> {
+interface Options {
+  width?: number;
+  height?: number;
+  dark?: boolean;
+}
+
+/** What pages share: cookies, stored values, and the process if the browser has only one. */
+export async function openContext(browser: Browser, options: Options = {}): Promise<BrowserContext> {
   const context = await browser.newContext({
     viewport: { width: options.width ?? 1280, height: options.height ?? 800 },
     colorScheme: options.dark ? "dark" : "light",
@@ -45,6 +52,11 @@ export async function openPage(
   });
   context.setDefaultTimeout(PATIENCE_MS);
   context.setDefaultNavigationTimeout(PATIENCE_MS);
+  return context;
+}
+
+/** A page whose errors are kept: a test ends by looking that there were none. */
+export async function pageIn(context: BrowserContext): Promise<{ page: Page; errors: string[] }> {
   const page = await context.newPage();
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.message));
@@ -52,5 +64,22 @@ export async function openPage(
   page.on("console", (message) => {
     if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text())) errors.push(message.text());
   });
-  return { page, errors, close: () => context.close() };
+  return { page, errors };
+}
+
+/** A page in a context of its own. */
+export async function openPage(
+  browser: Browser,
+  options: Options = {},
+): Promise<{ page: Page; errors: string[]; close(): Promise<void> }> {
+  const context = await openContext(browser, options);
+  return { ...await pageIn(context), close: () => context.close() };
+}
+
+/** Removes what earlier pages have stored for this address: an earlier server may have had it. */
+export async function forget(page: Page, address: string): Promise<void> {
+  await page.context().clearCookies();
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send("Storage.clearDataForOrigin", { origin: `http://${address}`, storageTypes: "all" });
+  await devtools.detach();
 }

@@ -1,9 +1,9 @@
 /** `mosaic report`: a file that opens from disk in a browser, needs nothing, and trusts no text. */
 import { strict as assert } from "node:assert";
-import axe from "npm:axe-core@4.14.1";
 import { ticksOf } from "../../src/base/ticks.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { violations } from "./axe.ts";
 import { chromiumPath, launch } from "./chromium.ts";
 import { runVerb } from "../cli/verb.ts";
 
@@ -112,11 +112,7 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
     await page.locator("summary").first().click();
     assert.equal(await page.locator("details[open] tbody tr").count(), 30);
     assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "fits a phone");
-    await page.evaluate(axe.source);
-    const found = await page.evaluate(() =>
-      (globalThis as unknown as { axe: typeof axe }).axe.run(document, { resultTypes: ["violations"] })
-    );
-    assert.deepEqual(found.violations.map(({ id }) => id), []);
+    assert.deepEqual(await violations(page), []);
     assert.deepEqual(wrong, []);
   } finally {
     await browser.close();
