@@ -75,7 +75,7 @@ Deno.test("daemon: what is in its way is one clear line and an exit code of its 
 
 Deno.test("daemon: stopped in order it leaves its runs alive, and the one that replaces it takes them up", async () => {
   await using daemon = await TestDaemon.start({ args: ["--replace"] });
-  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.05 }) }));
+  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }));
   const { workerPid } = await untilState(daemon, run, "EXECUTING");
 
   assert.equal(await daemon.stop(), 0);
@@ -96,7 +96,7 @@ Deno.test("daemon: stopped in order it leaves its runs alive, and the one that r
 
 Deno.test("daemon: one that hangs is replaced, its run goes on", async () => {
   await using daemon = await TestDaemon.start();
-  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.05 }) }));
+  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.2 }) }));
   const { workerPid } = await untilState(daemon, run, "EXECUTING");
   // It hears no SIGTERM.
   signalProcess(processRef(daemon.pid)!, "SIGSTOP");

@@ -89,7 +89,7 @@ where(
   "cgroups: a run that an earlier daemon has started keeps its group",
   async () => {
     await using daemon = await startWith(parent!);
-    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.05 }) }));
+    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }));
     await untilState(daemon, run, "EXECUTING");
     await daemon.restart();
     await untilState(daemon, run, "EXECUTING");
@@ -109,7 +109,7 @@ where(parent !== undefined, "cgroups: auto divides the daemon's own group, again
   const inService = ["/bin/sh", "-c", enter, service, ...PROGRAM];
   try {
     await using daemon = await TestDaemon.start({ args: ["--cgroup-parent", "auto"], program: inService });
-    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.05 }) }));
+    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.2 }) }));
     await untilState(daemon, run, "EXECUTING");
     await daemon.restart();
     await untilState(daemon, run, "EXECUTING");

@@ -81,7 +81,7 @@ Deno.test({
       "the daemon is away for longer than the lease: the worker is stopped, and another attempt follows",
       async () => {
         const restart = { max_attempts: 2, backoff_s: 0, on: ["infrastructure"] };
-        const long = countingWorker({ steps: 100_000, everySeconds: 0.05 });
+        const long = countingWorker({ steps: 100_000, everySeconds: 0.2 });
         const runId = await submit(daemon, placed(long, { lease_seconds: 10, linger_seconds: 1 }, { restart }));
         await untilSteps(daemon, runId, 3, true);
         await daemon.kill9();
@@ -171,7 +171,7 @@ Deno.test({
       "a node is drained, goes down and comes back: its run ends as node_fail and goes on elsewhere",
       async () => {
         const restart = { max_attempts: 2, backoff_s: 0, on: ["infrastructure"] };
-        const long = countingWorker({ steps: 100_000, everySeconds: 0.05 });
+        const long = countingWorker({ steps: 100_000, everySeconds: 0.2 });
         const runId = await submit(daemon, placed(long, {}, { restart }));
         await untilSteps(daemon, runId, 3, true);
         const node = (await getRun(daemon, runId)).placement!.nodes[0]!;
@@ -219,7 +219,7 @@ Deno.test({
   },
 });
 
-const LONG = countingWorker({ steps: 100_000, everySeconds: 0.05 });
+const LONG = countingWorker({ steps: 100_000, everySeconds: 0.2 });
 
 Deno.test({
   name: "Slurm: an id is given out twice: each job keeps its run, and the end of one ends nothing of the other",

@@ -14,7 +14,7 @@ import { until } from "../harness/wait.ts";
 import { Cluster, missing, nothingLeft } from "./cluster.ts";
 
 const ignore = missing() !== undefined;
-const LONG = countingWorker({ steps: 100_000, everySeconds: 0.05 });
+const LONG = countingWorker({ steps: 100_000, everySeconds: 0.2 });
 
 interface Asked {
   command?: string[];
