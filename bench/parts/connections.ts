@@ -1,5 +1,4 @@
 /** Memory cost of connections that make one call each, as from `watch mosaic list` and probes. */
-import { PROGRAM } from "../../tests/harness/daemon.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { processFigures, timed } from "../measure.ts";
 import type { Figure } from "../report.ts";
@@ -29,7 +28,7 @@ export async function connections(options: BenchOptions): Promise<Figure[]> {
 }
 
 async function callsOf(target: string, count: number): Promise<void> {
-  const { success } = await new Deno.Command(PROGRAM[0]!, {
+  const { success } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", CALLS, target, String(count)],
     stdin: "null",
     stdout: "null",
