@@ -26,7 +26,7 @@ import {
 } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
-import { removeIfThere } from "../os/files.ts";
+import { infoIfThere, removeIfThere } from "../os/files.ts";
 import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
@@ -230,7 +230,15 @@ export class JournalFile {
 
   /** File offset up to which bytes are packed. */
   #packedEnd(): number {
-    return this.#wasChanged ? 0 : this.#packed.end();
+    if (this.#wasChanged) return 0;
+    try {
+      return this.#packed.end();
+    } catch (error) {
+      // The worker has put something else in its place. A reader is told; a proxy continues with the journal alone,
+      // because its run must end.
+      if (this.#readOnly || !(error instanceof MosaicError)) throw error;
+      return 0;
+    }
   }
 
   get #wasChanged(): boolean {
@@ -274,8 +282,9 @@ export class JournalFile {
     const emptied = !isAt(file, 0, left);
     // Packed bytes were in the file before; the file itself may have only a hole in their place.
     if (!this.#readOnly) {
-      if (emptied || size === 0) removeIfThere(packedPath(this.#path));
-      else this.#packed.cut(size);
+      const isEmptied = emptied || size === 0;
+      if (isEmptied && infoIfThere(packedPath(this.#path))?.isFile) removeIfThere(packedPath(this.#path));
+      else if (this.#packedEnd() > 0) this.#packed.cut(size);
     }
     const skip = emptied ? 0 : size;
     this.#head = emptied ? NOTHING : left;

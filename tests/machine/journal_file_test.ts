@@ -96,6 +96,40 @@ Deno.test("journal file: removed while nobody had it open, its loss is told once
   assert.deepEqual(all(other, true), [], "another proxy does not tell it again");
 });
 
+Deno.test("journal file: its directory is a link before a proxy has opened it: the loss is told, and nothing throws", () => {
+  using written = new Written();
+  const [logs, elsewhere] = [`${written.directory}/logs`, `${written.directory}/elsewhere`];
+  for (const path of [logs, elsewhere]) Deno.mkdirSync(path);
+  Deno.writeTextFileSync(`${logs}/out.log`, "one\n");
+  Deno.writeTextFileSync(`${elsewhere}/out.log`, "another file\n");
+  const inode = inodeOf(`${logs}/out.log`)!;
+  Deno.renameSync(logs, `${logs}.old`);
+  Deno.symlinkSync(elsewhere, logs);
+  const file = new JournalFile(`${logs}/out.log`, {
+    shiftPath: written.shiftPath,
+    origin: () => ({ inode, group: undefined }),
+  });
+  const journal = new Journal(file);
+  journal.endHere();
+  journal.seek(0);
+  assert.deepEqual(all(journal, true), ["lost from 0: unknown"]);
+});
+
+Deno.test("journal file: something else in the place of its packed part does not keep the journal from being read", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const packed = `${written.path}.zst`;
+  Deno.mkdirSync(packed);
+  const journal = written.open(inodeOf(written.path)!);
+  journal.seek(0);
+  assert.deepEqual(all(journal), ["one", "two"]);
+  // Emptied: a packed part would be removed now.
+  Deno.truncateSync(written.path);
+  written.append("new\n");
+  assert.deepEqual(all(journal, true).at(-1), "new");
+  assert.ok(Deno.statSync(packed).isDirectory);
+});
+
 Deno.test("journal file: before a worker was started, a file that is not there is not lost", () => {
   using written = new Written();
   const journal = written.open();
