@@ -109,6 +109,8 @@ Deno.test("journal file: its directory is a link before a proxy has opened it: t
     shiftPath: written.shiftPath,
     origin: () => ({ inode, group: undefined }),
   });
+  // As a proxy does before the daemon has said from where it wants the journal.
+  assert.equal(file.size(), 0);
   const journal = new Journal(file);
   journal.endHere();
   journal.seek(0);
