@@ -53,7 +53,7 @@ class Going {
   readonly isLog: boolean;
   /** Where the next chunk begins; undefined until the daemon has said how much it has. */
   next: number | undefined;
-  asked = false;
+  started = false;
   /** The last chunk is sent. */
   closed = false;
   /** The daemon's answer does not match what was sent: ignore answers to unacknowledged chunks. */
@@ -264,11 +264,11 @@ export class FileUploads {
     const size = file.size;
     const changedAt = isLog ? 0 : file.changedAt;
     const whole = { path, size: BigInt(size), changedAt: BigInt(changedAt) };
-    if (!going.asked && (isLog || size > CHUNK_BYTES)) {
-      going.asked = true;
+    if (!going.started && (isLog || size > CHUNK_BYTES)) {
+      going.started = true;
       return { ...whole, offset: 0n, data: new Uint8Array(0), crc: 0, sha256: "" };
     }
-    going.asked = true;
+    going.started = true;
     const from = going.next ??= 0;
     const data = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(0, size - from)));
     for (let filled = 0; filled < data.length;) {
@@ -362,7 +362,7 @@ export class FileUploads {
 }
 
 function isReady(going: Going): boolean {
-  const waitsForOffset = going.asked && going.next === undefined;
+  const waitsForOffset = going.started && going.next === undefined;
   return !waitsForOffset && !going.rewinds && !going.closed;
 }
 

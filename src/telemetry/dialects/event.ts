@@ -29,7 +29,7 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
 /** Parameters without their secrets; if there are none, the text as it was written. */
 function hidden(dataJson: string): string {
   if (!isJson(dataJson)) return dataJson;
-  const said = parseKeepingNumbers(dataJson);
-  const shown = JSON.stringify(withoutSecrets("", said));
-  return shown === JSON.stringify(said) ? dataJson : shown;
+  const parameters = parseKeepingNumbers(dataJson);
+  const shown = JSON.stringify(withoutSecrets("", parameters));
+  return shown === JSON.stringify(parameters) ? dataJson : shown;
 }
