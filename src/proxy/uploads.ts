@@ -133,8 +133,8 @@ export class FileUploads {
 
   /** A file that should be uploaded, by its name and path, is on this host only. */
   get hasLeft(): boolean {
-    const isThere = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
-    return this.#unseen.size > 0 || [...this.#left].some(isThere);
+    const exists = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
+    return this.#unseen.size > 0 || [...this.#left].some(exists);
   }
 
   /** A new connection: the daemon is asked again. @param rate bytes a second; 0: unlimited */
