@@ -212,8 +212,8 @@ function announce(
   const write = () => {
     try {
       // A process 1 has no identity: nobody outside its container knows it by that number.
-      const said = { pid: Deno.pid, ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started };
-      writeFileAtomic(layout.daemonJson, `${JSON.stringify(said)}\n`, { mode: 0o600 });
+      const content = { pid: Deno.pid, ...processRef(Deno.pid), version: VERSION, ...addresses, started_at: started };
+      writeFileAtomic(layout.daemonJson, `${JSON.stringify(content)}\n`, { mode: 0o600 });
       return true;
     } catch (error) {
       if (!isShortage(error)) throw error;
@@ -230,8 +230,8 @@ function announce(
 }
 
 /** @throws StartFailure (usage) */
-function checkWorkerUser(asked: WorkerUserOption | undefined): void {
-  if (asked === undefined) return;
+function checkWorkerUser(option: WorkerUserOption | undefined): void {
+  if (option === undefined) return;
   if (Deno.uid() !== 0) {
     throw new StartFailure(
       DAEMON_EXIT.usage,
@@ -240,7 +240,7 @@ function checkWorkerUser(asked: WorkerUserOption | undefined): void {
     );
   }
   try {
-    if (typeof asked === "string") findUser(asked);
+    if (typeof option === "string") findUser(option);
   } catch (error) {
     throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
   }

@@ -26,7 +26,7 @@ export async function runProxy(args: string[]): Promise<number> {
   try {
     parsed = parseProxyArguments(args);
   } catch (error) {
-    return complain(error, PROXY_EXIT.usage);
+    return reportError(error, PROXY_EXIT.usage);
   }
   try {
     const plan = planStart(parsed);
@@ -43,11 +43,11 @@ export async function runProxy(args: string[]): Promise<number> {
       return PROXY_EXIT.refused;
     }
   } catch (error) {
-    return complain(error, PROXY_EXIT.refused);
+    return reportError(error, PROXY_EXIT.refused);
   }
 }
 
-function complain(thrown: unknown, code: number): number {
+function reportError(thrown: unknown, code: number): number {
   const error = explainMissing(thrown);
   const hint = error instanceof MosaicError && error.hint !== undefined ? `\n  ${error.hint}` : "";
   stderrSink(`mosaic proxy: ${messageOf(error)}${hint}\n`);

@@ -196,8 +196,8 @@ class Backup {
       return void this.#done.left_out.push(`${source}: ${messageOf(error)}`);
     }
     writing(target!, () => {
-      const there = infoIfThere(target!);
-      if (there !== undefined && !there.isDirectory) Deno.removeSync(target!);
+      const existing = infoIfThere(target!);
+      if (existing !== undefined && !existing.isDirectory) Deno.removeSync(target!);
       Deno.mkdirSync(target!, { recursive: true, mode: 0o700 });
     });
     const kept = new Set<string>();

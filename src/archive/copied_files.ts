@@ -40,11 +40,11 @@ export function copyIfChanged(from: string, to: string): number | undefined {
   const { size, mtimeMs } = source.stat();
   const mode = (Deno.lstatSync(from).mode ?? 0o600) & 0o777;
   const mtime = new Date(Math.floor(mtimeMs));
-  const there = infoIfThere(to);
-  const same = there?.isFile === true && there.size === size && there.mtime?.getTime() === mtime.getTime();
-  if (same && ((there.mode ?? 0) & 0o777) === mode) return 0;
+  const existing = infoIfThere(to);
+  const same = existing?.isFile === true && existing.size === size && existing.mtime?.getTime() === mtime.getTime();
+  if (same && ((existing.mode ?? 0) & 0o777) === mode) return 0;
   return writing(to, () => {
-    if (there !== undefined && !there.isFile) Deno.removeSync(to, { recursive: true });
+    if (existing !== undefined && !existing.isFile) Deno.removeSync(to, { recursive: true });
     const unfinished = `${to}${UNFINISHED}`;
     removeIfThere(unfinished);
     const written = copy(source, unfinished, size);

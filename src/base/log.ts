@@ -34,8 +34,8 @@ export function createLogger(
     : (record: Record<string, unknown>) => `${JSON.stringify(record, loggable)}\n`;
   const lowest = LOG_LEVELS.indexOf(options.level ?? "info");
   const write = (level: LogLevel): Write => (first: string | Record<string, unknown>, message?: string) => {
-    const said = typeof first === "string" ? { msg: first } : { ...first, msg: message };
-    const line = render({ level, time: new Date().toISOString(), ...options.fields, ...said });
+    const fields = typeof first === "string" ? { msg: first } : { ...first, msg: message };
+    const line = render({ level, time: new Date().toISOString(), ...options.fields, ...fields });
     for (const sink of sinks) sink(line);
   };
   const writers = LOG_LEVELS.map((level, i) => [level, i < lowest ? silent : write(level)] as const);

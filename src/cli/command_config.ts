@@ -92,7 +92,7 @@ export function commandConfig(
 }
 
 /** Variables by which a program's libraries and interpreter are found: the daemon's may be those of another shell. */
-const KEPT = [
+const PASSED_VARIABLES = [
   ...["PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHON*", "PYENV_*", "UV_*", "LD_LIBRARY_PATH", "LANG", "LC_*", "TZ"],
   ...["*_NUM_THREADS", "XLA_FLAGS", "MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER"],
 ];
@@ -119,7 +119,7 @@ export function inheritedFrom(
   all: boolean,
 ): { inherited: Record<string, string>; leftOut: string[] } {
   const is = (patterns: readonly string[], name: string) => patterns.some((pattern) => matchesName(pattern, name));
-  const wanted = (name: string) => all ? !is(OF_THE_PROCESS, name) : is(KEPT, name);
+  const wanted = (name: string) => all ? !is(OF_THE_PROCESS, name) : is(PASSED_VARIABLES, name);
   const names = Object.keys(env).sort();
   return {
     inherited: Object.fromEntries(names.filter(wanted).map((name) => [name, env[name]!])),

@@ -34,7 +34,7 @@ export class Link implements Disposable {
   /** The service's methods. Loaded on open(): loading is slow, and --help does not need them. */
   readonly methods: Methods;
   #api: DaemonApi;
-  #told = false;
+  #breakReported = false;
 
   private constructor(
     context: Context,
@@ -124,8 +124,8 @@ export class Link implements Disposable {
   /** Waits and reconnects. @throws `error` when it is not transient or the retry time is over */
   async #mend(error: unknown, breaks: Breaks, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || signal?.aborted || !breaks.mayTryAgain()) throw error;
-    if (!this.#told) this.#context.err.write(`mosaic: ${escapeControl(messageOf(error))}; retrying\n`);
-    this.#told = true;
+    if (!this.#breakReported) this.#context.err.write(`mosaic: ${escapeControl(messageOf(error))}; retrying\n`);
+    this.#breakReported = true;
     await pause(breaks.pauseMs(), signal);
     try {
       await this.#renew();
@@ -142,8 +142,8 @@ export class Link implements Disposable {
   }
 
   #back(): void {
-    if (this.#told) this.#context.err.write("mosaic: reconnected to the daemon\n");
-    this.#told = false;
+    if (this.#breakReported) this.#context.err.write("mosaic: reconnected to the daemon\n");
+    this.#breakReported = false;
   }
 }
 

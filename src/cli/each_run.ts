@@ -19,7 +19,7 @@ export interface RunsVerb<A> extends Manual {
   description: string;
   /** Adds the verb's own options, which its help shows first. */
   options?: (command: Command) => Command;
-  ask: (link: Link, ref: string, flags: Flags) => Promise<A>;
+  request: (link: Link, ref: string, flags: Flags) => Promise<A>;
   /** The output line of a run, and its JSON. */
   line: (answer: A) => string;
   json: (answer: A) => unknown;
@@ -58,14 +58,14 @@ async function eachRun<A>(
   context: Context,
   refs: readonly string[],
   flags: Flags,
-  { ask, line, json }: RunsVerb<A>,
+  { request, line, json }: RunsVerb<A>,
 ): Promise<{ code: number; answers: A[] }> {
   using link = await Link.open(context, connectionFlags(flags));
   let code = 0;
   const answers: A[] = [];
   for (const ref of refs) {
     try {
-      const answer = await ask(link, ref, flags);
+      const answer = await request(link, ref, flags);
       answers.push(answer);
       if (flags["output"] === "table") context.out.write(`${line(answer)}\n`);
     } catch (error) {

@@ -8,7 +8,7 @@ import { escapeControl } from "./text.ts";
  * Seqs are contiguous: records between `last` and `next` that are not sent cannot be read any more. @returns its first and
  * last seq
  */
-export function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): [number, number] | undefined {
+export function warnOfGap({ err }: Context, kind: Kind, last: number, next: number): [number, number] | undefined {
   if (next <= last + 1) return undefined;
   err.write(gap(kind, last + 1, next - 1));
   return [last + 1, next - 1];
@@ -19,18 +19,18 @@ export function damagedPoints(buckets: readonly SeriesBucket[]): number {
   return buckets.reduce((sum, { damaged, firstX, lastX }) => sum + (damaged ? Number(lastX - firstX) + 1 : 0), 0);
 }
 
-/** For curves: warns of each gap of a run's series once, recorded in `told`. */
-export function tellOfDamagedPoints(
+/** For curves: warns of each gap of a run's series once, recorded in `reported`. */
+export function warnOfDamagedPoints(
   { err }: Context,
   run: { runId: string; series: string },
   buckets: readonly SeriesBucket[],
-  told: Set<string>,
+  reported: Set<string>,
 ): void {
   for (const { damaged, firstX, lastX } of buckets) {
     if (!damaged) continue;
     const message = gap(`${run.runId}: points of ${escapeControl(run.series)},`, Number(firstX), Number(lastX));
-    if (!told.has(message)) err.write(message);
-    told.add(message);
+    if (!reported.has(message)) err.write(message);
+    reported.add(message);
   }
 }
 

@@ -170,14 +170,14 @@ function limits({ config, held_to }: RunDetailJson): string {
   // The engine enforces the limits itself, even before it has a job of the run.
   if (metadata?.worker?.external || (metadata?.launcher ?? "local") !== "local") return "";
   const { cpus, memory_mb } = resources ?? {};
-  const asked = [
+  const requested = [
     ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
     ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
   ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
-  const same = asked.every(({ how }) => how === asked[0]!.how);
-  if (asked.length === 0) return "";
-  if (same) return `${asked.map(({ text }) => text).join(", ")} (${asked[0]!.how})`;
-  return asked.map(({ text, how }) => `${text} (${how})`).join(", ");
+  const same = requested.every(({ how }) => how === requested[0]!.how);
+  if (requested.length === 0) return "";
+  if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;
+  return requested.map(({ text, how }) => `${text} (${how})`).join(", ");
 }
 
 function worker(run: RunDetailJson): string {
@@ -186,9 +186,9 @@ function worker(run: RunDetailJson): string {
     run.proxy_pid === null ? "" : `proxy ${run.proxy_pid}`,
   ].filter((p) => p !== "").join(", ");
   const [node] = run.placement?.nodes ?? [];
-  const there = pids === "" || node === undefined ? pids : `${pids}, on ${node}`;
-  if (!run.worker_id) return there;
-  return there === "" ? run.worker_id : `${run.worker_id} (${there})`;
+  const processes = pids === "" || node === undefined ? pids : `${pids}, on ${node}`;
+  if (!run.worker_id) return processes;
+  return processes === "" ? run.worker_id : `${run.worker_id} (${processes})`;
 }
 
 function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
@@ -197,7 +197,7 @@ function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
 }
 
 function rewardText({ telemetry }: RunDetailJson): string {
-  const { mean_reward_100: mean, told_reward: told } = telemetry;
+  const { mean_reward_100: mean, told_reward: metric } = telemetry;
   if (mean !== null) return `${number(mean)} (mean of the last 100 episodes)`;
-  return told === null ? "" : `${number(told.value)} (${told.name})`;
+  return metric === null ? "" : `${number(metric.value)} (${metric.name})`;
 }

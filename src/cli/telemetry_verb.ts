@@ -5,7 +5,7 @@ import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";
-import { tellOfGap } from "./gaps.ts";
+import { warnOfGap } from "./gaps.ts";
 import { interruptible } from "./interrupt.ts";
 import { Link } from "./daemon_link.ts";
 import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
@@ -98,7 +98,7 @@ export async function printTelemetry(
     if (left > 0) {
       let last = since;
       for await (const batch of batchesAfter(since, { following: follow, all: where !== undefined })) {
-        tellOfGap(context, kind, last, Number(batch.firstSeq));
+        warnOfGap(context, kind, last, Number(batch.firstSeq));
         last = Number(batch.lastSeq);
         if (format === "jsonl" && where === undefined) {
           context.out.writeBytes(batch.jsonl);
@@ -108,7 +108,7 @@ export async function printTelemetry(
       }
       if (left > 0 && !signal.aborted) {
         const ended = follow ? await link.unary(link.methods.getRun, { run: run.runId }, signal) : run;
-        tellOfGap(context, kind, last, countOf(ended, kind) + 1);
+        warnOfGap(context, kind, last, countOf(ended, kind) + 1);
       }
     }
     printer.end();

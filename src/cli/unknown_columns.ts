@@ -16,8 +16,8 @@ export interface KnownColumns {
  * `metric.NAME`
  */
 export function unknownColumns(where: string, columns: readonly string[], known: KnownColumns): string[] {
-  const asked = [...(where === "" ? [] : columnsOf(parseExpression(where))), ...columns];
-  return [...new Set(asked.map((column) => unknown(column, known)))].filter((text) => text !== undefined);
+  const used = [...(where === "" ? [] : columnsOf(parseExpression(where))), ...columns];
+  return [...new Set(used.map((column) => unknown(column, known)))].filter((text) => text !== undefined);
 }
 
 function unknown(column: string, { parameters, metrics }: KnownColumns): string | undefined {

@@ -86,11 +86,11 @@ export function manual(sections: Manual): (help: { command: Command }) => string
       const terms = Math.max(...entries.map(([term]) => term.length));
       return `${title}:\n${entries.map(([t, meaning]) => helper.formatItem(t, terms, meaning, helper)).join("\n")}`;
     };
-    const asksDaemon = command.options.some((option) => option.long === "--target");
+    const callsDaemon = command.options.some((option) => option.long === "--target");
     const takesRuns = command.registeredArguments[0]?.name() === "run";
-    const environment = [...sections.environment ?? [], ...asksDaemon ? CONNECTION_ENVIRONMENT : []];
+    const environment = [...sections.environment ?? [], ...callsDaemon ? CONNECTION_ENVIRONMENT : []];
     const exits: Record<number, string> = { 0: "done", 2: "wrong arguments" };
-    if (asksDaemon) Object.assign(exits, { 3: "daemon unreachable", 8: "not authenticated, or not allowed" });
+    if (callsDaemon) Object.assign(exits, { 3: "daemon unreachable", 8: "not authenticated, or not allowed" });
     if (takesRuns) Object.assign(exits, { 4: "no such run" });
     Object.assign(exits, sections.exits);
     return [

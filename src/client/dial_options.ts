@@ -1,7 +1,7 @@
 /** The address and credentials of a client's connection; no token is sent where others could read it. */
 import { MosaicError } from "../base/errors.ts";
 import { type ClientTls, type DialOptions, usesTls } from "../wire/dial.ts";
-import { staysHere } from "../wire/target.ts";
+import { isLoopbackTarget } from "../wire/target.ts";
 
 export interface TargetOptions {
   /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
@@ -51,7 +51,7 @@ function tlsOf(
  */
 export function safeDialOptions(options: DialOptions): DialOptions {
   const { target, token } = options;
-  if (staysHere(target) || usesTls(options) || token === undefined) return options;
+  if (isLoopbackTarget(target) || usesTls(options) || token === undefined) return options;
   throw new MosaicError("failed_precondition", `the token would be sent to ${target} unencrypted`, {
     hint: "Name the authority of the daemon's certificate with --tls-ca or $MOSAIC_TLS_CA, or give https://HOST:PORT.",
   });

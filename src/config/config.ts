@@ -3,7 +3,7 @@ import { sha256 } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
 import type { FlatConfig } from "./schema.ts";
-import { lift } from "./flat_shape.ts";
+import { toFlatShape } from "./flat_shape.ts";
 import { isUlid } from "./ulid.ts";
 import { check, type Violation } from "./violations.ts";
 
@@ -49,7 +49,7 @@ function examine(text: string): Examined {
   if (!(root instanceof Map)) {
     return { read: undefined, violations: [{ path: "$", message: "must be a JSON object: the config itself" }] };
   }
-  const { flat, origin, misplaced, runId } = lift(root);
+  const { flat, origin, misplaced, runId } = toFlatShape(root);
   const { config, violations } = check(toPlain(flat), origin);
   const misplacedKeys = misplaced.map((key) => ({
     path: `payload.${key}`,

@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from "./lossless_json.ts";
 import { JsonNumber } from "./lossless_json.ts";
 
 /** A config in the flat form, and the original path of each top-level key. */
-export interface Lifted {
+export interface FlatShape {
   flat: JsonObject;
   /** Path prefix by flat key, for messages; keys without one have not moved. */
   origin: Map<string, string[]>;
@@ -21,7 +21,7 @@ const NOT_IN_PAYLOAD = ["metadata", "schema_version", "payload"];
  * Converts the documentation's form `{metadata: {run_id, run_name, worker}, payload: {resources}}`; the flat form is
  * unchanged.
  */
-export function lift(root: JsonObject): Lifted {
+export function toFlatShape(root: JsonObject): FlatShape {
   const payload = root.get("payload");
   if (!(payload instanceof Map) || [...root.keys()].some((key) => !NESTED_KEYS.includes(key))) {
     return { flat: root, origin: new Map(), misplaced: [], runId: undefined };

@@ -292,12 +292,15 @@ function webhookPlan(given: Metadata["webhook"]): RunPlan["webhook"] {
 
 /** `fastlane_only` and `fastlane_slot` of metadata.ui, else of the worker's extras. */
 function fastlanePlan(...places: unknown[]): RunPlan["fastlane"] {
-  const said = places.map((place) =>
+  const objects = places.map((place) =>
     (typeof place === "object" && place !== null ? place : {}) as Record<string, unknown>
   );
-  const only = said.map((place) => place.fastlane_only).find((value) => value !== undefined);
+  const only = objects.map((place) => place.fastlane_only).find((value) => value !== undefined);
   if (only === undefined) return null;
-  return { only: truthy(only), slot: positiveInteger(said.map((p) => p.fastlane_slot).find((v) => v !== undefined)) };
+  return {
+    only: truthy(only),
+    slot: positiveInteger(objects.map((p) => p.fastlane_slot).find((v) => v !== undefined)),
+  };
 }
 
 function positiveInteger(value: unknown): number {

@@ -134,11 +134,12 @@ function injectWorker(form: JsonObject, runId: string, workerId: string): JsonOb
  * others that it did not look up are left out: the run's job may have begun without them.
  */
 export function withSlurmDefaults(configJson: string, defaults: SlurmFields): string {
-  const { nodes: _nodes, tasks_per_node: _tasks, lease_seconds: _lease, linger_seconds: _linger, ...looked } = defaults;
+  const { nodes: _nodes, tasks_per_node: _tasks, lease_seconds: _lease, linger_seconds: _linger, ...lookedUp } =
+    defaults;
   const form = readJson(configJson);
   if (!(form instanceof Map)) return configJson;
   const worker = child(child(form, "metadata") ?? new Map(), "worker");
-  injectSlurm(form, looked, worker?.get("supports_pause") === true);
+  injectSlurm(form, lookedUp, worker?.get("supports_pause") === true);
   return writeJson(form, { sortKeys: true, ascii: true });
 }
 

@@ -348,7 +348,7 @@ export const flatConfig = once(() =>
   })
 );
 
-/** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Lifted by shapes.ts before it is checked. */
+/** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Converted by flat_shape.ts before it is checked. */
 const nestedConfig = once(() =>
   closed({
     schema_version: schemaVersion(),

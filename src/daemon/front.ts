@@ -10,7 +10,7 @@ import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_ap
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
-import { isBrowsers, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
+import { isFromBrowser, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
 import type { HttpHandler } from "../wire/http_listener.ts";
 
 export interface FrontOptions {
@@ -38,10 +38,10 @@ export function front(
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || isCallPath(path)) {
       try {
-        if (!bySocket && (peer.owner || !tokens || isBrowsers(request))) {
+        if (!bySocket && (peer.owner || !tokens || isFromBrowser(request))) {
           refuseForeignHost(request, { bound, hosts: [] });
         }
-        if (!bySocket && isBrowsers(request)) refuseForeignChange(request, page.token);
+        if (!bySocket && isFromBrowser(request)) refuseForeignChange(request, page.token);
       } catch (error) {
         return refused(error);
       }

@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { parentOf } from "../os/files.ts";
-import { askShell } from "../os/shell.ts";
+import { shellOutput } from "../os/shell.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface GroupSocket {
@@ -36,7 +36,7 @@ export function parseGroupSocket(text: string): GroupSocket {
  *   other than the daemon's and root could replace the socket there
  */
 export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
-  const gid = Number((askShell('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
+  const gid = Number((shellOutput('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
   if (!Number.isSafeInteger(gid)) throw refused(`this host knows no group ${group}`);
   const directory = parentOf(path);
   let info: Deno.FileInfo;
@@ -56,7 +56,7 @@ export function groupOfSocket({ group, path }: GroupSocket, uid: number | null =
       "Its directory must belong to the daemon's user or root, and nobody else may write to it.",
     );
   }
-  for (const line of (askShell(ABOVE, directory) ?? "").trimEnd().split("\n")) {
+  for (const line of (shellOutput(ABOVE, directory) ?? "").trimEnd().split("\n")) {
     const [, its, mode, above] = /^(\d+) (\d+) (.*)$/.exec(line) ?? [];
     // In a sticky directory only the owner of an entry may replace it.
     const isOpen = (parseInt(mode ?? "", 8) & 0o022) !== 0 && (parseInt(mode ?? "", 8) & 0o1000) === 0;

@@ -29,7 +29,7 @@ export interface MemoryState {
   busy: boolean;
 }
 
-export function mustGo({ bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState): boolean {
+export function mustBeReplaced({ bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState): boolean {
   return bytes > limitBytes && uptimeMs >= LEAST_UPTIME_MS && (!busy || overMs >= QUIET_WAIT_MS);
 }
 
@@ -54,7 +54,7 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
       log.warn({ bytes, limit: limitBytes }, "the daemon uses more memory than --max-memory");
     }
     overSince ??= now;
-    if (!mustGo({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
+    if (!mustBeReplaced({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
     if (now < notBefore) return;
     notBefore = now + AGAIN_MS;
     try {

@@ -136,8 +136,8 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
   };
   const handler = front(frontOptions);
-  const descriptorsThere = descriptorLimit();
-  const waiting = waitingWithin(descriptorsThere);
+  const maxDescriptors = descriptorLimit();
+  const waiting = waitingWithin(maxDescriptors);
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors, waiting });
   stops.push(() => socket.stop());
   const group = options.groupSocket && await listenForGroup(options.groupSocket, options, {
@@ -147,7 +147,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     waiting,
   });
   stops.push(() => group?.stop());
-  const byTls = tlsBounds(bounds.maxConnections, descriptorsThere);
+  const byTls = tlsBounds(bounds.maxConnections, maxDescriptors);
   const secure = bound && tls &&
     new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls);
   const http = bound &&

@@ -74,9 +74,9 @@ export async function takeStateDirectory(
   try {
     // A daemon.json left by a crashed daemon would send clients to a dead address.
     removeIfThere(layout.daemonJson);
-    evenWithoutRoom(() => installPythonHelper(layout.pythonHelper));
-    evenWithoutRoom(() => sign(lock));
-    evenWithoutRoom(() => writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 }));
+    ignoringShortage(() => installPythonHelper(layout.pythonHelper));
+    ignoringShortage(() => recordHolder(lock));
+    ignoringShortage(() => writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 }));
   } catch (error) {
     lock.close();
     throw unusable(layout, error);
@@ -108,16 +108,16 @@ function lockOf(layout: Layout): PlaceLock | undefined {
  */
 async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: PlaceLock | undefined; hint: string }> {
   let deadline = performance.now() + waitMs;
-  let asked: ProcessRef | undefined;
+  let signalled: ProcessRef | undefined;
   let killed = false;
   for (;;) {
     // The holder writes its pid just after taking the lock; until then the file may contain a stale pid.
-    const holder = asked === undefined ? holderOf(layout) : undefined;
-    if (holder !== undefined && signalProcess(holder, "SIGTERM")) asked = holder;
+    const holder = signalled === undefined ? holderOf(layout) : undefined;
+    if (holder !== undefined && signalProcess(holder, "SIGTERM")) signalled = holder;
     const lock = lockOf(layout);
     if (lock !== undefined) return { lock, hint: "" };
     if (performance.now() > deadline) {
-      if (asked === undefined) {
+      if (signalled === undefined) {
         const pid = pidIn(layout);
         const kill = pid ? ` ("kill ${pid}", if that process is the daemon)` : "";
         const hint = "It could not be replaced: its files do not show which process it is. " +
@@ -125,13 +125,13 @@ async function replaceHolder(layout: Layout, waitMs: number): Promise<{ lock: Pl
         return { lock, hint };
       }
       if (killed) {
-        const hint = `It was killed and has not ended yet. Start this one again when process ${asked.pid} is gone.`;
+        const hint = `It was killed and has not ended yet. Start this one again when process ${signalled.pid} is gone.`;
         return { lock, hint };
       }
-      killed = signalProcess(asked, "SIGKILL");
+      killed = signalProcess(signalled, "SIGKILL");
       deadline = performance.now() + (killed ? KILL_WAIT_MS : waitMs);
       // It has ended, and another daemon has taken the lock: that one is the holder now.
-      if (!killed) asked = undefined;
+      if (!killed) signalled = undefined;
     }
     await sleep(20);
   }
@@ -142,7 +142,7 @@ function pidIn({ pidFile }: Layout): string | undefined {
 }
 
 /** The lock's holder writes its pid and identity into the file; a pid alone may have been reused. */
-function sign({ file }: PlaceLock): void {
+function recordHolder({ file }: PlaceLock): void {
   const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
   // Overwrite in place, which needs no free space.
   file.seekSync(0, Deno.SeekMode.Start);
@@ -151,7 +151,7 @@ function sign({ file }: PlaceLock): void {
 }
 
 /** On a full disk the pid is missing from the file; the lock itself still holds. */
-function evenWithoutRoom(write: () => void): void {
+function ignoringShortage(write: () => void): void {
   try {
     write();
   } catch (error) {

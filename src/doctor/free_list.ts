@@ -91,8 +91,8 @@ function walk(pages: Pages, count: number, free: Set<number>): string | undefine
     }
     trunk = page.getUint32(0);
   }
-  const told = header.getUint32(FREE_PAGES);
-  if (free.size !== told) return `list of free pages: it has ${free.size} of ${told} pages`;
+  const recorded = header.getUint32(FREE_PAGES);
+  if (free.size !== recorded) return `list of free pages: it has ${free.size} of ${recorded} pages`;
   if (header.getUint32(LARGEST_ROOT) === 0) return undefined;
   const mapped = Math.floor((pages.bytes - header.getUint8(RESERVED_BYTES)) / MAP_ENTRY_BYTES) + 1;
   const maps = new Map<number, DataView | undefined>();

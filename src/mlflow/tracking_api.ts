@@ -138,7 +138,7 @@ export class MlflowApi {
   save({ directory, tracked, row }: Open): void {
     const text = JSON.stringify(tracked);
     try {
-      requireRoom(text.length);
+      requireStateSize(text.length);
     } catch (error) {
       this.#open.delete(row.runId);
       throw error;
@@ -185,7 +185,7 @@ export class MlflowApi {
   }
 }
 
-function requireRoom(bytes: number): void {
+function requireStateSize(bytes: number): void {
   if (bytes > MAX_STATE_BYTES) {
     throw invalid(`the parameters and tags of a run take ${MAX_STATE_BYTES >> 20} MiB at most`);
   }
@@ -376,7 +376,7 @@ function setParameters(
   }
   const isNew = Object.keys(values).length > 0;
   // Checked before anything of it is stored.
-  if (isNew) requireRoom(JSON.stringify(run.tracked).length + JSON.stringify(params).length);
+  if (isNew) requireStateSize(JSON.stringify(run.tracked).length + JSON.stringify(params).length);
   const data = JSON.stringify({ source: "mlflow", values: withoutSecrets("", values) });
   api.record(run, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
   if (!isNew) return;

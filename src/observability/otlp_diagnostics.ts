@@ -6,15 +6,15 @@ import type { Logger } from "../base/log.ts";
 const INTERVAL_MS = 10 * 60_000;
 
 export function reportExportTrouble(log: Logger): void {
-  let toldAt = -Infinity;
-  const tell = (message: string, ...more: unknown[]) => {
-    if (performance.now() - toldAt < INTERVAL_MS) return;
-    toldAt = performance.now();
+  let warnedAt = -Infinity;
+  const warn = (message: string, ...more: unknown[]) => {
+    if (performance.now() - warnedAt < INTERVAL_MS) return;
+    warnedAt = performance.now();
     log.warn({ error: [message, ...more.map(messageOf)].join(" ").slice(0, 500) }, "OpenTelemetry: an export failed");
   };
   const silent = () => {};
   diag.setLogger(
-    { error: tell, warn: tell, info: silent, debug: silent, verbose: silent },
+    { error: warn, warn, info: silent, debug: silent, verbose: silent },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
 }

@@ -81,7 +81,7 @@ export class Tracing {
       for (const event of page) {
         // First, so that an event that cannot be exported is not tried again for ever.
         this.#seq = event.seq;
-        this.#tell(event);
+        this.#exportEvent(event);
       }
       if (page.length > 0) continue;
       if (this.#stop.signal.aborted) return;
@@ -89,7 +89,7 @@ export class Tracing {
     }
   }
 
-  #tell(event: EventRow): void {
+  #exportEvent(event: EventRow): void {
     const { traceId, runSpanId } = traceIds(event.runId);
     const below = this.#parent(traceId, runSpanId);
     this.#ids.spanId = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
@@ -99,10 +99,10 @@ export class Tracing {
     }, below).end(event.at);
     if (!ENDED.has(event.kind)) return;
     const run = this.#runs.get(event.runId);
-    if (run !== undefined) this.#tellRun(run);
+    if (run !== undefined) this.#exportRun(run);
   }
 
-  #tellRun(run: RunRow): void {
+  #exportRun(run: RunRow): void {
     const { traceId, runSpanId } = traceIds(run.runId);
     const attributes = {
       "mosaic.run_id": run.runId,

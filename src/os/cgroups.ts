@@ -5,7 +5,7 @@
  * A shell does the work, because Deno can write below /sys only with all permissions.
  */
 import { MosaicError } from "../base/errors.ts";
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 
 /** The limits of a run's cgroup; `null` if it asks for none, or the parent lacks the controller. */
 export interface RunCgroup {
@@ -86,7 +86,7 @@ export class RunCgroups {
    * @throws MosaicError `failed_precondition` when runs cannot get cgroups there
    */
   static open(place: string): RunCgroups {
-    const parent = place === "auto" ? askShell(OWN, MOUNTED)?.trim() : place;
+    const parent = place === "auto" ? shellOutput(OWN, MOUNTED)?.trim() : place;
     if (!parent) {
       throw new MosaicError(
         "failed_precondition",
@@ -96,7 +96,7 @@ export class RunCgroups {
         },
       );
     }
-    const answer = askShell(OPEN, parent, PREFIX)?.trim() ?? "cannot enter it";
+    const answer = shellOutput(OPEN, parent, PREFIX)?.trim() ?? "cannot enter it";
     if (answer !== "ok" && !answer.startsWith("ok ")) {
       throw new MosaicError("failed_precondition", `--cgroup-parent ${parent}: ${answer.split("\n").at(-1)}`, {
         hint: "Name a directory below /sys/fs/cgroup (cgroup v2) that is delegated to the daemon's user.",
@@ -119,7 +119,7 @@ export class RunCgroups {
     };
     const memory = group.memoryMb === null ? "" : String(group.memoryMb * 2 ** 20);
     const cpu = group.cpus === null ? "" : `${Math.round(group.cpus * 100_000)} 100000`;
-    if (askShell(CREATE, group.path, memory, cpu) === undefined) {
+    if (shellOutput(CREATE, group.path, memory, cpu) === undefined) {
       throw new MosaicError("failed_precondition", `cannot create the cgroup ${group.path} with its limits`);
     }
     return group;
@@ -127,7 +127,7 @@ export class RunCgroups {
 
   /** Removes cgroups left by a crash. @param isOver true only for ended attempts of this daemon: others may share the parent */
   sweep(isOver: (runId: string, attempt: number) => boolean): void {
-    const found = askShell(`for group in "$0"/${PREFIX}*; do [ ! -d "$group" ] || echo "$group"; done`, this.parent);
+    const found = shellOutput(`for group in "$0"/${PREFIX}*; do [ ! -d "$group" ] || echo "$group"; done`, this.parent);
     for (const path of (found ?? "").split("\n")) {
       const named = /([^/]+)-(\d+)$/.exec(path.slice(this.parent.length + 1 + PREFIX.length));
       if (named !== null && isOver(named[1]!, Number(named[2]))) endCgroup(path);
@@ -137,12 +137,12 @@ export class RunCgroups {
 
 /** Whether the kernel has killed a process of the group because memory ran out. */
 export function oomKilled({ path }: RunCgroup): boolean {
-  return Number(/^oom_kill (\d+)$/m.exec(askShell('cat "$0/memory.events"', path) ?? "")?.[1] ?? 0) > 0;
+  return Number(/^oom_kill (\d+)$/m.exec(shellOutput('cat "$0/memory.events"', path) ?? "")?.[1] ?? 0) > 0;
 }
 
 /** Kills all processes of a group, in any session, and removes it; false while processes remain. */
 export function endCgroup(path: string): boolean {
-  return askShell(END, path)?.trim() !== "populated";
+  return shellOutput(END, path)?.trim() !== "populated";
 }
 
 /** Names of the config's limits that a group enforces. */

@@ -4,7 +4,7 @@
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 import { lacksDescriptors } from "./shortage.ts";
 
 const POLL_MS = 1000;
@@ -113,6 +113,6 @@ let known: { value: number } | undefined;
 /** This process's descriptor limit, which Deno raises to the hard limit; undefined: no limit. */
 export function descriptorLimit(): number | undefined {
   // Asked once: each question starts a program.
-  const { value } = known ??= { value: Number(askShell("ulimit -n")) };
+  const { value } = known ??= { value: Number(shellOutput("ulimit -n")) };
   return Number.isSafeInteger(value) && value > 0 ? value : undefined;
 }

@@ -1,5 +1,5 @@
 /** Kind of file at a path, from Deno or, for paths without permission, from a shell. */
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 
 export type Kind = "directory" | "file" | "executable" | "other";
 
@@ -16,7 +16,7 @@ export function kindsOf(paths: readonly string[]): (Kind | undefined)[] {
   } catch (error) {
     if (!(error instanceof Deno.errors.NotCapable)) throw error;
   }
-  const lines = askShell(SCRIPT, ...paths)?.split("\n") ?? [];
+  const lines = shellOutput(SCRIPT, ...paths)?.split("\n") ?? [];
   return paths.map((_, at) => (lines[at] || undefined) as Kind | undefined);
 }
 

@@ -1,7 +1,7 @@
 /**
  * Identity of a process. Pids are reused, so a process is identified by pid, start time and boot id.
  */
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 import { isShortage } from "./shortage.ts";
 
 /** A process; `identity` is its boot id and start time, so that it is never confused with a reused pid. */
@@ -38,9 +38,9 @@ function readText(path: string): string | undefined {
 
 /** Under a permission set Deno refuses most of /proc; a permitted shell can still read it. */
 function readByShell(path: string): string | undefined {
-  if (bootId !== undefined) return askShell(READ_LINE, path);
+  if (bootId !== undefined) return shellOutput(READ_LINE, path);
   // Every identity needs the boot id, too, and starting a shell costs more than a second file.
-  const text = askShell(`read -r line <${BOOT_ID} && printf '%s\\n' "$line" && ${READ_LINE}`, path);
+  const text = shellOutput(`read -r line <${BOOT_ID} && printf '%s\\n' "$line" && ${READ_LINE}`, path);
   bootId = text?.slice(0, text.indexOf("\n"));
   return text?.slice(text.indexOf("\n") + 1);
 }
@@ -143,7 +143,7 @@ function allStats(): [number, ProcStat][] {
       // Not permitted: read all with one shell.
     }
   }
-  const lines = askShell(
+  const lines = shellOutput(
     'for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :',
   );
   return (lines ?? "").split("\n").filter((l) => l !== "").map((line) => {

@@ -1,7 +1,7 @@
 /** Precedence of processes when all of them want the processor. */
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
-import { askShellLater } from "./shell.ts";
+import { shellOutputLater } from "./shell.ts";
 
 /**
  * A nice value of one more gives a tenth less processor time. With 15, the backlog of proxies beside busy workers grew
@@ -35,12 +35,12 @@ const AUTOGROUP = `read -r stat </proc/$$/stat || exit 0; set -- $stat
  * started before are not changed; later ones inherit it. If the kernel has autogroups (on most desktops, and in containers
  * without a cpu controller), nice values do not count between sessions; then the session's value is lowered.
  */
-export async function giveWay(log: Logger): Promise<void> {
-  if (await askShellLater(NICE, String(LOWER_BY)) === undefined) {
+export async function lowerPrecedence(log: Logger): Promise<void> {
+  if (await shellOutputLater(NICE, String(LOWER_BY)) === undefined) {
     log.warn("cannot set the nice value; is renice installed?");
   }
   for (let tries = 0; tries < AUTOGROUP_TRIES; tries++) {
-    if (await askShellLater(AUTOGROUP, String(LOWER_BY)) !== undefined) return;
+    if (await shellOutputLater(AUTOGROUP, String(LOWER_BY)) !== undefined) return;
     await sleep(AUTOGROUP_AGAIN_MS);
   }
   log.warn("cannot set the nice value of the session's autogroup");

@@ -77,7 +77,7 @@ export class Reserve {
     const file = Deno.openSync(this.#path, { append: true, create: true, mode: 0o600 });
     let size = from;
     try {
-      const chunk = noise(Math.min(to - size, CHUNK_BYTES));
+      const chunk = randomBytes(Math.min(to - size, CHUNK_BYTES));
       while (size < to) size += file.writeSync(chunk.subarray(0, Math.min(to - size, chunk.length)));
     } catch (error) {
       // Another program was faster, or a quota ends before the disk does.
@@ -225,8 +225,10 @@ export class WithReserve {
   }
 }
 
-function noise(bytes: number): Uint8Array {
-  const noise = new Uint8Array(bytes);
-  for (let at = 0; at < bytes; at += 65536) crypto.getRandomValues(noise.subarray(at, Math.min(bytes, at + 65536)));
-  return noise;
+function randomBytes(bytes: number): Uint8Array {
+  const filled = new Uint8Array(bytes);
+  for (let at = 0; at < bytes; at += 65536) {
+    crypto.getRandomValues(filled.subarray(at, Math.min(bytes, at + 65536)));
+  }
+  return filled;
 }

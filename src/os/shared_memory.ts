@@ -98,7 +98,7 @@ export class SharedMemory implements Disposable {
 
   /** Names that begin with `prefix`. */
   async list(prefix: string): Promise<string[]> {
-    return decoder.decode(await this.#ask(`list ${prefix}`)).split("\n").filter((name) => name !== "");
+    return decoder.decode(await this.#request(`list ${prefix}`)).split("\n").filter((name) => name !== "");
   }
 
   /**
@@ -109,8 +109,8 @@ export class SharedMemory implements Disposable {
     name: string,
     ...ranges: [at: number, length: number][]
   ): Promise<{ size: number; bytes: Uint8Array } | undefined> {
-    const room = ranges.reduce((sum, [, length]) => sum + length, 32);
-    const answer = await this.#ask(["read", name, ...ranges.flat()].join(" "), [], room);
+    const capacity = ranges.reduce((sum, [, length]) => sum + length, 32);
+    const answer = await this.#request(["read", name, ...ranges.flat()].join(" "), [], capacity);
     if (answer.length < 8) return undefined;
     const size = Number(new DataView(answer.buffer, answer.byteOffset).getBigUint64(0, true));
     return { size, bytes: answer.subarray(8) };
@@ -118,23 +118,23 @@ export class SharedMemory implements Disposable {
 
   /** Creates a file of zeros for this user. @returns "exists", another reason of failure, or "" */
   async make(name: string, bytes: number): Promise<string> {
-    return decoder.decode(await this.#ask(`make ${name} ${bytes}`));
+    return decoder.decode(await this.#request(`make ${name} ${bytes}`));
   }
 
   /** Writes ranges to a file that was created here. @returns the reason of failure, or "" */
   async write(name: string, ranges: readonly Range[]): Promise<string> {
     const line = ["write", name, ...ranges.flatMap(({ at, bytes }) => [at, bytes.length])].join(" ");
-    return decoder.decode(await this.#ask(line, ranges.map(({ bytes }) => bytes)));
+    return decoder.decode(await this.#request(line, ranges.map(({ bytes }) => bytes)));
   }
 
   /** Removes a file that was created here, or by a helper that was killed. */
   async drop(name: string): Promise<void> {
-    await this.#ask(`drop ${name}`);
+    await this.#request(`drop ${name}`);
   }
 
   /** Removes another program's plain file that begins with `magic` (no spaces), if this user may. */
   async clear(name: string, magic: string): Promise<void> {
-    await this.#ask(`clear ${name} ${magic}`);
+    await this.#request(`clear ${name} ${magic}`);
   }
 
   /** Removes the files created here. */
@@ -145,16 +145,16 @@ export class SharedMemory implements Disposable {
   }
 
   /**
-   * One request after the other. @param room approximate length of the answer @throws MosaicError `failed_precondition` if
+   * One request after the other. @param capacity approximate length of the answer @throws MosaicError `failed_precondition` if
    * the helper cannot run
    */
-  #ask(line: string, bodies: readonly Uint8Array[] = [], room = HEAD_BYTES): Promise<Uint8Array> {
-    const asked = this.#turn.then(async () => {
+  #request(line: string, bodies: readonly Uint8Array[] = [], capacity = HEAD_BYTES): Promise<Uint8Array> {
+    const response = this.#turn.then(async () => {
       try {
         this.#start();
         await this.#in!.write(encoder.encode(`${line}\n`));
         for (const body of bodies) await this.#in!.write(body);
-        return await this.#answer(room);
+        return await this.#answer(capacity);
       } catch (error) {
         this[Symbol.dispose]();
         throw new MosaicError("failed_precondition", `shared memory cannot be reached: ${messageOf(error)}`, {
@@ -163,8 +163,8 @@ export class SharedMemory implements Disposable {
         });
       }
     });
-    this.#turn = asked.catch(() => {});
-    return asked;
+    this.#turn = response.catch(() => {});
+    return response;
   }
 
   #start(): void {
@@ -180,8 +180,8 @@ export class SharedMemory implements Disposable {
   }
 
   /** Answers come one at a time, and nothing follows before the next request. */
-  async #answer(room: number): Promise<Uint8Array> {
-    let buffer = this.#buffer.length >= room ? this.#buffer : new Uint8Array(room);
+  async #answer(capacity: number): Promise<Uint8Array> {
+    let buffer = this.#buffer.length >= capacity ? this.#buffer : new Uint8Array(capacity);
     let have = 0;
     let [begin, end] = [0, Infinity];
     while (have < end) {

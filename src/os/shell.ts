@@ -65,12 +65,12 @@ export function startDetached(
 }
 
 /** Standard output of a short script; undefined if it fails. `$0`, `$1` … are `words`. */
-export function askShell(script: string, ...words: string[]): string | undefined {
+export function shellOutput(script: string, ...words: string[]): string | undefined {
   return textOf(commandOf(script, words).outputSync());
 }
 
 /** The same without blocking the thread. */
-export async function askShellLater(script: string, ...words: string[]): Promise<string | undefined> {
+export async function shellOutputLater(script: string, ...words: string[]): Promise<string | undefined> {
   return textOf(await commandOf(script, words).output());
 }
 

@@ -1,6 +1,6 @@
 /** All signals to processes and process groups are sent here. */
 import { childrenOutside, groupMembers, isAlive, isOfThisSystem, type ProcessRef } from "./identity.ts";
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
 
@@ -126,5 +126,5 @@ function send(target: number, signal: Signal): boolean {
 }
 
 function sendByShell(target: number, signal: Signal): boolean {
-  return askShell('kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)) !== undefined;
+  return shellOutput('kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)) !== undefined;
 }

@@ -3,7 +3,7 @@
  * unknown.
  */
 import { sleep } from "../base/sleep.ts";
-import { askShellLater } from "./shell.ts";
+import { shellOutputLater } from "./shell.ts";
 
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 const ESTABLISHED = "01";
@@ -30,7 +30,7 @@ export async function readSocketTables(): Promise<string> {
       text += await Deno.readTextFile(path);
     } catch (error) {
       // Under a permission set the runtime may not read it; a shell may.
-      if (error instanceof Deno.errors.NotCapable) return await askShellLater(`cat ${TABLES.join(" ")}; :`) ?? "";
+      if (error instanceof Deno.errors.NotCapable) return await shellOutputLater(`cat ${TABLES.join(" ")}; :`) ?? "";
       // The protocol does not exist, or the kernel has no such tables.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }

@@ -7,7 +7,7 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import { parentOf, writeFileAtomic } from "./files.ts";
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 
 type NodeFs = typeof import("node:fs");
 
@@ -41,23 +41,23 @@ function lookUp(path: string, below: string): Deno.FileInfo | undefined {
 }
 
 /** An error of node:fs in Deno's form, so that isShortage() recognises it. */
-function asDenos(error: unknown): unknown {
+function denoError(error: unknown): unknown {
   const { errno, message } = error as { errno?: number; message: string };
   return errno === undefined ? error : new Error(`${message} (os error ${Math.abs(errno)})`, { cause: error });
 }
 
 /** The result of a function of node:fs. @throws errors in Deno's form */
-function called<T>(call: () => T): T {
+function withDenoErrors<T>(call: () => T): T {
   try {
     return call();
   } catch (error) {
-    throw asDenos(error);
+    throw denoError(error);
   }
 }
 
 /** The same of one that calls back. */
-function calledBack<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
-  return new Promise((resolve, reject) => call((error, result) => error ? reject(asDenos(error)) : resolve(result)));
+function callbackResult<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => call((error, result) => error ? reject(denoError(error)) : resolve(result)));
 }
 
 interface Identity {
@@ -129,7 +129,7 @@ export class RegularFile extends OpenFile {
     let filled = 0;
     while (filled < into.length) {
       const at = filled;
-      const read = await calledBack<number>((done) =>
+      const read = await callbackResult<number>((done) =>
         nodeFs().read(this.descriptor, into, at, into.length - at, position + at, done)
       );
       if (read === 0) break;
@@ -177,7 +177,7 @@ export class RegularFile extends OpenFile {
     } catch (error) {
       if (!(error instanceof Deno.errors.NotCapable)) throw error;
       // Under a permission set only a shell can read /proc.
-      return askShell('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.descriptor))?.replace(/\n$/, "");
+      return shellOutput('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.descriptor))?.replace(/\n$/, "");
     }
   }
 }
@@ -197,8 +197,8 @@ function checked<F extends { close(): void }>(
 ): F {
   try {
     const opened = stat();
-    const wasThere = before === undefined || isSame(before, opened);
-    if (!opened.isFile || !wasThere || !isSame(lookUp(path, below), opened)) throw notRegular(path);
+    const isUnchanged = before === undefined || isSame(before, opened);
+    if (!opened.isFile || !isUnchanged || !isSame(lookUp(path, below), opened)) throw notRegular(path);
     return file;
   } catch (error) {
     file.close();
@@ -214,7 +214,7 @@ function openFd(path: string, flags: number, mode?: number): number | undefined 
     const { code } = error as { code?: string };
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     if (code === "ELOOP" || code === "ENXIO") throw notRegular(path);
-    throw asDenos(error);
+    throw denoError(error);
   }
 }
 
@@ -237,17 +237,17 @@ export function openRegular(path: string, below = parentOf(path)): RegularFile |
 /** Open for writing. */
 export class WritableFile extends OpenFile {
   async truncate(bytes: number): Promise<void> {
-    await calledBack((done) => nodeFs().ftruncate(this.descriptor, bytes, done));
+    await callbackResult((done) => nodeFs().ftruncate(this.descriptor, bytes, done));
   }
   truncateSync(bytes: number): void {
-    called(() => nodeFs().ftruncateSync(this.descriptor, bytes));
+    withDenoErrors(() => nodeFs().ftruncateSync(this.descriptor, bytes));
   }
 
   /** Writes all of it at `position`. */
   async write(position: number, bytes: Uint8Array): Promise<void> {
     for (let done = 0; done < bytes.length;) {
       const at = done;
-      done += await calledBack<number>((written) =>
+      done += await callbackResult<number>((written) =>
         nodeFs().write(this.descriptor, bytes, at, bytes.length - at, position + at, written)
       );
     }
@@ -255,12 +255,12 @@ export class WritableFile extends OpenFile {
   writeSync(position: number, bytes: Uint8Array): void {
     for (let done = 0; done < bytes.length;) {
       const at = done;
-      done += called(() => nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at));
+      done += withDenoErrors(() => nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at));
     }
   }
 
   async syncData(): Promise<void> {
-    await calledBack((done) => nodeFs().fdatasync(this.descriptor, done));
+    await callbackResult((done) => nodeFs().fdatasync(this.descriptor, done));
   }
 }
 

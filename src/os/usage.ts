@@ -2,7 +2,7 @@
  * Current resource use of processes and GPUs. One shell reads /proc, because Deno refuses most of it under a permission set.
  */
 import { hostEnvironment } from "./environment.ts";
-import { askShellLater, underShell } from "./shell.ts";
+import { shellOutputLater, underShell } from "./shell.ts";
 
 export interface ProcessUsage {
   pid: number;
@@ -19,7 +19,7 @@ const GPU_TIMEOUT_MS = 5000;
 
 /** All processes of the host; none if they cannot be read. */
 export async function readProcesses(): Promise<ProcessUsage[]> {
-  return parseStats(await askShellLater(STATS) ?? "");
+  return parseStats(await shellOutputLater(STATS) ?? "");
 }
 
 /** @param text the page size, then lines of /proc/PID/stat */

@@ -3,7 +3,7 @@
  * before the sandbox starts: in a sandbox created by root, the worker would own root's files.
  */
 import { MosaicError } from "../base/errors.ts";
-import { askShell } from "./shell.ts";
+import { shellOutput } from "./shell.ts";
 
 /** One user for all runs, or a range from which every run gets a number of its own. */
 export type WorkerUserOption = string | { first: number; last: number };
@@ -34,14 +34,19 @@ export function parseWorkerUser(text: string): WorkerUserOption {
   return { first, last };
 }
 
-/** @param asked a name, or a number (which may have no name) @throws MosaicError `failed_precondition` */
-export function findUser(asked: string): WorkerUser {
-  const [name = "", , uid, gid, , home = ""] = (askShell('getent passwd -- "$0"', asked) ?? "").trim().split(":");
+/** @param nameOrUid a name, or a number (which may have no name) @throws MosaicError `failed_precondition` */
+export function findUser(nameOrUid: string): WorkerUser {
+  const [name = "", , uid, gid, , home = ""] = (shellOutput('getent passwd -- "$0"', nameOrUid) ?? "").trim().split(
+    ":",
+  );
   const found = name === ""
-    ? { uid: Number(asked), gid: Number(asked), name, home: "" }
+    ? { uid: Number(nameOrUid), gid: Number(nameOrUid), name, home: "" }
     : { uid: Number(uid), gid: Number(gid), name, home };
   if (!Number.isSafeInteger(found.uid) || found.uid > HIGHEST) {
-    throw new MosaicError("failed_precondition", `this host knows no user ${JSON.stringify(asked)} to run workers as`);
+    throw new MosaicError(
+      "failed_precondition",
+      `this host knows no user ${JSON.stringify(nameOrUid)} to run workers as`,
+    );
   }
   if (found.uid === 0) throw new MosaicError("failed_precondition", "workers were to run as root; name another user");
   return found;
@@ -57,7 +62,7 @@ export function groupOfWorker(runDirectory: string): number | undefined {
 }
 
 /** Words before a command that run it as the user, without capabilities and without a way to get any. */
-export function becoming({ uid, gid, name }: WorkerUser): string[] {
+export function userCommand({ uid, gid, name }: WorkerUser): string[] {
   return [
     ...["/usr/bin/setpriv", "--reuid", String(uid), "--regid", String(gid)],
     name === "" ? "--clear-groups" : "--init-groups",
@@ -98,8 +103,8 @@ exec "$@" /bin/sh -c 'cd "$0" && test -w .' "$run"
  * @throws MosaicError `failed_precondition` if it cannot reach them
  */
 export function giveRunTo(user: WorkerUser, run: string, way: readonly string[], readable: readonly string[]): void {
-  const words = [String(user.uid), String(user.gid), run, ...way, "--", ...readable, "--", ...becoming(user)];
-  if (askShell(GIVE, "sh", ...words) !== undefined) return;
+  const words = [String(user.uid), String(user.gid), run, ...way, "--", ...readable, "--", ...userCommand(user)];
+  if (shellOutput(GIVE, "sh", ...words) !== undefined) return;
   throw new MosaicError(
     "failed_precondition",
     `user ${

@@ -15,7 +15,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   const given = optionValue(words, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const { daemonJson, ca, placed, observed } = runDir === undefined
-    ? { ...NOTHING_SAID, observed: [world.cwd] }
+    ? { ...NO_START_FILE, observed: [world.cwd] }
     : startFileOf(runDir, words, world);
   const net = [...target.net];
   const read = ["/dev/null", ...observed];
@@ -46,7 +46,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   });
 }
 
-interface Said {
+interface FromStartFile {
   /** Path of the daemon's daemon.json; undefined for a stand-alone proxy. */
   daemonJson: string | undefined;
   ca: string | undefined;
@@ -56,10 +56,10 @@ interface Said {
   observed: string[];
 }
 
-const NOTHING_SAID = { daemonJson: undefined, ca: undefined, placed: false };
+const NO_START_FILE = { daemonJson: undefined, ca: undefined, placed: false };
 
 /** What the start file says. */
-function startFileOf(runDir: string, words: readonly string[], world: World): Said {
+function startFileOf(runDir: string, words: readonly string[], world: World): FromStartFile {
   const attempt = Number(optionValue(words, "--attempt") ?? 1);
   const files = new RunFiles(runDir, optionValue(words, "--worker-id") ?? "");
   const path = (value: unknown) => typeof value === "string" && value.startsWith("/") ? value : undefined;
@@ -77,7 +77,7 @@ function startFileOf(runDir: string, words: readonly string[], world: World): Sa
     };
   } catch {
     // Without a start file the proxy is stand-alone.
-    return { ...NOTHING_SAID, observed: [world.cwd] };
+    return { ...NO_START_FILE, observed: [world.cwd] };
   }
 }
 

@@ -145,7 +145,7 @@ export function throttle(control: ControlState, off: boolean, effects: Effects):
 }
 
 /** A lifecycle record of the worker: `paused` and `resumed` answer control messages. */
-export function hear(control: ControlState, kind: string, effects: Effects): ControlState {
+export function applyLifecycleRecord(control: ControlState, kind: string, effects: Effects): ControlState {
   if (control.tag !== "active") return control;
   const pausing = answered(control, kind);
   return pausing === control.pausing ? control : keep({ ...control, pausing }, effects);
@@ -209,8 +209,8 @@ function pause(control: ActiveControl, now: number, effects: Effects): ActiveCon
 }
 
 function resume(control: ActiveControl, effects: Effects): ActiveControl {
-  const asked = control.takesMessages || control.desired.workerHears;
-  const pausing: Pausing = { tag: asked ? "asked_to_resume" : "running" };
+  const byMessage = control.takesMessages || control.desired.workerHears;
+  const pausing: Pausing = { tag: byMessage ? "asked_to_resume" : "running" };
   const after = enforce(keep({ ...control, pausing }, effects), effects);
   if (control.takesMessages) effects.push({ tag: "ask_worker", control: "resume" });
   return after;

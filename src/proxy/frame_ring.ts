@@ -39,7 +39,7 @@ export class FrameRing {
   #busy = false;
   #ring: { shape: RingShape; frames: number } | undefined;
   #shownAt = -Infinity;
-  #told = "";
+  #reportedTrouble = "";
 
   constructor(runId: string, log: Logger) {
     this.#name = ringName(runId);
@@ -107,8 +107,8 @@ export class FrameRing {
 
   #leave(trouble: string): number {
     this.#ring = undefined;
-    if (this.#told !== trouble) {
-      this.#told = trouble;
+    if (this.#reportedTrouble !== trouble) {
+      this.#reportedTrouble = trouble;
       const why = trouble === "exists"
         ? "the worker has a ring of its own, or another program one of this name"
         : trouble;

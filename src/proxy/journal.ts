@@ -152,9 +152,9 @@ export class Journal {
     this.#start = 0;
     this.#end = held;
     const at = this.#position + held;
-    const room = Math.min(this.#bytes.length - held, this.#limit - at);
-    if (room <= 0) return false;
-    const read = this.#file.read(at, this.#bytes.subarray(held, held + room));
+    const capacity = Math.min(this.#bytes.length - held, this.#limit - at);
+    if (capacity <= 0) return false;
+    const read = this.#file.read(at, this.#bytes.subarray(held, held + capacity));
     this.#end += read;
     return read > 0;
   }
@@ -192,8 +192,8 @@ export class Journal {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {
       const at = this.#skimmed!;
-      const room = Math.min(buffer.length, this.#limit - at);
-      const read = room <= 0 ? 0 : this.#file.read(at, buffer.subarray(0, room));
+      const capacity = Math.min(buffer.length, this.#limit - at);
+      const read = capacity <= 0 ? 0 : this.#file.read(at, buffer.subarray(0, capacity));
       if (this.#position < this.#file.readableFrom) return this.#passLoss();
       const newline = buffer.subarray(0, read).indexOf(NEWLINE);
       if (newline < 0 && read > 0) {

@@ -140,8 +140,8 @@ export class JournalFile {
   #known = 0;
   /** The largest end of the file that this process has seen. */
   #seen = 0;
-  /** A caller has said where it wants to read, or has read. */
-  #asked = false;
+  /** A caller has reported up to where it had read, or has read. */
+  #positionKnown = false;
   #gone = false;
   /** Bytes of the file from here on do not belong to the journal. */
   #most = Infinity;
@@ -193,7 +193,7 @@ export class JournalFile {
 
   /** A caller has read up to this position, so it existed, and continues from it. */
   reached(position: number): void {
-    this.#asked = true;
+    this.#positionKnown = true;
     this.#known = Math.max(this.#known, position);
   }
 
@@ -204,7 +204,7 @@ export class JournalFile {
     if (!this.#saved) this.#save();
     const size = this.#sizeOf(file);
     // The position of a change is known only after a caller has said up to where everything was read.
-    if (this.#asked && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
+    if (this.#positionKnown && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
     this.#known = this.#seen = this.#end(size);
     return this.#known;
   }
@@ -220,7 +220,7 @@ export class JournalFile {
 
   #sizeWithout(): number {
     // Reported once, when the position is known; an earlier proxy may have reported it.
-    if (this.#gone && this.#asked && !this.#shift.gone) {
+    if (this.#gone && this.#positionKnown && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }
     // The file was removed, but its packed part still exists.
@@ -295,7 +295,7 @@ export class JournalFile {
 
   /** Reads at a readable position; 0 at the end, and if the file has changed. */
   read(position: number, into: Uint8Array): number {
-    this.#asked = true;
+    this.#positionKnown = true;
     const file = this.#open();
     const offset = position - this.#shift.base + this.#shift.skip;
     if (offset < this.#packedEnd()) {

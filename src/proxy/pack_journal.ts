@@ -8,7 +8,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
-import { askShellLater } from "../os/shell.ts";
+import { shellOutputLater } from "../os/shell.ts";
 import { openLogForWriting, openRegularLog, type RegularFile } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
@@ -236,5 +236,5 @@ export async function packEndedLog(
 /** Frees the blocks between two offsets. @returns whether that is possible here */
 async function makeHole(file: RegularFile, from: number, to: number): Promise<boolean> {
   const words = [Deno.pid, file.descriptor, from, to - from].map(String);
-  return await askShellLater(MAKE_HOLE, ...words) !== undefined;
+  return await shellOutputLater(MAKE_HOLE, ...words) !== undefined;
 }

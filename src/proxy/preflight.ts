@@ -7,7 +7,7 @@ import { sha256 } from "../base/node_modules.ts";
 import { messageOf } from "../base/errors.ts";
 import { isShortage } from "../os/shortage.ts";
 import { kindOf } from "../os/file_kinds.ts";
-import { askShell } from "../os/shell.ts";
+import { shellOutput } from "../os/shell.ts";
 import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
 
 /** The checks of a config. Sent to a node as JSON. */
@@ -100,7 +100,7 @@ async function sha256Of(path: string): Promise<string> {
 }
 
 function sha256ByShell(path: string): string {
-  const line = askShell('sha256sum <"$0"', path);
+  const line = shellOutput('sha256sum <"$0"', path);
   if (line === undefined) throw new Error("sha256sum failed");
   return line.slice(0, 64);
 }

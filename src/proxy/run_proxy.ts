@@ -16,7 +16,10 @@ type Methods<Class, Names extends keyof Class> = Pick<Class, Names>;
 
 /** What effects act on. Results are put into the queue. */
 export interface Edges {
-  worker: Methods<WorkerHandle, "start" | "signal" | "ask" | "endGroup" | "writeRecord" | "recordLeaseEnd" | "close">;
+  worker: Methods<
+    WorkerHandle,
+    "start" | "signal" | "request" | "endGroup" | "writeRecord" | "recordLeaseEnd" | "close"
+  >;
   delivery: Methods<Delivery, "connect" | "close" | "awaitDaemon" | "send" | "seek" | "read">;
   growth: { arm(source: SourceId): void; disarm(source: SourceId): void };
   /** Bytes that the worker has written. */
@@ -110,7 +113,7 @@ export class ProxyLoop {
         worker.endGroup(effect.graceS);
         break;
       case "ask_worker":
-        worker.ask(effect.control);
+        worker.request(effect.control);
         break;
       case "record_lease_end":
         worker.recordLeaseEnd();

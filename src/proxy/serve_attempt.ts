@@ -10,7 +10,7 @@ import { VERSION } from "../base/version.ts";
 import { hostEnvironment } from "../os/environment.ts";
 import { tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
-import { giveWay } from "../os/precedence.ts";
+import { lowerPrecedence } from "../os/precedence.ts";
 import { quarantineFile } from "../os/untrusted.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
@@ -111,8 +111,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     worker: new WorkerHandle(
       {
         ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
-        ...{ prepare: preparation(args, plan, log), clear: clearance(args.runId, start, log) },
-        giveWay: plan.standAlone || placed !== undefined ? undefined : () => letDaemonGoFirst(log),
+        ...{ prepare: preparation(args, plan, log), clear: ringRemoval(args.runId, start, log) },
+        lowerPrecedence: plan.standAlone || placed !== undefined ? undefined : () => lowerOwnPrecedence(log),
       },
       journal,
       queue,
@@ -180,8 +180,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
 }
 
 /** After the worker was started: the worker would inherit the lower precedence, and only root could raise it again. */
-function letDaemonGoFirst(log: Logger): void {
-  giveWay(log).catch((error) =>
+function lowerOwnPrecedence(log: Logger): void {
+  lowerPrecedence(log).catch((error) =>
     log.warn({ error: messageOf(error) }, "cannot give the daemon priority over this proxy")
   );
 }
@@ -245,7 +245,7 @@ async function checkNode(
 }
 
 /** undefined: the worker was not asked for frames in shared memory. */
-function clearance(runId: string, { fastlane, env }: ProxyStartFile, log: Logger): (() => Promise<void>) | undefined {
+function ringRemoval(runId: string, { fastlane, env }: ProxyStartFile, log: Logger): (() => Promise<void>) | undefined {
   const parts = env.RAY_FASTLANE_ENABLED === "1";
   if (!parts && fastlane !== true) return undefined;
   return async () => {

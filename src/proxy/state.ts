@@ -6,11 +6,11 @@ import type { ProcessRef } from "../os/identity.ts";
 import {
   activate,
   appliedOf,
+  applyLifecycleRecord,
   controlDueAt,
   type ControlState,
   controlTick,
   desire,
-  hear,
   hold,
   notSignalled,
   release,
@@ -147,10 +147,10 @@ export function next(state: State, event: Event, now: number): Step {
   let after = idling(settle(handle(state, event, now, effects), now, effects), now);
   if (after.stay.tag === "left") return { state: after, effects };
   // Messages of the daemon are answered even if they change nothing; that a stop lifts a pause is not reported.
-  const asked = event.tag === "welcomed" || event.tag === "control";
+  const isRequest = event.tag === "welcomed" || event.tag === "control";
   const applied = appliedOf(after.control);
   const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));
-  if (isOpen(after.delivery) && (asked || isChanged)) {
+  if (isOpen(after.delivery) && (isRequest || isChanged)) {
     effects.push({ tag: "send", message: { case: "control", applied } });
   }
   after = { ...after, delivery: pump(after.delivery, reportableEnd(after), after.settings, now, effects) };
@@ -183,7 +183,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
       const answers = isOpen(delivery) && isNew(source, event) ? event.eventKinds : [];
       return {
         ...state,
-        control: answers.reduce((before, kind) => hear(before, kind, effects), control),
+        control: answers.reduce((before, kind) => applyLifecycleRecord(before, kind, effects), control),
         delivery: batchSent(delivery, event, settings, now, effects),
       };
     }
@@ -201,7 +201,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     case "stop_requested":
     case "exit_acknowledged":
     case "heartbeat_answered":
-      return daemonSays(state, event, now, effects);
+      return handleDaemonMessage(state, event, now, effects);
     case "disconnected":
       return disconnected(state, event.failure, now, effects);
     case "daemon_announced":
@@ -335,7 +335,7 @@ type FromDaemon = Extract<
   { tag: "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" | "heartbeat_answered" }
 >;
 
-function daemonSays(state: State, event: FromDaemon, now: number, effects: Effects): State {
+function handleDaemonMessage(state: State, event: FromDaemon, now: number, effects: Effects): State {
   const { settings, delivery: { connection } } = state;
   if (connection.tag === "greeting" && event.tag !== "welcomed") {
     const message = `the daemon begins with "${event.tag}" instead of a welcome`;

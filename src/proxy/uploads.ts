@@ -53,7 +53,7 @@ class Going {
   readonly isLog: boolean;
   /** Where the next chunk begins; undefined until the daemon has said how much it has. */
   next: number | undefined;
-  asked = false;
+  started = false;
   /** The last chunk is sent. */
   closed = false;
   /** The daemon's answer does not match what was sent: ignore answers to unacknowledged chunks. */
@@ -133,8 +133,8 @@ export class FileUploads {
 
   /** A file that should be uploaded, by its name and path, is on this host only. */
   get hasLeft(): boolean {
-    const isThere = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
-    return this.#unseen.size > 0 || [...this.#left].some(isThere);
+    const exists = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
+    return this.#unseen.size > 0 || [...this.#left].some(exists);
   }
 
   /** A new connection: the daemon is asked again. @param rate bytes a second; 0: unlimited */
@@ -264,11 +264,11 @@ export class FileUploads {
     const size = file.size;
     const changedAt = isLog ? 0 : file.changedAt;
     const whole = { path, size: BigInt(size), changedAt: BigInt(changedAt) };
-    if (!going.asked && (isLog || size > CHUNK_BYTES)) {
-      going.asked = true;
+    if (!going.started && (isLog || size > CHUNK_BYTES)) {
+      going.started = true;
       return { ...whole, offset: 0n, data: new Uint8Array(0), crc: 0, sha256: "" };
     }
-    going.asked = true;
+    going.started = true;
     const from = going.next ??= 0;
     const data = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(0, size - from)));
     for (let filled = 0; filled < data.length;) {
@@ -362,7 +362,7 @@ export class FileUploads {
 }
 
 function isReady(going: Going): boolean {
-  const waitsForOffset = going.asked && going.next === undefined;
+  const waitsForOffset = going.started && going.next === undefined;
   return !waitsForOffset && !going.rewinds && !going.closed;
 }
 

@@ -9,13 +9,13 @@ import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
 import { kindOf } from "../os/file_kinds.ts";
 import { openForAppending, quarantineFile, readRecordInProxy } from "../os/untrusted.ts";
-import { askShell } from "../os/shell.ts";
+import { shellOutput } from "../os/shell.ts";
 import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { retryOnShortage } from "./retry_on_shortage.ts";
 import type { Logger } from "../base/log.ts";
-import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
+import { ALREADY_STARTED, NO_SPACE, spawnWrapper } from "./wrapper.ts";
 import { sleep } from "../base/sleep.ts";
 
 /** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
@@ -151,7 +151,7 @@ export async function startWorker(
     await sleep(5);
   }
   leader ??= await retryOnShortage(() => workerRef(files, attempt));
-  if (left?.code === NO_ROOM && leader === undefined) {
+  if (left?.code === NO_SPACE && leader === undefined) {
     throw new MosaicError("unavailable", `no space to start a worker: the files in ${files.control} cannot be written`);
   }
   if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) return await attachWorker(files, attempt);
@@ -196,5 +196,5 @@ async function endOf(
 
 function makeFifo(path: string): void {
   quarantineFile(path, "nothing");
-  if (askShell('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
+  if (shellOutput('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
 }

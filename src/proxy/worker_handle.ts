@@ -27,7 +27,7 @@ export interface WorkerPlan {
   /** Preparations before its start. @returns additions to its environment @throws errors that prevent the start for good */
   prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
   /** Called when it was started or found; processes started after this are not the worker's. */
-  giveWay?: (() => void) | undefined;
+  lowerPrecedence?: (() => void) | undefined;
   /** Cleanup after its end and before the end is reported, because then the next attempt may begin. */
   clear?: (() => Promise<void>) | undefined;
 }
@@ -69,7 +69,7 @@ export class WorkerHandle {
       return this.#queue.fail(error);
     }
     this.#leader = worker.leader;
-    this.#plan.giveWay?.();
+    this.#plan.lowerPrecedence?.();
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;
@@ -107,7 +107,7 @@ export class WorkerHandle {
     }
   }
 
-  ask(control: WorkerRequest): void {
+  request(control: WorkerRequest): void {
     this.#input.send(control);
   }
 

@@ -11,7 +11,7 @@ import { inodeOf } from "./journal_file.ts";
 /** The wrapper found a worker file of the attempt: the worker was started already. */
 export const ALREADY_STARTED = 199;
 /** The wrapper could not write its files (a full disk): nothing was started, and a later try may succeed. */
-export const NO_ROOM = 198;
+export const NO_SPACE = 198;
 /** A worker that could not be put under its limits is not run. */
 const NO_CGROUP = 126;
 /** Bytes of an exit record, padded with spaces. */
@@ -55,7 +55,7 @@ _mosaic_field \${_mosaic_stat##*) }
 set -C
 if ! true >"$_mosaic_worker"; then
   [ -e "$_mosaic_worker" ] && exit ${ALREADY_STARTED}
-  exit ${NO_ROOM}
+  exit ${NO_SPACE}
 fi
 set +C
 if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
@@ -63,7 +63,7 @@ if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
   ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s","exit":"${EXIT_IN_CONTROL}"}\\n' \\
     $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
   command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
-  exit ${NO_ROOM}
+  exit ${NO_SPACE}
 fi
 exec 2<>"$_mosaic_exit.said.tmp" 8<"$_mosaic_exit.said.tmp" 9<>"$_mosaic_exit.tmp"
 (

@@ -481,7 +481,7 @@ export const PageFrame = z.strictObject({
 });
 
 /** A text or a histogram among a run's events. */
-export const PageTold = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
+export const PageMediaEvent = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
 
 /** Data of a frame of a running environment. */
 export const PageLiveFrame = z.strictObject({

@@ -245,7 +245,7 @@ export class Registry implements RunReader {
   /**
    * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
    * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
-   * transaction. An idempotent event writes nothing, not even the patch. `tell` may add an event to it.
+   * transaction. An idempotent event writes nothing, not even the patch. `furtherEvent` may add an event to it.
    *
    * @throws `not_found`; `failed_precondition` when the run's state does not allow the event.
    */
@@ -253,7 +253,7 @@ export class Registry implements RunReader {
     runId: string,
     event: LifecycleEvent,
     patch: RunPatch = {},
-    tell?: (after: RunRow) => EventToAppend,
+    furtherEvent?: (after: RunRow) => EventToAppend,
   ): RunRow {
     return this.#write(() => {
       const before = this.require(runId);
@@ -272,8 +272,8 @@ export class Registry implements RunReader {
       this.#addTransition({ runId, from, to, event: event.type, reason, attempt, at: now });
       const after = this.require(runId);
       this.#addEvent(after, "state", { from, to, event: event.type, reason, attempt }, now);
-      const told = tell?.(after);
-      if (told !== undefined) this.#addEvent(after, told.kind, told.data, now);
+      const further = furtherEvent?.(after);
+      if (further !== undefined) this.#addEvent(after, further.kind, further.data, now);
       return after;
     }, ALWAYS);
   }

@@ -80,10 +80,10 @@ export async function streamLogs(
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
     const { size } = file;
-    const asked = request.tailLines > 0
+    const requested = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
-    const start = Math.max(asked, file.begin());
+    const start = Math.max(requested, file.begin());
     const rate = new LineRate(linesPerSecond);
     await follow(file, start, request.follow, rate, over, out, caller);
   } finally {

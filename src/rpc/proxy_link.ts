@@ -12,7 +12,7 @@ type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>,
  * Sends without waiting until there is space: only for small and rare messages. A proxy that has disconnected gets the
  * current state when it connects again.
  */
-export function tell(out: ToProxy, message: Message): void {
+export function sendWithoutWaiting(out: ToProxy, message: Message): void {
   try {
     out.send({ message })?.catch(() => {});
   } catch {
@@ -31,15 +31,15 @@ export class StreamLink implements ProxyLink {
   }
 
   control(desired: { paused: boolean; maxRateHz: number }): void {
-    tell(this.#out, { case: "control", value: { ...desired, selfPaused: "" } });
+    sendWithoutWaiting(this.#out, { case: "control", value: { ...desired, selfPaused: "" } });
   }
 
   stop(graceSeconds: number): void {
-    tell(this.#out, { case: "stop", value: { graceSeconds } });
+    sendWithoutWaiting(this.#out, { case: "stop", value: { graceSeconds } });
   }
 
   accompanied(shared: boolean): void {
-    tell(this.#out, { case: "observed", value: { cursors: [], shared, others: true } });
+    sendWithoutWaiting(this.#out, { case: "observed", value: { cursors: [], shared, others: true } });
   }
 
   close(reason: string): void {

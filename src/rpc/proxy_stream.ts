@@ -13,7 +13,7 @@ import { unreadableBatch } from "../telemetry/refused.ts";
 import { isDiskFull } from "../telemetry/store/failures.ts";
 import { InOrder } from "./in_order.ts";
 import { batchOf, chunkOf, exitOf, sourceBatchOf } from "./ingest_messages.ts";
-import { tell, type ToProxy } from "./proxy_link.ts";
+import { sendWithoutWaiting, type ToProxy } from "./proxy_link.ts";
 import { windowOf } from "./proxy_window.ts";
 import { turn } from "./turns.ts";
 import { untilStored } from "./until_stored.ts";
@@ -164,7 +164,7 @@ export class ProxyStream {
     const { core, runId, session, connected, out } = this.#parts;
     const alive = setInterval(() => {
       session.heartbeat(connected.journalSize);
-      tell(out, { case: "heartbeatAck", value: {} });
+      sendWithoutWaiting(out, { case: "heartbeatAck", value: {} });
     }, ALIVE_MS);
     let answer: ChunkAnswer;
     try {
@@ -230,12 +230,12 @@ export class ProxyStream {
       signal,
       failed: (error) => {
         core.log.warn({ run_id: runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
-        this.#tellThatItWaits();
+        this.#reportWaiting();
       },
       // The proxy is alive, but its heartbeats wait behind the batch.
       again: () => {
         session.heartbeat(connected.journalSize);
-        this.#tellThatItWaits();
+        this.#reportWaiting();
       },
     });
   }
@@ -244,10 +244,13 @@ export class ProxyStream {
    * Repeats the last acknowledgement, so that the proxy knows that the daemon is alive, and holds its worker if the disk is
    * full.
    */
-  #tellThatItWaits(): void {
+  #reportWaiting(): void {
     const { session, connected, out } = this.#parts;
     const storeFull = this.#storeFull;
-    tell(out, { case: "ack", value: { position: BigInt(connected.position), windowBytes: 0n, storeFull } });
+    sendWithoutWaiting(out, {
+      case: "ack",
+      value: { position: BigInt(connected.position), windowBytes: 0n, storeFull },
+    });
     session.heldByStore(storeFull);
   }
 }

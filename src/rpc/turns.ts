@@ -28,14 +28,14 @@ export function turn(): Promise<void> {
 function next(): void {
   running = waiting.length > 0;
   if (!running) return;
-  if (worked < SLICE_MS) return void setImmediate(give);
+  if (worked < SLICE_MS) return void setImmediate(runNext);
   worked = 0;
   let rounds = REST_ROUNDS;
-  const rest = () => void setImmediate(--rounds > 0 ? rest : give);
+  const rest = () => void setImmediate(--rounds > 0 ? rest : runNext);
   rest();
 }
 
-function give(): void {
+function runNext(): void {
   const start = performance.now();
   waiting.shift()!();
   // Waiting work runs before the loop's next iteration.

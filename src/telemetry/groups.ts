@@ -34,8 +34,8 @@ export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
     ? [by.slice("parameter:".length)]
     : [...new Set(values.flatMap((v) => [...v.keys()]))].filter((n) => !SEED.test(n)).sort(natural);
   const differing = names.filter((n) => new Set(values.map((v) => v.get(n))).size > 1);
-  const told = differing.length > 0 || names.length !== 1 ? differing : names;
-  return values.map((v) => told.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");
+  const shown = differing.length > 0 || names.length !== 1 ? differing : names;
+  return values.map((v) => shown.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");
 }
 
 /**

@@ -3,7 +3,7 @@
 export const EPISODE_REWARD = "episode_reward";
 
 /** By decreasing significance: a return, an evaluation's score, any reward, then losses. The first match wins. */
-const TELLING: readonly RegExp[] = [
+const PROGRESS_NAMES: readonly RegExp[] = [
   /^(?:rollout\/ep_rew_mean|charts\/episodic_return)$/,
   /(?:^|[/_.])ep(?:isod(?:e|ic))?_(?:rew(?:ard)?|return)s?(?:_mean)?(?:@|$)/,
   /(?:episode_reward_mean|episode_return_mean|mean_reward|mean_return|return_mean|reward_mean)(?:@|$)/,
@@ -20,7 +20,7 @@ const OF_THE_MACHINE = /(?:^|[/_.])(?:sps|fps|time|time_elapsed|lr|learning_rate
 
 /** How certainly a metric is the reward of episodes: 0 is the most certain; Infinity: it is not. */
 export function rewardRank(name: string): number {
-  const rank = TELLING.slice(0, REWARDS).findIndex((pattern) => pattern.test(name.toLowerCase()));
+  const rank = PROGRESS_NAMES.slice(0, REWARDS).findIndex((pattern) => pattern.test(name.toLowerCase()));
   return rank === -1 ? Infinity : rank;
 }
 
@@ -28,7 +28,7 @@ export function rewardRank(name: string): number {
 export function progressSeries(series: readonly { name: string; points: bigint }[]): string | undefined {
   const names = series.filter(({ points }) => points > 0n).map(({ name }) => name);
   if (names.includes(EPISODE_REWARD)) return EPISODE_REWARD;
-  for (const pattern of TELLING) {
+  for (const pattern of PROGRESS_NAMES) {
     const found = names.find((name) => pattern.test(name.toLowerCase()));
     if (found !== undefined) return found;
   }

@@ -29,13 +29,13 @@ export function query(
   }
   // The functions below read by the same connection, so they see what the statement sees, whatever a daemon commits meanwhile.
   const runId = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?");
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const blocks = new StepBlocks(db, (runKey, first, last, why) => {
     const of = `steps ${first} to ${last} (${last - first + 1}) of run ${runId.get(runKey)?.run_id}`;
     const message = `${of} are damaged and left out (${why}): run mosaic doctor`;
     // A statement may visit a block several times.
-    if (!told.has(message)) damaged(message);
-    told.add(message);
+    if (!reported.has(message)) damaged(message);
+    reported.add(message);
   });
   let step: StoredStep | undefined;
   let at = "";

@@ -20,7 +20,7 @@ import { isFull, machineTrouble } from "./store/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
 import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
 import { OwnPoints } from "./store/own_points.ts";
-import { ParameterRows, type ToldParameter } from "./store/parameter_rows.ts";
+import { ParameterRows, type ReportedParameter } from "./store/parameter_rows.ts";
 import { msOf } from "./store/points.ts";
 import { allRows, prepareArrays, READ_BYTES, RowReader } from "./store/row_reader.ts";
 import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
@@ -369,12 +369,12 @@ export class TelemetryStore implements TelemetryLog {
     return this.#summaries.names();
   }
 
-  parameters(runId: string): ToldParameter[] {
+  parameters(runId: string): ReportedParameter[] {
     const state = this.#states.get(runId);
     return state === undefined ? [] : this.#parameters.ofRun(state.runKey);
   }
 
-  parametersNamed(name: string): (ToldParameter & { runId: string })[] {
+  parametersNamed(name: string): (ReportedParameter & { runId: string })[] {
     return this.#parameters.named(name);
   }
 

@@ -11,7 +11,7 @@ import type {
 } from "../gen/records/record_types.ts";
 import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
 import type { SeriesSummary } from "./store/summaries.ts";
-import type { ToldParameter } from "./store/parameter_rows.ts";
+import type { ReportedParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";
 
 export type { SeriesSummary };
@@ -125,9 +125,9 @@ export interface TelemetryReader {
   /** Names of series of all runs; the first ten thousand. */
   seriesNames(): string[];
   /** The parameters that the run's program reported, by source. */
-  parameters(runId: string): ToldParameter[];
+  parameters(runId: string): ReportedParameter[];
   /** Those of this name, of all runs. */
-  parametersNamed(name: string): (ToldParameter & { runId: string })[];
+  parametersNamed(name: string): (ReportedParameter & { runId: string })[];
   /** Names in all runs. */
   parameterNames(): string[];
   /**

@@ -38,7 +38,8 @@ import {
 } from "./many_runs.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
-import { momentOf, toldBefore } from "./told.ts";
+import { mediaEventsBefore } from "./media_events.ts";
+import { momentOf } from "./moment.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 
 export interface ApiOptions {
@@ -256,9 +257,11 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
         wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
       ));
     })
-    .get("/:id/told", takes<{ query: { before?: string } }>(), (c) => {
+    .get("/:id/media_events", takes<{ query: { before?: string } }>(), (c) => {
       const { runId } = runOf(c);
-      return c.json(toldBefore(core, runId, wholeNumber("before", c.req.query("before"), Number.MAX_SAFE_INTEGER, 1)));
+      return c.json(
+        mediaEventsBefore(core, runId, wholeNumber("before", c.req.query("before"), Number.MAX_SAFE_INTEGER, 1)),
+      );
     })
     .get("/:id/moment", takes<{ query: { episode?: string; at?: string } }>(), (c) => {
       const { runId } = runOf(c);

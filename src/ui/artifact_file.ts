@@ -81,7 +81,7 @@ export function artifactResponse(core: Core, detail: RunDetail, path: string, re
   }
 }
 
-function answer(file: RegularFile, path: string, { method, headers: asked }: Request): Response {
+function answer(file: RegularFile, path: string, { method, headers: requestHeaders }: Request): Response {
   const { size, ino, mtimeMs } = file.stat();
   const beginning = new Uint8Array(SIGNATURE_BYTES);
   const type = mediaType(beginning.subarray(0, file.readSync(0, beginning)));
@@ -102,8 +102,10 @@ function answer(file: RegularFile, path: string, { method, headers: asked }: Req
     "last-modified": changedAt.toUTCString(),
     etag,
   };
-  if (asked.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
-  const range = isSameContent(asked.get("if-range"), etag, changedAt) ? byteRange(asked.get("range"), size) : undefined;
+  if (requestHeaders.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
+  const range = isSameContent(requestHeaders.get("if-range"), etag, changedAt)
+    ? byteRange(requestHeaders.get("range"), size)
+    : undefined;
   if (range === "unsatisfiable") {
     const body = { error: { code: "out_of_range", message: `the artifact has ${size} bytes` } };
     file.close();

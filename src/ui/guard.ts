@@ -42,7 +42,7 @@ const CONTENT_SECURITY_POLICY = [
 const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "::1"];
 const WILDCARDS = ["0.0.0.0", "::"];
 
-function bare(hostname: string): string {
+function normalizedHost(hostname: string): string {
   return hostname.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
 }
 
@@ -56,10 +56,10 @@ function isAddress(hostname: string): boolean {
  * DNS rebinding needs a name that an attacker controls, so any literal address is accepted when the page listens on all.
  */
 function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
-  const name = bare(hostname);
-  const own = bare(bound);
+  const name = normalizedHost(hostname);
+  const own = normalizedHost(bound);
   if (LOOPBACK_NAMES.includes(name) || name.endsWith(".localhost")) return true;
-  if (name === own || extra.some((e) => bare(e) === name)) return true;
+  if (name === own || extra.some((e) => normalizedHost(e) === name)) return true;
   if (!WILDCARDS.includes(own)) return false;
   return isAddress(name) || name === Deno.hostname().toLowerCase();
 }
@@ -74,7 +74,7 @@ export function refuseForeignHost(request: Request, { bound, hosts }: Pick<Guard
 }
 
 /** Browsers state the origin of every request that can change something; programs do not. */
-export function isBrowsers(request: Request): boolean {
+export function isFromBrowser(request: Request): boolean {
   return request.headers.has("origin") || request.headers.has("sec-fetch-site");
 }
 

@@ -9,7 +9,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { SharedMemory } from "../os/shared_memory.ts";
-import { askShellLater } from "../os/shell.ts";
+import { shellOutputLater } from "../os/shell.ts";
 import {
   type Picture,
   pictureOfPayload,
@@ -33,7 +33,7 @@ const FRAMES_IN_ALL = 480;
 /** Payloads of records are parsed for each frame. */
 const RECORDS_FRAMES_PER_SECOND = 10;
 /** Interval of polling for new rings and for runs that have ended. */
-const LOOK_MS = 2000;
+const POLL_MS = 2000;
 const IDLE_MS = 250;
 /** Interval of reading the run's step, for frames that name none. */
 const RUN_STEP_MS = 250;
@@ -144,7 +144,7 @@ async function listRings(memory: SharedMemory): Promise<Listing> {
     return { names: await memory.list(RING_PREFIX), trouble: "" };
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    const names = (await askShellLater("ls /dev/shm"))?.split("\n") ?? [];
+    const names = (await shellOutputLater("ls /dev/shm"))?.split("\n") ?? [];
     return { names, trouble: `${error.message}\n${error.hint}` };
   }
 }
@@ -154,7 +154,7 @@ class Watched implements Disposable {
   readonly #runId: string;
   readonly #memory: SharedMemory;
   readonly #rings = new Map<string, Ring>();
-  #lookAt = 0;
+  #pollAt = 0;
   #isLive = true;
   readonly #shown: Record<FrameKind, number>;
   #recordsAt = 0;
@@ -172,11 +172,11 @@ class Watched implements Disposable {
   }
 
   async *next(now: number, rings: () => Promise<Listing>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-    if (now >= this.#lookAt) {
-      this.#lookAt = now + LOOK_MS;
+    if (now >= this.#pollAt) {
+      this.#pollAt = now + POLL_MS;
       const row = this.#core.runs.get(this.#runId);
       this.#isLive = row !== undefined && !isEnded(row.state);
-      yield* this.#look(this.#isLive ? await rings() : { names: [], trouble: "" });
+      yield* this.#updateRings(this.#isLive ? await rings() : { names: [], trouble: "" });
     }
     if (!this.#isLive) return;
     for (const ring of this.#rings.values()) {
@@ -194,7 +194,7 @@ class Watched implements Disposable {
   }
 
   /** Opens new rings, and again those that could not be read; drops removed ones. */
-  *#look({ names, trouble }: Listing): Generator<Uint8Array<ArrayBuffer>> {
+  *#updateRings({ names, trouble }: Listing): Generator<Uint8Array<ArrayBuffer>> {
     const rests = ringsOf(this.#runId, names).slice(0, MAX_WATCHED);
     for (const rest of this.#rings.keys()) if (!rests.includes(rest)) this.#forget(rest);
     for (const rest of rests) {
@@ -264,7 +264,7 @@ export async function* framesLive(
     const environments = watched.reduce((n, one) => n + one.environments, 0);
     const everyMs = 1000 / Math.min(FRAMES_PER_SECOND, FRAMES_IN_ALL / environments);
     const now = performance.now();
-    const wait = now - quietSince > LOOK_MS ? IDLE_MS : everyMs;
+    const wait = now - quietSince > POLL_MS ? IDLE_MS : everyMs;
     // After a late timer, send at most one frame more.
     at = Math.max(at + wait, now - everyMs);
     await pause(Math.max(1, at - now), signal);

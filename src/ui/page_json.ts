@@ -18,7 +18,7 @@ export type ColumnNames = z.infer<typeof contract.PageColumnNames>;
 export type RunColumn = z.infer<typeof contract.PageColumn>;
 export type Frame = z.infer<typeof contract.PageFrame>;
 export type LiveFrame = z.infer<typeof contract.PageLiveFrame>;
-export type Told = z.infer<typeof contract.PageTold>;
+export type MediaEvent = z.infer<typeof contract.PageMediaEvent>;
 
 export function runLine(detail: RunDetail): RunLine {
   const { row, telemetry } = detail;

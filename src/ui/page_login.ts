@@ -144,9 +144,11 @@ function isForeign(request: Request): boolean {
 }
 
 function form(status: number, problem: string): Response {
-  const said = problem === "" ? "" : `<p role="alert">${problem.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</p>`;
+  const alertHtml = problem === ""
+    ? ""
+    : `<p role="alert">${problem.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</p>`;
   const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mosaic: log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main><h1>mosaic</h1>${said}
+<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main><h1>mosaic</h1>${alertHtml}
 <form method="post" action="/login"><label>Token <input name="token" type="password" autocomplete="current-password"
  required autofocus></label> <button>Log in</button></form>
 <p><code>mosaic token show</code> prints it on the daemon's machine.</p></main></body></html>`;

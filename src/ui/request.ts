@@ -72,7 +72,7 @@ export async function textOf(request: Request, limits: BodyLimits): Promise<stri
   let text = "";
   try {
     for (let bytes = 0;;) {
-      const { done, value } = await reader.read().catch(brokenOff);
+      const { done, value } = await reader.read().catch(refuseBrokenBody);
       if (late !== undefined) throw late;
       if (done) return text + decoder.decode();
       bytes += value.length;
@@ -88,7 +88,7 @@ export async function textOf(request: Request, limits: BodyLimits): Promise<stri
   }
 }
 
-function brokenOff(cause: unknown): never {
+function refuseBrokenBody(cause: unknown): never {
   throw new RequestRefused(400, "the body of the request broke off", { cause });
 }
 

@@ -54,7 +54,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       // The message's fields are views of it.
       const message = bytes.slice(PREFIX_BYTES, PREFIX_BYTES + length);
       pending.drop(PREFIX_BYTES + length);
-      if (flags === END_STREAM) return heedEnd(message);
+      if (flags === END_STREAM) return throwErrorOfEnd(message);
       yield message;
     }
   }
@@ -62,7 +62,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
 }
 
 /** @throws MosaicError the error in the last envelope */
-function heedEnd(bytes: Uint8Array): void {
+function throwErrorOfEnd(bytes: Uint8Array): void {
   const end = parsed(bytes);
   if (typeof end?.["error"] !== "object" || end["error"] === null) return;
   const metadata = end["metadata"] as Record<string, unknown> | undefined;
@@ -74,9 +74,11 @@ function heedEnd(bytes: Uint8Array): void {
 
 /** The error of a call that was answered with an HTTP status other than 200. */
 export function errorOfAnswer(status: number, body: Uint8Array, header: Metadata, target: string): MosaicError {
-  const said = parsed(body);
+  const parsedBody = parsed(body);
   // The page's server wraps its refusals.
-  const error = typeof said?.["error"] === "object" && said["error"] !== null ? said["error"] : said;
+  const error = typeof parsedBody?.["error"] === "object" && parsedBody["error"] !== null
+    ? parsedBody["error"]
+    : parsedBody;
   if (typeof (error as WireError | undefined)?.code === "string") return errorIn(error as WireError, header);
   return new MosaicError("unavailable", `the server at ${target} is not a daemon's API: HTTP status ${status}`, {
     hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",

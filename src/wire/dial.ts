@@ -29,8 +29,8 @@ export interface DialOptions {
 export type Spoken = "http/1.1" | "h2";
 
 export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): boolean {
-  const { address, tls: said } = parseTarget(target);
-  return address.type === "tcp" && (said ?? tls !== undefined);
+  const { address, tls: byScheme } = parseTarget(target);
+  return address.type === "tcp" && (byScheme ?? tls !== undefined);
 }
 
 /**

@@ -96,10 +96,10 @@ export class Http1Connection {
       const line = await this.#reader.line();
       if (line === "") return headers;
       const colon = line.indexOf(":");
-      if (colon <= 0) throw noHttp(`a header is "${line.slice(0, 80)}"`);
+      if (colon <= 0) throw notHttpError(`a header is "${line.slice(0, 80)}"`);
       headers.set(line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim());
     }
-    throw noHttp(`an answer has more than ${MAX_HEADERS} headers`);
+    throw notHttpError(`an answer has more than ${MAX_HEADERS} headers`);
   }
 
   async *#body(status: number, headers: Map<string, string>, ended: () => void): AsyncGenerator<Uint8Array, void> {
@@ -107,16 +107,16 @@ export class Http1Connection {
     if (headers.get("transfer-encoding")?.toLowerCase() === "chunked") {
       for (;;) {
         const size = await this.#reader.line();
-        if (!/^[0-9a-f]{1,8}\s*(;|$)/i.test(size)) throw noHttp(`a chunk's size is "${size.slice(0, 80)}"`);
+        if (!/^[0-9a-f]{1,8}\s*(;|$)/i.test(size)) throw notHttpError(`a chunk's size is "${size.slice(0, 80)}"`);
         const bytes = parseInt(size, 16);
         if (bytes === 0) break;
         yield* this.#reader.bytes(bytes);
-        if (await this.#reader.line() !== "") throw noHttp("a chunk is longer than its size");
+        if (await this.#reader.line() !== "") throw notHttpError("a chunk is longer than its size");
       }
       // Trailers after the last chunk are not needed.
       while (await this.#reader.line() !== "");
     } else if (length !== undefined) {
-      if (!/^\d{1,15}$/.test(length)) throw noHttp(`the length of an answer is "${length.slice(0, 80)}"`);
+      if (!/^\d{1,15}$/.test(length)) throw notHttpError(`the length of an answer is "${length.slice(0, 80)}"`);
       yield* this.#reader.bytes(Number(length));
     } else if (status !== 204 && status !== 304) {
       yield* this.#reader.rest();
@@ -157,7 +157,7 @@ class Reader {
         return text.endsWith("\r") ? text.slice(0, -1) : text;
       }
       searched = this.#to - this.#from;
-      if (searched >= MAX_LINE) throw noHttp("a line has no end");
+      if (searched >= MAX_LINE) throw notHttpError("a line has no end");
       if (!await this.#more()) throw new Deno.errors.UnexpectedEof("the connection has ended");
     }
   }
@@ -185,14 +185,14 @@ class Reader {
   async #more(): Promise<boolean> {
     const ahead = this.#ahead;
     this.#ahead = undefined;
-    if (ahead === undefined) this.#makeRoom();
+    if (ahead === undefined) this.#reserve();
     const count = await (ahead ?? this.#conn.read(this.#buffer.subarray(this.#to)));
     if (count === null) return false;
     this.#to += count;
     return true;
   }
 
-  #makeRoom(): void {
+  #reserve(): void {
     if (this.#from > 0) {
       this.#buffer.copyWithin(0, this.#from, this.#to);
       this.#to -= this.#from;
@@ -219,7 +219,7 @@ function headOf({ path, host, headers, body }: Http1Request): Uint8Array {
 
 function statusOf(line: string): number {
   const status = /^HTTP\/1\.[01] (\d{3})(?: |$)/.exec(line)?.[1];
-  if (status === undefined) throw noHttp(`it begins with ${JSON.stringify(line.slice(0, 40))}`);
+  if (status === undefined) throw notHttpError(`it begins with ${JSON.stringify(line.slice(0, 40))}`);
   return Number(status);
 }
 
@@ -227,7 +227,7 @@ export async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void
   for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
 }
 
-function noHttp(what: string): MosaicError {
+function notHttpError(what: string): MosaicError {
   return new MosaicError("unavailable", `the server is not a daemon's API: it does not speak HTTP/1.1 (${what})`, {
     hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
   });

@@ -77,7 +77,7 @@ export function* settingsOf(payload: Uint8Array): Generator<[setting: number, va
 
 /** The 32-bit number at `index` of a payload. @throws MosaicError `unavailable` if it is too short. */
 export function numberIn(payload: Uint8Array, index: number): number {
-  if (payload.length < index * 4 + 4) throw noHttp2(`a frame has ${payload.length} bytes`);
+  if (payload.length < index * 4 + 4) throw notHttp2Error(`a frame has ${payload.length} bytes`);
   return new DataView(payload.buffer, payload.byteOffset).getUint32(index * 4);
 }
 
@@ -91,7 +91,7 @@ export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
       if (bytes.length < HEADER_BYTES) break;
       const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       const length = view.getUint32(0) >>> 8;
-      if (length > MAX_FRAME_BYTES) throw noHttp2(`a frame of ${length} bytes`);
+      if (length > MAX_FRAME_BYTES) throw notHttp2Error(`a frame of ${length} bytes`);
       if (bytes.length < HEADER_BYTES + length) break;
       const type = view.getUint8(3);
       const flags = view.getUint8(4);
@@ -109,10 +109,10 @@ function contentOf(payload: Uint8Array, type: number, flags: number): Uint8Array
   const padded = (flags & FLAG.padded) !== 0;
   const from = (padded ? 1 : 0) + (type === FRAME.headers && (flags & FLAG.priority) !== 0 ? 5 : 0);
   const to = payload.length - (padded ? payload[0] ?? 0 : 0);
-  if (from > to) throw noHttp2(`a frame of ${payload.length} bytes has more padding than that`);
+  if (from > to) throw notHttp2Error(`a frame of ${payload.length} bytes has more padding than that`);
   return payload.subarray(from, to);
 }
 
-function noHttp2(what: string): MosaicError {
+function notHttp2Error(what: string): MosaicError {
   return new MosaicError("unavailable", `the server is not a daemon: it does not speak HTTP/2 (${what})`);
 }

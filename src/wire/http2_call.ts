@@ -57,9 +57,9 @@ export class Http2Call {
   #data: Uint8Array[] = [];
   /** Bytes of the first of `#data` that are sent. */
   #sent = 0;
-  /** The sender has ended; `#endTold`: END_STREAM has been sent. */
+  /** The sender has ended; `#endSent`: END_STREAM has been sent. */
   #ended = false;
-  #endTold = false;
+  #endSent = false;
   #writing = false;
   #writeError: unknown;
   /** Allocated once there is a connection: while a daemon is away, many calls fail without one. */
@@ -127,7 +127,7 @@ export class Http2Call {
 
   /** The other end can be heard only during a read: while the reader pauses, silence does not count. */
   async #listen(read: Promise<number | null>): Promise<number | null> {
-    if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#askForLife(), this.#keepAlive.afterMs);
+    if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#ping(), this.#keepAlive.afterMs);
     try {
       return await read;
     } finally {
@@ -135,7 +135,7 @@ export class Http2Call {
     }
   }
 
-  #askForLife(): void {
+  #ping(): void {
     const { afterMs, withinMs } = this.#keepAlive;
     this.#frames.push(frameOf(FRAME.ping, 0, 0, new Uint8Array(8)));
     this.#write();
@@ -291,21 +291,21 @@ export class Http2Call {
       this.#frames.shift();
     }
     while (this.#data.length > 0) {
-      const room = Math.min(
+      const capacity = Math.min(
         MAX_FRAME_BYTES,
         this.#connectionWindow,
         this.#streamWindow,
         out.length - at - HEADER_BYTES,
       );
-      if (room <= 0) break;
-      const length = this.#fill(out.subarray(at + HEADER_BYTES, at + HEADER_BYTES + room));
+      if (capacity <= 0) break;
+      const length = this.#fill(out.subarray(at + HEADER_BYTES, at + HEADER_BYTES + capacity));
       writeFrameHeader(out, at, { length, type: FRAME.data, flags: 0, stream: STREAM });
       this.#connectionWindow -= length;
       this.#streamWindow -= length;
       at += HEADER_BYTES + length;
     }
-    if (this.#ended && !this.#endTold && this.#data.length === 0 && at + HEADER_BYTES <= out.length) {
-      this.#endTold = true;
+    if (this.#ended && !this.#endSent && this.#data.length === 0 && at + HEADER_BYTES <= out.length) {
+      this.#endSent = true;
       writeFrameHeader(out, at, { length: 0, type: FRAME.data, flags: FLAG.endStream, stream: STREAM });
       at += HEADER_BYTES;
     }
@@ -313,11 +313,11 @@ export class Http2Call {
   }
 
   /** Fills a frame with waiting data. @returns how much */
-  #fill(room: Uint8Array): number {
+  #fill(target: Uint8Array): number {
     let length = 0;
-    for (let first; length < room.length && (first = this.#data[0]) !== undefined;) {
-      const part = first.subarray(this.#sent, this.#sent + room.length - length);
-      room.set(part, length);
+    for (let first; length < target.length && (first = this.#data[0]) !== undefined;) {
+      const part = first.subarray(this.#sent, this.#sent + target.length - length);
+      target.set(part, length);
       length += part.length;
       this.#sent += part.length;
       if (this.#sent < first.length) continue;

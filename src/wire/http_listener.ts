@@ -315,8 +315,8 @@ export function removeSocket(path: string): void {
   removeIfThere(path);
 }
 
-function boundAddress(asked: HttpAddress, listener: Deno.Listener): HttpAddress {
-  return "path" in asked ? asked : { hostname: asked.hostname, port: (listener.addr as Deno.NetAddr).port };
+function boundAddress(requested: HttpAddress, listener: Deno.Listener): HttpAddress {
+  return "path" in requested ? requested : { hostname: requested.hostname, port: (listener.addr as Deno.NetAddr).port };
 }
 
 function textOf(address: HttpAddress): string {

@@ -32,7 +32,7 @@ export class FrameWriter {
   }
 
   begin(): void {
-    this.#room(FRAME_BYTES);
+    this.#reserve(FRAME_BYTES);
     this.#frame = this.#at;
     this.#bytes[this.#at] = 0;
     this.#at += FRAME_BYTES;
@@ -45,7 +45,7 @@ export class FrameWriter {
   /** @param value an integer from 0 to 2^53 - 1 */
   uint(field: number, value: number): void {
     if (value === 0) return;
-    this.#room(20);
+    this.#reserve(20);
     this.#tag(field, 0);
     this.#varint(value);
   }
@@ -56,7 +56,7 @@ export class FrameWriter {
 
   double(field: number, value: number): void {
     if (value === 0) return;
-    this.#room(20);
+    this.#reserve(20);
     this.#tag(field, FIXED_64);
     this.#view.setFloat64(this.#at, value, true);
     this.#at += 8;
@@ -65,14 +65,14 @@ export class FrameWriter {
   text(field: number, text: string): void {
     const { length } = text;
     if (length === 0) return;
-    this.#room(20 + length * 3);
+    this.#reserve(20 + length * 3);
     this.#tag(field, LENGTH_DELIMITED);
     if (length > SHORT_TEXT || !this.#ascii(text)) this.#encode(text);
   }
 
   /** google.protobuf.Timestamp. @param ns Unix nanoseconds as decimal text, from 0 to 2^63 - 1 */
   timestamp(field: number, ns: string): void {
-    this.#room(40);
+    this.#reserve(40);
     this.#tag(field, LENGTH_DELIMITED);
     const length = this.#at++;
     this.uint(1, ns.length > 9 ? Number(ns.slice(0, -9)) : 0);
@@ -125,7 +125,7 @@ export class FrameWriter {
     this.#at = begin + written;
   }
 
-  #room(more: number): void {
+  #reserve(more: number): void {
     if (this.#at + more > this.#bytes.length) {
       this.#resize(this.#at, Math.max(this.#bytes.length * 2, this.#at + more));
     }

@@ -1,5 +1,5 @@
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { askShell } from "../os/shell.ts";
+import { shellOutput } from "../os/shell.ts";
 
 /** @param option names the file in errors. @throws MosaicError `failed_precondition` for an unusable file. */
 export function pem(path: string, option: string): string {
@@ -23,7 +23,7 @@ function read(path: string): string {
     return Deno.readTextFileSync(path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotCapable)) throw error;
-    const text = mayRunShell() ? askShell('cat "$1"', "sh", path) : undefined;
+    const text = mayRunShell() ? shellOutput('cat "$1"', "sh", path) : undefined;
     if (text === undefined) throw error;
     return text;
   }

@@ -22,7 +22,7 @@ import { dial, type DialOptions, tlsFailure, usesTls } from "./dial.ts";
 import type { Header } from "./hpack.ts";
 import { Http2Call, type KeepAlive } from "./http2_call.ts";
 import { methodPath } from "./method_path.ts";
-import { parseTarget, staysHere } from "./target.ts";
+import { isLoopbackTarget, parseTarget } from "./target.ts";
 
 /** Larger than any error. */
 const MAX_ERROR_BYTES = 1 << 16;
@@ -53,7 +53,7 @@ export class StreamCall {
     this.#target = target;
     this.#call = new Http2Call({
       dial: (signal) => dial(options, "h2", signal),
-      ...(staysHere(target) ? {} : { keepAlive: BETWEEN_HOSTS }),
+      ...(isLoopbackTarget(target) ? {} : { keepAlive: BETWEEN_HOSTS }),
       headers: [
         [":method", "POST"],
         [":scheme", usesTls(options) ? "https" : "http"],

@@ -24,6 +24,6 @@ export function parseTarget(text: string): Target {
 }
 
 /** Whether data sent there stays on this machine. */
-export function staysHere(target: string): boolean {
+export function isLoopbackTarget(target: string): boolean {
   return isLoopback(parseTarget(target).address);
 }

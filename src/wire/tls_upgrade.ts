@@ -194,14 +194,14 @@ function relay(secure: TLSSocket, near: Deno.Conn): void {
     // The near side accepts no more when it has ended; its end is passed on below.
     writeAll(near, bytes).then(() => secure.resume(), () => {});
   });
-  passOn(near, secure).finally(() => {
+  forward(near, secure).finally(() => {
     const stuck = setTimeout(() => secure.destroy(), STUCK_MS);
     secure.on("close", () => clearTimeout(stuck));
     secure.end(() => secure.destroy());
   });
 }
 
-async function passOn(near: Deno.Conn, secure: TLSSocket): Promise<void> {
+async function forward(near: Deno.Conn, secure: TLSSocket): Promise<void> {
   let proceed = () => {};
   for (const event of ["drain", "close"]) secure.on(event, () => proceed());
   const buffer = new Uint8Array(CHUNK_BYTES);

@@ -53,10 +53,10 @@ Deno.test("top: live runs come first, and the keys move the selection within the
 Deno.test("top: what would harm is asked for first; what makes no sense is told", () => {
   const asked = onKey(stateOf(), "c", NOW, 10);
   assert.equal(asked.action, undefined);
-  assert.equal(asked.state.asking!.question, "Cancel cart-1?");
+  assert.equal(asked.state.confirmation!.question, "Cancel cart-1?");
   assert.deepEqual(onKey(asked.state, "y", NOW, 10).action, { type: "cancel", run: ID_A });
   assert.equal(onKey(asked.state, "n", NOW, 10).action, undefined);
-  assert.equal(press(asked.state, "n").asking, undefined);
+  assert.equal(press(asked.state, "n").confirmation, undefined);
   assert.deepEqual(onKey(stateOf(), "p", NOW, 10).action, { type: "pause", run: ID_A });
   const paused = stateOf({ runs: [runJson(fakeRun({ state: "PAUSED" }))] });
   assert.deepEqual(onKey(paused, "p", NOW, 10).action, { type: "resume", run: ID_A });
@@ -116,7 +116,7 @@ Deno.test("top: the line of keys always has the way out, and ? shows all keys un
   const shown = draw(help, NOW, { width: 60, height: 24, color: false }).join("\n");
   for (const line of [/^enter +details/m, /^esc +back/m, /^q, ctrl-c +quit/m]) assert.match(shown, line);
   const left = onKey(help, "c", NOW, 10);
-  assert.deepEqual([left.state.help, left.state.asking, left.action], [false, undefined, undefined]);
+  assert.deepEqual([left.state.help, left.state.confirmation, left.action], [false, undefined, undefined]);
   assert.deepEqual(onKey(help, "q", NOW, 10).action, { type: "quit" });
 });
 

@@ -94,7 +94,7 @@ export class ScriptedLauncher implements Launcher {
   }
 
   end(job: ScriptedJob, kind: JobEnd["kind"], proven = true): void {
-    if (job.state.t !== "ended") job.state = { t: "ended", end: { kind, proven, said: kind } };
+    if (job.state.t !== "ended") job.state = { t: "ended", end: { kind, proven, text: kind } };
   }
 
   forget(job: ScriptedJob): void {

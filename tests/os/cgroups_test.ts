@@ -5,7 +5,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { identityOf } from "../../src/os/identity.ts";
-import { askShell } from "../../src/os/shell.ts";
+import { shellOutput } from "../../src/os/shell.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
@@ -17,7 +17,7 @@ function ownGroup(): string | undefined {
     const path = `${mount}/test-of-mosaic-${Deno.pid}`;
     const made =
       'cd "$0" && [ -e cgroup.controllers ] && mkdir "$1" && echo "+memory +cpu" >cgroup.subtree_control; [ -d "$1" ]';
-    if (askShell(made, mount, path) !== undefined) return path;
+    if (shellOutput(made, mount, path) !== undefined) return path;
   }
   return undefined;
 }
@@ -29,7 +29,7 @@ const hasMemory = controllers.includes("memory");
 if (parent !== undefined && !hasMemory) {
   console.log("NOT ALLOWED HERE: cgroup v2 has no memory controller, so no worker is held to its memory");
 }
-globalThis.addEventListener("unload", () => parent && askShell('rmdir "$0"/* "$0"', parent));
+globalThis.addEventListener("unload", () => parent && shellOutput('rmdir "$0"/* "$0"', parent));
 
 const startWith = (place: string) => TestDaemon.start({ args: ["--cgroup-parent", place] });
 
@@ -120,7 +120,9 @@ where(parent !== undefined, "cgroups: auto divides the daemon's own group, again
     const groups = [...Deno.readDirSync(service)].filter((entry) => entry.isDirectory).map((entry) => entry.name);
     assert.deepEqual(groups, ["daemon"]);
   } finally {
-    await until(() => askShell('rmdir "$0/daemon" "$0"', service) !== undefined, { what: "the groups to be removed" });
+    await until(() => shellOutput('rmdir "$0/daemon" "$0"', service) !== undefined, {
+      what: "the groups to be removed",
+    });
   }
 });
 

@@ -7,9 +7,9 @@ const SHELL = new URL("../../src/os/shell.ts", import.meta.url).href;
 async function levels(nice: number): Promise<{ own: number; started: number }> {
   const output = Deno.makeTempFileSync();
   try {
-    const program = `import { askShell, startDetached } from "${SHELL}";
+    const program = `import { shellOutput, startDetached } from "${SHELL}";
       const level = "read -r stat </proc/$$/stat; set -- $stat; shift 18; echo $1";
-      console.log(askShell(level));
+      console.log(shellOutput(level));
       startDetached(["/bin/sh", "-c", level + "; echo"], { PATH: Deno.env.get("PATH") }, "${output}");`;
     const { stdout } = await new Deno.Command("nice", {
       args: [

@@ -6,7 +6,7 @@ import { readExit } from "../../src/proxy/exit_record.ts";
 import { makeDirectory, openRegular, quarantineFile, readRecord, writeRecord } from "../../src/os/untrusted.ts";
 import { openLog, packedPath } from "../../src/os/packed_log.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";
-import { askShell } from "../../src/os/shell.ts";
+import { shellOutput } from "../../src/os/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
 
@@ -21,7 +21,7 @@ function withDirectory(body: (directory: string) => void): void {
 
 /** Everything that is no regular file, at `path`. */
 const PUT: Record<string, (path: string) => void> = {
-  FIFO: (path) => assert(askShell('mkfifo "$0"', path) !== undefined),
+  FIFO: (path) => assert(shellOutput('mkfifo "$0"', path) !== undefined),
   directory: (path) => Deno.mkdirSync(path),
   link: (path) => Deno.symlinkSync("/etc/passwd", path),
   "dangling link": (path) => Deno.symlinkSync("/nowhere", path),

@@ -19,7 +19,7 @@ export function inertEdges(): Edges {
     worker: {
       start: () => Promise.resolve(),
       signal() {},
-      ask() {},
+      request() {},
       endGroup() {},
       writeRecord() {},
       recordLeaseEnd() {},

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { type FileFacts, ownerOf } from "../../src/proxy/sources/owner.ts";
 
-const FACTS: FileFacts = { place: "cwd", isOpen: false, isBegun: true, pid: undefined };
+const FACTS: FileFacts = { place: "cwd", isOpen: false, isNew: true, pid: undefined };
 const ALONE = { shared: false };
 const SHARED = { shared: true, others: true, pids: [70], inner: [7] };
 
 Deno.test("owner: a file is the worker's, another's, or may be either's", () => {
   const cases: [what: string, facts: Partial<FileFacts>, company: Parameters<typeof ownerOf>[1], owner: string][] = [
-    ["in the run's directory, whenever it was begun", { place: "run", isBegun: false }, SHARED, "worker"],
-    ["asked for by name", { place: "asked", isBegun: false }, SHARED, "worker"],
-    ["open in a process of the worker", { isOpen: true, isBegun: false }, SHARED, "worker"],
-    ["there before the worker", { isBegun: false }, ALONE, "other"],
+    ["in the run's directory, whenever it was begun", { place: "run", isNew: false }, SHARED, "worker"],
+    ["asked for by name", { place: "requested", isNew: false }, SHARED, "worker"],
+    ["open in a process of the worker", { isOpen: true, isNew: false }, SHARED, "worker"],
+    ["there before the worker", { isNew: false }, ALONE, "other"],
     ["begun since, in a directory of this run alone", {}, ALONE, "worker"],
     ["the same while other runs work elsewhere", {}, { shared: false, others: true }, "worker"],
     ["in a place that all have in common, and others are live", { place: "common" }, {

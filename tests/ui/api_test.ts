@@ -613,13 +613,13 @@ Deno.test(
       event("heartbeat", {}),
       event("histogram", { tag: "w", left: [0], right: [1], count: [3] }),
     ]);
-    const { told, from } = await (await get(`/api/runs/${runId}/told`)).json();
-    assert.deepEqual(told, [
+    const { events, from } = await (await get(`/api/runs/${runId}/media_events`)).json();
+    assert.deepEqual(events, [
       { seq: 3, kind: "histogram", tag: "w", step: null },
       { seq: 1, kind: "text", tag: "notes", step: 5 },
     ]);
     assert.equal(from, 1);
-    assert.deepEqual((await (await get(`/api/runs/${runId}/told?before=3`)).json()).told.length, 1);
+    assert.deepEqual((await (await get(`/api/runs/${runId}/media_events?before=3`)).json()).events.length, 1);
     for (let n = 0; n < 5; n++) core.addEpisode(runId, 4, undefined, 1_800_000_000_000 + n * 1000);
     const moment = await (await get(`/api/runs/${runId}/moment?episode=3`)).json();
     assert.deepEqual([moment.episode, moment.step_seq], [2, 9]);

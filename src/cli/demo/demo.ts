@@ -57,7 +57,7 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
     context.out.write(left ? keptText(daemon) : endText(daemon));
     return failed.length === 0 ? EXIT.ok : EXIT.failed;
   } finally {
-    if (!left) await takeDown(context, daemon, ids);
+    if (!left) await stopDemo(context, daemon, ids);
   }
 }
 
@@ -118,7 +118,7 @@ The daemon is stopped. Everything lies in ${daemon.stateDir}; look at it again w
 }
 
 /** Cancels live runs, which would outlive the daemon, then stops the daemon. */
-async function takeDown(context: Context, daemon: LocalDaemon, ids: readonly string[]): Promise<void> {
+async function stopDemo(context: Context, daemon: LocalDaemon, ids: readonly string[]): Promise<void> {
   try {
     using link = await Link.open(context, { target: daemon.target });
     const late = AbortSignal.timeout(CANCEL_MS);

@@ -22,10 +22,10 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
     const { telemetry: t } = run;
     const state = paint(run.state.padEnd(10), stateStyle(run.state), color);
     const reward = t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`;
-    const room = Math.max(10, width - name - 15);
+    const progressWidth = Math.max(10, width - name - 15);
     return [
       `${paint(pad(escapeControl(run.name), name), "bold", color)}  ${state} ${
-        cut(progressText(progressOf(run), 20), room)
+        cut(progressText(progressOf(run), 20), progressWidth)
       }`,
       `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${pad(reward, 14)}${
         paint(sparkline(rewards, SPARK_WIDTH), "green", color)

@@ -49,8 +49,8 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
       const found = addresses(layout.daemonJson, child.pid);
       if (found !== undefined) return { stateDir, pid: child.pid, stop, ...found };
       if (ended || performance.now() > deadline || signal.aborted) {
-        const said = (readTextIfThere(output) ?? "").trim();
-        throw new MosaicError("unavailable", `the daemon did not start${said === "" ? "" : `:\n${said}`}`);
+        const printed = (readTextIfThere(output) ?? "").trim();
+        throw new MosaicError("unavailable", `the daemon did not start${printed === "" ? "" : `:\n${printed}`}`);
       }
       await sleep(POLL_MS);
     }
@@ -64,8 +64,8 @@ function addresses(daemonJson: string, pid: number): { target: string; http: str
   const text = readTextIfThere(daemonJson);
   if (text === undefined) return undefined;
   try {
-    const said = JSON.parse(text) as { pid: number; socket: string; http: string };
-    return said.pid === pid ? { target: `unix:${said.socket}`, http: said.http } : undefined;
+    const recorded = JSON.parse(text) as { pid: number; socket: string; http: string };
+    return recorded.pid === pid ? { target: `unix:${recorded.socket}`, http: recorded.http } : undefined;
   } catch (error) {
     throw new MosaicError("unavailable", `cannot read ${daemonJson}: ${messageOf(error)}`, { cause: error });
   }

@@ -72,7 +72,7 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
     const pace = new Pace(env, options.stepDelayMs);
     let beatAt = env.now() + HEARTBEAT_MS;
     for (const record of training.records()) {
-      tell(record, options, env.runId, say, event);
+      report(record, options, env.runId, say, event);
       if (record.type === "episode" && options.checkpointEvery > 0) {
         if (training.episodes % options.checkpointEvery === 0) save();
       }
@@ -110,7 +110,7 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
   }
 }
 
-function tell(
+function report(
   record: TrainingRecord,
   options: DemoWorkerOptions,
   runId: string,

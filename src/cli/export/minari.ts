@@ -101,8 +101,8 @@ export async function writeMinari(
         steps += episode.actions.length;
       }
     }
-    if (episodes === 0) throw nothing(leftOut);
-    notes.push(...toldOf(leftOut));
+    if (episodes === 0) throw noEpisodesError(leftOut);
+    notes.push(...notesOf(leftOut));
     writeJson(`${partial}/metadata.json`, {
       dataset_id: id,
       total_episodes: episodes,
@@ -224,20 +224,20 @@ async function* episodesOf(
    * Environments with a step after the last damaged ones; undefined before any damage. The next episode of any other may have
    * begun inside the damage.
    */
-  let begunSince: Set<string> | undefined;
+  let seenSinceDamage: Set<string> | undefined;
   const passGaps = (to: number) => {
     if (!run.gaps.some(([first]) => first > last && first < to)) return;
     // Their steps inside the damage, and whether they ended, are unknown.
     for (const episode of opened.values()) episode.flaw ??= "holed";
-    begunSince = new Set();
+    seenSinceDamage = new Set();
   };
   for await (const record of run.steps()) {
     passGaps(record.seq);
     last = record.seq;
     const { attempt, agent_id, worker_id, episode_index: index } = record;
     const whose = JSON.stringify([attempt, agent_id, worker_id]);
-    const mayLackBegin = begunSince?.has(whose) === false && (record["step_index"] as number) > 0;
-    begunSince?.add(whose);
+    const mayLackBegin = seenSinceDamage?.has(whose) === false && (record["step_index"] as number) > 0;
+    seenSinceDamage?.add(whose);
     if (!isAmong(record, options)) continue;
     const key = JSON.stringify([attempt, agent_id, worker_id, index]);
     const reset = resetOf(record);
@@ -254,7 +254,7 @@ async function* episodesOf(
         attempt,
         index,
         nextStep: step,
-        ...begun(),
+        ...emptyEpisode(),
         ...(reset?.["seed"] === undefined ? {} : { seed: reset["seed"] }),
         ...(reset?.["options"] === undefined ? {} : { options: reset["options"] }),
       };
@@ -285,14 +285,14 @@ async function* episodesOf(
     if (ends) yield* finished(key, episode);
     else if (episode.actions.length === MOST_STEPS) {
       yield* finished(key, episode);
-      opened.set(key, { attempt, index, nextStep: step + 1, ...begun(), observations: [observation] });
+      opened.set(key, { attempt, index, nextStep: step + 1, ...emptyEpisode(), observations: [observation] });
     }
   }
   passGaps(Infinity);
   for (const [key, episode] of [...opened]) yield* finished(key, episode);
 }
 
-function begun() {
+function emptyEpisode() {
   return { observations: [], actions: [], rewards: [], terminated: [], truncated: [] };
 }
 
@@ -375,7 +375,7 @@ function writeEpisode(
   return Deno.statSync(path).size;
 }
 
-function nothing({ firstMissing, holed }: LeftOut): MosaicError {
+function noEpisodesError({ firstMissing, holed }: LeftOut): MosaicError {
   if (firstMissing > 0) {
     return new MosaicError(
       "failed_precondition",
@@ -390,12 +390,12 @@ function nothing({ firstMissing, holed }: LeftOut): MosaicError {
     : new MosaicError("failed_precondition", "no episode of these runs has steps", { hint: RECORD_THEM });
 }
 
-function toldOf({ firstMissing, holed }: LeftOut): string[] {
-  const told = (n: number, one: string, many: string) =>
+function notesOf({ firstMissing, holed }: LeftOut): string[] {
+  const note = (n: number, one: string, many: string) =>
     n === 0 ? [] : [n === 1 ? `1 episode is left out: ${one}` : `${n} episodes are left out: ${many}`];
   return [
-    ...told(firstMissing, "its first observation is not recorded", "their first observations are not recorded"),
-    ...told(holed, "some of its steps are missing", "some of their steps are missing"),
+    ...note(firstMissing, "its first observation is not recorded", "their first observations are not recorded"),
+    ...note(holed, "some of its steps are missing", "some of their steps are missing"),
   ];
 }
 

@@ -55,7 +55,7 @@ async function write(
   json: ReadonlySet<string>,
 ): Promise<number> {
   let rows = 0;
-  const first = await begun(records);
+  const first = await readFirst(records);
   const lists = LISTS.filter((name) => !json.has(name) && first.early.some((record) => isList(record[name])));
   const columns = publicFields(kind).map(({ name, type }) => ({ name, type: TYPES[type], nullable: true }));
   await parquetWriteRows({
@@ -80,7 +80,7 @@ async function write(
 }
 
 /** The records; the first thousand are read in advance. */
-async function begun(records: AsyncIterable<TelemetryRecord>) {
+async function readFirst(records: AsyncIterable<TelemetryRecord>) {
   const rest = records[Symbol.asyncIterator]();
   const early: TelemetryRecord[] = [];
   while (early.length < 1000) {

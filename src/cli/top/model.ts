@@ -24,7 +24,7 @@ export interface TopState {
   /** Show the keys instead of the runs. */
   help: boolean;
   /** The action that waits for confirmation. */
-  asking: { question: string; action: Action } | undefined;
+  confirmation: { question: string; action: Action } | undefined;
   message: string;
 }
 
@@ -44,7 +44,7 @@ export const INITIAL: TopState = {
   all: true,
   detail: undefined,
   help: false,
-  asking: undefined,
+  confirmation: undefined,
   message: "",
 };
 
@@ -72,9 +72,9 @@ export function selectedRun(state: TopState, now: number): RunJson | undefined {
 
 export function onKey(state: TopState, key: string, now: number, page: number): { state: TopState; action?: Action } {
   if (key === "ctrl-c") return { state, action: { type: "quit" } };
-  if (state.asking !== undefined) {
-    const { action } = state.asking;
-    const answered = { ...state, asking: undefined };
+  if (state.confirmation !== undefined) {
+    const { action } = state.confirmation;
+    const answered = { ...state, confirmation: undefined };
     return key === "y" ? { state: answered, action } : { state: { ...answered, message: "not done" } };
   }
   const quiet = { ...state, message: "", help: false };
@@ -87,7 +87,7 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     const to = runs[Math.min(runs.length - 1, Math.max(0, at + distance))];
     return { state: { ...quiet, selected: to?.run_id } };
   };
-  const tell = (message: string) => ({ state: { ...quiet, message } });
+  const withMessage = (message: string) => ({ state: { ...quiet, message } });
   switch (key) {
     case "q":
       return { state: quiet, action: { type: "quit" } };
@@ -127,20 +127,23 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     case "enter":
       return { state: { ...chosen, detail: "loading" }, action: { type: "detail", run: run.run_id } };
     case "p":
-      if (ended) return tell(`${run.name} has ended`);
+      if (ended) return withMessage(`${run.name} has ended`);
       return { state: chosen, action: { type: run.state === "PAUSED" ? "resume" : "pause", run: run.run_id } };
     case "c":
-      if (ended) return tell(`${run.name} has ended`);
+      if (ended) return withMessage(`${run.name} has ended`);
       return {
         state: {
           ...chosen,
-          asking: { question: `Cancel ${run.name}?`, action: { type: "cancel", run: run.run_id } },
+          confirmation: { question: `Cancel ${run.name}?`, action: { type: "cancel", run: run.run_id } },
         },
       };
     case "r":
-      if (!ended) return tell(`${run.name} is still live`);
+      if (!ended) return withMessage(`${run.name} is still live`);
       return {
-        state: { ...chosen, asking: { question: `Retry ${run.name}?`, action: { type: "retry", run: run.run_id } } },
+        state: {
+          ...chosen,
+          confirmation: { question: `Retry ${run.name}?`, action: { type: "retry", run: run.run_id } },
+        },
       };
   }
   return { state: quiet };

@@ -68,9 +68,9 @@ export function draw(state: TopState, now: number, screen: Screen): string[] {
   const keys = state.help ? ["any key: back"] : state.detail === undefined ? LIST_KEYS : DETAIL_KEYS;
   const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
   while (lines.length < height - FOOT) lines.push("");
-  const foot = state.asking === undefined
+  const foot = state.confirmation === undefined
     ? paint(state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width), "dim", color)
-    : paint(cut(`${escapeControl(state.asking.question)} y/n`, width), "yellow", color);
+    : paint(cut(`${escapeControl(state.confirmation.question)} y/n`, width), "yellow", color);
   return [...lines, foot];
 }
 

@@ -22,7 +22,7 @@ export const define = controlVerb({
     0: "the runs are being cancelled, or had already ended",
     130: "--wait was interrupted by Ctrl-C; the runs are still being cancelled",
   },
-  ask: (link, run, { grace }) =>
+  request: (link, run, { grace }) =>
     link.unary(link.methods.cancelRun, { run, ...(grace === undefined ? {} : { graceSeconds: Number(grace) }) }),
   done: (run) =>
     run.outcome === "" ? "is being cancelled" : `${run.state}${run.reason === "" ? "" : `: ${run.reason}`}`,

@@ -7,7 +7,7 @@ import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } f
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
-import { tellOfDamagedPoints } from "../gaps.ts";
+import { warnOfDamagedPoints } from "../gaps.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { valueText } from "../parameter_text.ts";
@@ -99,7 +99,7 @@ export function define(command: Command, context: Context): void {
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
       const series: Series[] = [];
-      const told = new Set<string>();
+      const reported = new Set<string>();
       let label = "";
       for (const run of runs) {
         // Plot the runs that have the series; warn about those that do not.
@@ -113,7 +113,7 @@ export function define(command: Command, context: Context): void {
           buckets: width * 2,
           overwritten: flags["overwritten"] === true,
         });
-        tellOfDamagedPoints(context, { runId: run.run_id, series: name }, buckets, told);
+        warnOfDamagedPoints(context, { runId: run.run_id, series: name }, buckets, reported);
         label = xLabel(name, buckets);
         series.push(...linesOf(run.name, buckets));
       }
@@ -171,7 +171,7 @@ async function compareGroups(
     const buckets = await Promise.all(
       having.map(async ({ run_id }) => {
         const buckets = await fetchSeries(link, run_id, drawn, { buckets: width * 2, overwritten: false });
-        tellOfDamagedPoints(context, { runId: run_id, series: drawn }, buckets, new Set());
+        warnOfDamagedPoints(context, { runId: run_id, series: drawn }, buckets, new Set());
         return buckets;
       }),
     );

@@ -11,7 +11,7 @@ export const define = runsVerb({
     ["mosaic prune --older-than 30d --dry-run", "show what a policy would delete"],
   ],
   exits: { 0: "deleted", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },
-  ask: async (link, ref): Promise<z.infer<typeof Deletion>> => {
+  request: async (link, ref): Promise<z.infer<typeof Deletion>> => {
     // By its full id, because a prefix may match another run after the deletion.
     const { runId } = await link.unary(link.methods.getRun, { run: ref });
     const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });

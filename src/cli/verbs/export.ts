@@ -6,7 +6,7 @@ import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
 import { bytes as sizeText, count } from "../format.ts";
-import { tellOfGap } from "../gaps.ts";
+import { warnOfGap } from "../gaps.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
@@ -76,7 +76,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           const { stateDir } = await link.unary(link.methods.getHost, {}, signal);
           const file = String(flags["out"] ?? `${run.runId}.mosaic`);
           const { files, bytes, damaged } = writeRunFile(stateDir, run.runId, file, flags["artifacts"] !== false);
-          for (const { first, last } of damaged) tellOfGap(context, "steps", first - 1, last + 1);
+          for (const { first, last } of damaged) warnOfGap(context, "steps", first - 1, last + 1);
           context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
           return EXIT.ok;
         }
@@ -94,16 +94,16 @@ export function define(command: Command, context: Context, result: { code: numbe
         const dir = String(flags["out"] ?? run.runId);
         Deno.mkdirSync(dir, { recursive: true });
         Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJson(run), null, 2)}\n`);
-        const told = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
+        const printFile = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
         if (format === "tensorboard") {
           const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);
           const { path, rows } = await writeEvents(dir, started, kinds, records);
-          told(path, rows);
+          printFile(path, rows);
           return EXIT.ok;
         }
         for (const kind of kinds) {
           const path = `${dir}/${kind}.${format}`;
-          told(
+          printFile(
             path,
             format === "parquet"
               ? await (await import("../export/parquet_file.ts")).writeParquet(path, kind, () => records(kind))
@@ -239,7 +239,7 @@ async function* batchesOf(
   let last = 0;
   const upTo = (next: number) => {
     if (gaps.some(([first]) => first === last + 1)) return;
-    const gap = tellOfGap(context, kind, last, next);
+    const gap = warnOfGap(context, kind, last, next);
     if (gap !== undefined) gaps.push(gap);
   };
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
@@ -262,7 +262,7 @@ function chosenOf(
   gaps?: [number, number][],
 ): AsyncGenerator<Lines> {
   const batches = batchesOf(context, link, run, kind, signal, gaps);
-  return all ? batches : keptOf(batches, kind, (name) => overwrittenOf(link, run, name, signal));
+  return all ? batches : withoutOverwritten(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 
 /** Whether a point of a series, by its number, was overwritten by a later attempt. */
@@ -274,7 +274,7 @@ async function overwrittenOf(link: Link, run: string, name: string, signal: Abor
 /**
  * Without points that later attempts overwrote. Steps and episodes are points of a series; a metric's points are counted.
  */
-async function* keptOf(
+async function* withoutOverwritten(
   batches: AsyncIterable<Lines>,
   kind: Kind,
   overwrittenOf: (series: string) => Promise<(x: number) => boolean>,

@@ -121,12 +121,12 @@ async function listed(
     ]),
     limit: Number(flags["limit"] ?? Infinity),
   }, signal);
-  if (flags["watch"] === undefined) await tellUnknown(link, context, runs, flags);
+  if (flags["watch"] === undefined) await warnOfUnknown(link, context, runs, flags);
   return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
 }
 
 /** Warns of names that no run has, if a filter matches no run or a column is empty. */
-async function tellUnknown(
+async function warnOfUnknown(
   link: Link,
   context: Context,
   runs: readonly RunJson[],

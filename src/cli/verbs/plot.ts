@@ -8,7 +8,7 @@ import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../format.ts";
-import { tellOfDamagedPoints } from "../gaps.ts";
+import { warnOfDamagedPoints } from "../gaps.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
@@ -71,10 +71,10 @@ export function define(command: Command, context: Context, result: { code: numbe
         exits: { 4: "no such run, or no such series" },
       }),
     )
-    .action(async (ref: string, asked: string | undefined, flags: Record<string, unknown>) => {
+    .action(async (ref: string, given: string | undefined, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
-      let name = asked;
-      const told = new Set<string>();
+      let name = given;
+      const reported = new Set<string>();
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
         for (;;) {
@@ -89,7 +89,7 @@ export function define(command: Command, context: Context, result: { code: numbe
               to: Number(flags["to"] ?? 0),
               overwritten: flags["overwritten"] === true && flags["groupBy"] === undefined,
             });
-            tellOfDamagedPoints(context, { runId: id, series: drawn }, buckets, told);
+            warnOfDamagedPoints(context, { runId: id, series: drawn }, buckets, reported);
             return buckets;
           };
           const text = flags["groupBy"] === undefined

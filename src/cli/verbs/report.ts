@@ -112,7 +112,7 @@ async function reportText(reader: ReportReader, now: number, runs: RunDetailJson
 }
 
 async function details(link: ReportReader, refs: string[]): Promise<RunDetailJson[]> {
-  const runs = await inTurn(refs, async (run) => runDetailJson(await link.unary(link.methods.getRun, { run })));
+  const runs = await inBatches(refs, async (run) => runDetailJson(await link.unary(link.methods.getRun, { run })));
   return [...new Map(runs.map((run) => [run.run_id, run])).values()];
 }
 
@@ -133,7 +133,7 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
 }
 
 /** Some at a time; results in order. */
-async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+async function inBatches<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (let at = 0; at < items.length; at += AT_ONCE) {
     results.push(...await Promise.all(items.slice(at, at + AT_ONCE).map(work)));
@@ -152,8 +152,9 @@ type Item = SeriesListResponse_Item;
 async function contents(link: ReportReader, now: number, runs: RunDetailJson[], flags: Record<string, unknown>) {
   const lists = new Map<string, Map<string, Item>>();
   for (
-    const [i, { series }] of (await inTurn(runs, ({ run_id }) => link.unary(link.methods.listSeries, { run: run_id })))
-      .entries()
+    const [i, { series }]
+      of (await inBatches(runs, ({ run_id }) => link.unary(link.methods.listSeries, { run: run_id })))
+        .entries()
   ) {
     lists.set(runs[i]!.run_id, new Map(series.filter(({ points }) => points > 0n).map((s) => [s.name, s])));
   }
@@ -164,13 +165,13 @@ async function contents(link: ReportReader, now: number, runs: RunDetailJson[], 
   const known = [...new Set([...lists.values()].flatMap((list) => [...list.keys()]))].sort((a, b) =>
     a.localeCompare(b)
   );
-  const asked = flags["metric"] as string[] | undefined;
-  requireSeries(asked ?? [], known);
+  const requested = flags["metric"] as string[] | undefined;
+  requireSeries(requested ?? [], known);
   const main = progressSeries(known.map((name) => ({ name, points: 1n })));
   // The most significant first; the machine's own last; the "reward" of steps after that of episodes.
   const weight = (name: string) => name === main ? 0 : name.startsWith("system/") ? 3 : name === "reward" ? 2 : 1;
   const ordered = known.toSorted((a, b) => weight(a) - weight(b));
-  const drawn = asked ?? ordered.slice(0, MOST_CHARTS);
+  const drawn = requested ?? ordered.slice(0, MOST_CHARTS);
   const options = {
     band: flags["band"] as Band,
     time: flags["time"] === true,
@@ -183,7 +184,7 @@ async function contents(link: ReportReader, now: number, runs: RunDetailJson[], 
     );
   }
   const leftOut: string[] = [];
-  if (asked === undefined && known.length > drawn.length) {
+  if (requested === undefined && known.length > drawn.length) {
     const rest = ordered.slice(MOST_CHARTS).join(", ");
     leftOut.push(`The curves of ${known.length - drawn.length} series: ${rest}. -m NAME draws one.`);
   }
@@ -341,7 +342,7 @@ async function chartOf(
   const all: SeriesBucket[] = [];
   for (const [of, member] of members.entries()) {
     const having = member.runs.filter(({ run_id }) => lists.get(run_id)!.has(name));
-    const found = await inTurn(having, async ({ run_id: run }) => {
+    const found = await inBatches(having, async ({ run_id: run }) => {
       const request = { run, name, buckets: BUCKETS, fromX: 0n, toX: 0n, overwritten: overwritten && !grouped };
       return (await link.unary(link.methods.getSeries, request)).buckets;
     });

@@ -16,6 +16,7 @@ export const define = controlVerb({
     0: "the runs are queued again, or will be when they have stopped",
     6: "the run's state does not allow it",
   },
-  ask: (link, run, flags) => link.unary(link.methods.resetRun, { run, fromCheckpoint: String(flags["from"] ?? "") }),
+  request: (link, run, flags) =>
+    link.unary(link.methods.resetRun, { run, fromCheckpoint: String(flags["from"] ?? "") }),
   done: nextAttempt,
 });

@@ -8,6 +8,6 @@ export const define = controlVerb({
     ["mosaic list -q -s paused | xargs -r mosaic resume", "resume all paused runs"],
   ],
   exits: { 0: "the runs are being resumed", 6: "a run has ended" },
-  ask: (link, run) => link.unary(link.methods.resumeRun, { run }),
+  request: (link, run) => link.unary(link.methods.resumeRun, { run }),
   done: (run) => run.state === "PAUSED" ? "is being resumed" : run.state,
 });

@@ -6,6 +6,6 @@ export const define = controlVerb({
     "Starts another attempt of ended runs, under the same id. The worker gets the newest checkpoint that it reported (checkpoint_saved, mosaic.checkpoint) as MOSAIC_RESUME_FROM; mosaic reset --from names another. Its telemetry is appended to the stored telemetry.",
   examples: [["mosaic retry @last", "retry the newest run"]],
   exits: { 0: "the runs are queued again", 6: "a run is still live (mosaic reset stops it first)" },
-  ask: (link, run) => link.unary(link.methods.retryRun, { run }),
+  request: (link, run) => link.unary(link.methods.retryRun, { run }),
   done: nextAttempt,
 });

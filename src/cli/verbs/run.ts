@@ -92,7 +92,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         umask: here ? Deno.umask().toString(8).padStart(3, "0") : undefined,
       }, variables);
       if (flags["dryRun"] === true) {
-        tellLeftOut(missing, context);
+        warnOfLeftOut(missing, context);
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
@@ -100,8 +100,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       result.code = await submit(context, JSON.stringify(config), flags, async (link) => {
-        if (!choosesGpus) tellUnusedGpus(await link.unary(link.methods.getHost, {}), context);
-        if (missing.length > 0 && !await wasTold(missing, link)) tellLeftOut(missing, context);
+        if (!choosesGpus) warnOfUnusedGpus(await link.unary(link.methods.getHost, {}), context);
+        if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
       });
     });
 }
@@ -126,7 +126,7 @@ function slurmValue(text: string): Record<string, string | number> {
 const MOST_NAMES = 8;
 
 /** A program may depend on a variable without saying so. */
-function tellLeftOut(names: readonly string[], context: Context): void {
+function warnOfLeftOut(names: readonly string[], context: Context): void {
   if (names.length === 0) return;
   const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
   const which = `${escapeControl(names.slice(0, MOST_NAMES).join(", "))}${more}`;
@@ -136,7 +136,7 @@ function tellLeftOut(names: readonly string[], context: Context): void {
 }
 
 /** Whether the newest run did not get them either: then the warning was printed when it was submitted. */
-async function wasTold(names: readonly string[], link: Link): Promise<boolean> {
+async function wasWarned(names: readonly string[], link: Link): Promise<boolean> {
   try {
     const { configJson } = await link.unary(link.methods.getRun, { run: "@last" });
     const before: unknown = JSON.parse(configJson).metadata?.submission?.left_out;
@@ -149,7 +149,7 @@ async function wasTold(names: readonly string[], link: Link): Promise<boolean> {
 }
 
 /** A program without a visible GPU trains on the CPU, often without a message. */
-function tellUnusedGpus({ gpus }: HostResponse, context: Context): void {
+function warnOfUnusedGpus({ gpus }: HostResponse, context: Context): void {
   if (gpus.length === 0) return;
   const slots = gpus.length === 1 ? "a GPU slot" : `${gpus.length} GPU slots`;
   context.err.write(

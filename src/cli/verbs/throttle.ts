@@ -11,7 +11,7 @@ export const define = controlVerb({
     ["mosaic throttle @last --hz 0", "remove the limit"],
   ],
   exits: { 0: "the limit is in force, or will be when the run starts", 6: "a run has ended" },
-  ask: (link, run, flags) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
+  request: (link, run, flags) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
   done: (run) => {
     const { maxRateHz, telemetry } = run;
     if (maxRateHz === 0) return "is not throttled";

@@ -24,7 +24,7 @@ type NamedFile = { kind: string; dataJson: string };
 /** Records that name files which have not arrived; the oldest is dropped, and its file is then found by its path. */
 const MAX_ANNOUNCED = 5000;
 /** `file_left` events of one attempt. */
-const MAX_TOLD = 20;
+const MAX_LEFT_EVENTS = 20;
 
 export interface ArrivalsOptions {
   registry: Registry;
@@ -44,7 +44,7 @@ export class Arrivals {
   /** By the file's path on this host. */
   readonly #announced = new Map<string, NamedFile>();
   #recalled: Promise<void> | undefined;
-  #told = 0;
+  #leftEvents = 0;
 
   constructor({ runId, attempt }: RunRow, options: ArrivalsOptions) {
     this.#of = { runId, attempt };
@@ -121,7 +121,9 @@ export class Arrivals {
       { run_id: runId, attempt, path: path.slice(0, 200), bytes, why },
       "a file is not uploaded and stays on the run's host",
     );
-    if (this.#told++ < MAX_TOLD) registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
+    if (this.#leftEvents++ < MAX_LEFT_EVENTS) {
+      registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
+    }
   }
 
   /** The attempt is over: files that are not complete will not be completed. */

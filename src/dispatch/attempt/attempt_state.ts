@@ -257,7 +257,7 @@ function rest<S>(state: AttemptState<S>, { ended, oom, engine }: Rest): Step<S> 
   if (phase.t !== "exited") return { state, effects: [] };
   const known = { ...phase, oom: oom ?? phase.oom };
   if (!ended) return { state: { phase: known, connection }, effects: [{ do: "wake" }] };
-  return over(connection, { t: "over", report: known.report, oom: known.oom, engine });
+  return endedStep(connection, { t: "over", report: known.report, oom: known.oom, engine });
 }
 
 function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "absence" }): Step<S> {
@@ -273,14 +273,14 @@ function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "
     case "fault":
       return { state, effects: [{ do: "fault", reason: step.reason }] };
     case "not_started":
-      return over(connection, phase.t === "running" ? { t: "not_started" } : unreported);
+      return endedStep(connection, phase.t === "running" ? { t: "not_started" } : unreported);
     case "over":
-      return over(connection, { ...unreported, engine: step.engine });
+      return endedStep(connection, { ...unreported, engine: step.engine });
     case "exited":
       return exited(state, event, step.report);
   }
 }
 
-function over<S>(connection: Connection<S>, ended: Ended): Step<S> {
+function endedStep<S>(connection: Connection<S>, ended: Ended): Step<S> {
   return { state: { phase: { t: "ended", ended }, connection }, effects: [{ do: "settle" }] };
 }

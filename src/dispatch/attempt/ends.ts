@@ -83,10 +83,10 @@ export class Ends {
   #startAgain(attempt: Attempt, now: number): RunRow {
     const { registry, log } = this.#options;
     const { runId, files } = attempt;
-    const room = freeSpaceOf(files.directory);
-    if (!room.enough) {
+    const freeSpace = freeSpaceOf(files.directory);
+    if (!freeSpace.enough) {
       log.warn({ run_id: runId, attempt: attempt.attempt }, "nothing was started: the disk is full");
-      return registry.apply(runId, { type: "requeued", reason: freeSpaceText(files.directory, room) });
+      return registry.apply(runId, { type: "requeued", reason: freeSpaceText(files.directory, freeSpace) });
     }
     const key = `${runId}/${attempt.attempt}`;
     const failures = (this.#startFailures.get(key) ?? 0) + 1;
@@ -116,8 +116,8 @@ export class Ends {
     const { registry, telemetry, log, onEnded } = this.#options;
     const { runId, plan, progress } = attempt;
     const row = registry.apply(runId, event, patch, (ended) => {
-      const told = endedEvent(ended, telemetry.summary(runId), progress.clock.used(now));
-      return this.#nextAttempt(ended, plan) === undefined ? told : { ...told, kind: "faulted" };
+      const endEvent = endedEvent(ended, telemetry.summary(runId), progress.clock.used(now));
+      return this.#nextAttempt(ended, plan) === undefined ? endEvent : { ...endEvent, kind: "faulted" };
     });
     this.#startFailures.delete(`${runId}/${attempt.attempt}`);
     log.info({ run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason }, "run has ended");

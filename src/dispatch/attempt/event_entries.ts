@@ -14,7 +14,7 @@ import {
   failureText,
   FILE_KINDS,
   isEntered,
-  saidFailed,
+  reportedFailure,
 } from "./worker_events.ts";
 
 const PAGE = 1000;
@@ -34,7 +34,7 @@ export class EventEntries {
   #failed: string | undefined;
   /** Records after this seq wait, because the registry could not be written. */
   #waitAfter: number | undefined;
-  #toldOf = 0;
+  #warnedSeq = 0;
 
   constructor(runId: string, attempt: number, context: EntryContext) {
     this.#runId = runId;
@@ -44,7 +44,7 @@ export class EventEntries {
 
   /** The worker's own report of a failure; undefined if it reported none. */
   failed(): string | undefined {
-    return this.#failed ?? saidFailed(this.#context.telemetry, this.#runId, this.#attempt);
+    return this.#failed ?? reportedFailure(this.#context.telemetry, this.#runId, this.#attempt);
   }
 
   /** `events` were just stored; `lastSeq` is the seq of the newest. */
@@ -97,8 +97,8 @@ export class EventEntries {
       registry.appendEvent(this.#runId, kind, entryData(kind, dataJson, seq));
     } catch (error) {
       this.#waitAfter = seq - 1;
-      if (seq === this.#toldOf) return;
-      this.#toldOf = seq;
+      if (seq === this.#warnedSeq) return;
+      this.#warnedSeq = seq;
       log.warn({ run_id: this.#runId, kind, error: messageOf(error) }, "event not written yet; trying again");
     }
   }

@@ -41,7 +41,7 @@ export interface EngineEnd {
   /** From docs/operations.md: `time_limit`, `job_cancelled`, … */
   reason: string;
   /** The engine's own text. */
-  said: string;
+  text: string;
 }
 
 /** Whether a process of the worker lives. "unknown": no worker was started, or it runs where this daemon cannot see processes. */

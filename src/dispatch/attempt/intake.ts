@@ -80,9 +80,12 @@ export class Intake {
     const announced = this.#announced ??= this.#announcedSoFar();
     const events = batch.events.filter(({ kind, dataJson }) => {
       const found = parsedObject(dataJson) ?? {};
-      const said = referenceOf({ dataJson }) === undefined ? undefined : announced.get(String(found.path));
-      if (said === undefined) return true;
-      this.entries.namesFile({ kind, dataJson: JSON.stringify({ ...found, kind: said.kind, step: said.step }) });
+      const announcement = referenceOf({ dataJson }) === undefined ? undefined : announced.get(String(found.path));
+      if (announcement === undefined) return true;
+      this.entries.namesFile({
+        kind,
+        dataJson: JSON.stringify({ ...found, kind: announcement.kind, step: announcement.step }),
+      });
       return false;
     });
     return { ...batch, events };
@@ -100,9 +103,9 @@ export class Intake {
   }
 
   #remember(announced: Map<string, Announcement>, event: { kind: string; dataJson: string }): void {
-    const said = announcementOf(event);
-    if (said === undefined || referenceOf(event) !== undefined) return;
-    for (const place of placesOf(said.path, this.#directories)) announced.set(place, said);
+    const announcement = announcementOf(event);
+    if (announcement === undefined || referenceOf(event) !== undefined) return;
+    for (const place of placesOf(announcement.path, this.#directories)) announced.set(place, announcement);
     for (const oldest of announced.keys()) {
       if (announced.size <= MAX_ANNOUNCED) break;
       announced.delete(oldest);

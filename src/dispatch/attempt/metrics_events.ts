@@ -14,16 +14,16 @@ const MOST_METRICS = 50;
 export class MetricsEvents {
   readonly #context: { registry: Registry; telemetry: TelemetryLog; log: Logger };
   /** The metrics of each live run's last event. */
-  readonly #told = new Map<string, { at: number; records: number }>();
+  readonly #last = new Map<string, { at: number; records: number }>();
 
   constructor(context: { registry: Registry; telemetry: TelemetryLog; log: Logger }) {
     this.#context = context;
   }
 
   /** May be called at any rate while the run is live. Unchanged numbers write no event. */
-  tell(row: RunRow, now = performance.now()): void {
+  update(row: RunRow, now = performance.now()): void {
     const { registry, telemetry, log } = this.#context;
-    const last = this.#told.get(row.runId);
+    const last = this.#last.get(row.runId);
     if (last !== undefined && now - last.at < INTERVAL_MS) return;
     const summary = telemetry.summary(row.runId);
     const { steps, episodes, events } = summary;
@@ -38,10 +38,10 @@ export class MetricsEvents {
     } catch (error) {
       log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not written");
     }
-    this.#told.set(row.runId, { at: now, records });
+    this.#last.set(row.runId, { at: now, records });
   }
 
   forget(runId: string): void {
-    this.#told.delete(runId);
+    this.#last.delete(runId);
   }
 }

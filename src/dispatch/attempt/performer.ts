@@ -172,9 +172,9 @@ export class Performer {
     }
   }
 
-  apply(attempt: Attempt, event: LifecycleEvent, tell?: () => EventToAppend): void {
+  apply(attempt: Attempt, event: LifecycleEvent, furtherEvent?: () => EventToAppend): void {
     const { registry, onChanged, clock } = this.#options;
-    const row = registry.apply(attempt.runId, event, {}, tell);
+    const row = registry.apply(attempt.runId, event, {}, furtherEvent);
     attempt.progress.stateIs(row.state, clock());
     if (event.type === "registered") onChanged(row);
   }

@@ -12,7 +12,7 @@ export class Progress {
   #state: RunState;
   /** Steps of this attempt. */
   #steps: number;
-  #told: number | undefined;
+  #metricStep: number | undefined;
   #journalSize = 0;
 
   /** Times are milliseconds of a monotonic clock. @param usedMs time of the attempt counted by earlier daemons */
@@ -59,9 +59,9 @@ export class Progress {
   }
 
   /** The highest step of a metric. If a run records no steps, its rate is measured by this. */
-  told(step: number, now: number): void {
-    if (this.#told !== undefined && step > this.#told) this.rate.add(step - this.#told, now);
-    this.#told = step;
+  metricStepReached(step: number, now: number): void {
+    if (this.#metricStep !== undefined && step > this.#metricStep) this.rate.add(step - this.#metricStep, now);
+    this.#metricStep = step;
   }
 
   /** Telemetry that did not come through the journal (the original's Publish RPCs). */

@@ -109,7 +109,7 @@ export class ProxySessions implements SessionOwner {
     if (result.type === "stored") {
       session.writtenBefore ??= journalSize;
       attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
-      if (result.events.length > 0) this.#told(attempt, now);
+      if (result.events.length > 0) this.#metricStepReached(attempt, now);
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
@@ -144,7 +144,7 @@ export class ProxySessions implements SessionOwner {
     if (result.type === "stored") {
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
-      this.#told(attempt, clock());
+      this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;
     if (delivered.episodes.length > 0 || delivered.events.some(({ kind }) => !kind.startsWith("source_"))) {
@@ -155,9 +155,9 @@ export class ProxySessions implements SessionOwner {
     performer.alert(supervised);
   }
 
-  #told({ runId, progress }: Attempt, now: number): void {
+  #metricStepReached({ runId, progress }: Attempt, now: number): void {
     const { steps, toldStep } = this.#options.telemetry.summary(runId);
-    if (steps === 0) progress.told(toldStep, now);
+    if (steps === 0) progress.metricStepReached(toldStep, now);
   }
 
   /** Live runs whose workers may write to the same files. */

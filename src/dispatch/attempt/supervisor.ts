@@ -338,12 +338,12 @@ export class Supervisor {
 
 /** The rules, and the names of those that have already alerted in this attempt. */
 function alertsOf(registry: Registry, row: RunRow, rules: readonly AlertRule[]): [readonly AlertRule[], Set<string>] {
-  const told = new Set<string>();
+  const alerted = new Set<string>();
   if (rules.length > 0) {
     // A rule alerts once per attempt, so there are few.
     for (const event of registry.eventsSince(0, { runId: row.runId, kinds: ["alert"], limit: 10_000 })) {
-      if (event.attempt === row.attempt) told.add(String(JSON.parse(event.dataJson).alert));
+      if (event.attempt === row.attempt) alerted.add(String(JSON.parse(event.dataJson).alert));
     }
   }
-  return [rules, told];
+  return [rules, alerted];
 }

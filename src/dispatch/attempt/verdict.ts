@@ -37,8 +37,11 @@ export function verdictOf(
   // A worker that ended with 0 before the engine ended its job has succeeded.
   const engineEnd = exit?.code === 0 && !exit.lost ? undefined : engine;
   if (engineEnd?.reason === "job_cancelled" && requests.faultRequested === null) {
-    const told = explain({ exit, faultRequested: null, runFailed: undefined, engineEnd });
-    return { event: { type: "cancelled", reason: engineEnd.reason }, patch: { ...patch, hint: told?.hint ?? null } };
+    const explanation = explain({ exit, faultRequested: null, runFailed: undefined, engineEnd });
+    return {
+      event: { type: "cancelled", reason: engineEnd.reason },
+      patch: { ...patch, hint: explanation?.hint ?? null },
+    };
   }
   const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };

@@ -131,6 +131,6 @@ export function checkpointTime(telemetry: TelemetryLog, runId: string, path: str
 }
 
 /** The attempt's own report of a failure; undefined if there is none. */
-export function saidFailed(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
+export function reportedFailure(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
   return findLast(telemetry, runId, "run_failed", attempt, ({ dataJson }) => failureText(dataJson));
 }

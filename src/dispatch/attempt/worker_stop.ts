@@ -14,7 +14,7 @@ export interface WorkerStop {
   readonly startedAt: number;
   readonly graceMs: number;
   /** The proxy that was asked to stop the worker. */
-  readonly toldProxy: ProxyLink | undefined;
+  readonly stopSentTo: ProxyLink | undefined;
   /** The daemon has sent SIGTERM. */
   readonly terminated: boolean;
   /** When the group was first found gone while the current proxy was connected. */
@@ -26,12 +26,12 @@ export type StopEffect =
   | { do: "signal"; signals: readonly Signal[] };
 
 export function beginStop(graceMs: number, now: number): WorkerStop {
-  return { startedAt: now, graceMs, toldProxy: undefined, terminated: false, goneSince: undefined };
+  return { startedAt: now, graceMs, stopSentTo: undefined, terminated: false, goneSince: undefined };
 }
 
 /** A further request can only shorten the grace period; the proxy is asked again. */
 export function shorten(stop: WorkerStop, graceMs: number): WorkerStop {
-  return graceMs >= stop.graceMs ? stop : { ...stop, graceMs, toldProxy: undefined };
+  return graceMs >= stop.graceMs ? stop : { ...stop, graceMs, stopSentTo: undefined };
 }
 
 /** The next step; called every fraction of a second. */
@@ -42,9 +42,9 @@ export function advance(
   const waited = now - stop.startedAt;
   const effects: StopEffect[] = [];
   let next = stop;
-  if (link !== undefined && link !== stop.toldProxy) {
+  if (link !== undefined && link !== stop.stopSentTo) {
     effects.push({ do: "tell_proxy", link, graceSeconds: Math.max(0, stop.graceMs - waited) / 1000 });
-    next = { ...next, toldProxy: link };
+    next = { ...next, stopSentTo: link };
   }
   if (group === "unknown") return { stop: next, effects };
   if (group === "gone") return { stop: { ...next, goneSince: stop.goneSince ?? now }, effects };

@@ -163,7 +163,7 @@ export class Engine implements Core {
       maxUploadBytes: { ...STANDARD_BOUNDS, ...options.bounds }.maxUploadBytes,
       onFilesDue: (row) => {
         this.#artifacts.observe(row);
-        metrics.tell(row);
+        metrics.update(row);
       },
       onEnded: (row, plan) => {
         metrics.forget(row.runId);
@@ -307,11 +307,11 @@ export class Engine implements Core {
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
     const { found, nextToken, total } = await queryRuns(this, filter, query);
     // Runs that were deleted meanwhile are left out.
-    const there = found.flatMap(({ runId, values }) => {
+    const existing = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
     });
-    return { runs: there.map(({ run }) => run), values: there.map(({ values }) => values), nextToken, total };
+    return { runs: existing.map(({ run }) => run), values: existing.map(({ values }) => values), nextToken, total };
   }
 
   parameters(runId: string): RunParameter[] {

@@ -60,7 +60,7 @@ export interface JobEnd {
   /** No process of the job is left. False if the node does not answer: they may still run. */
   proven: boolean;
   /** The engine's own text. */
-  said: string;
+  text: string;
 }
 
 /** One job, as listed by the engine. */

@@ -166,6 +166,6 @@ function resumedAt(
 
 /** A worker started on a full disk would fail for that reason alone. @throws MosaicError `unavailable` */
 export function requireFreeSpace(directory: string): void {
-  const room = freeSpaceOf(directory);
-  if (!room.enough) throw new MosaicError("unavailable", freeSpaceText(directory, room));
+  const freeSpace = freeSpaceOf(directory);
+  if (!freeSpace.enough) throw new MosaicError("unavailable", freeSpaceText(directory, freeSpace));
 }

@@ -30,7 +30,7 @@ export interface FoundFile {
    * Whose files are below the root: the run's own, those of runs in its working directory, those of any run, or explicitly
    * requested ones.
    */
-  place: "run" | "cwd" | "common" | "asked";
+  place: "run" | "cwd" | "common" | "requested";
   /** undefined: its records are read. */
   artifact: string | undefined;
   /** The directory below which links are not followed. */
@@ -60,7 +60,7 @@ export class Discovery {
     this.#roots = [
       { path: runDirectory, place: "run" },
       // Explicitly requested files belong to the run, also in shared places.
-      ...globs.map(({ root }) => ({ path: root, place: "asked" as const })),
+      ...globs.map(({ root }) => ({ path: root, place: "requested" as const })),
       // Also if they are below the working directory.
       ...places.map((path) => ({ path, place: "common" as const })),
       ...roots.map((path) => ({ path, place: "cwd" as const })),
@@ -131,9 +131,9 @@ export class Discovery {
   ): Generator<FoundFile> {
     for (const name of withoutCopies(names)) {
       const path = join(directory, name);
-      if (place === "asked") {
-        const isAsked = formatOfName(name) !== undefined && this.#globs.some((matches) => matches(path));
-        if (isAsked) yield { path, place, artifact: undefined, root };
+      if (place === "requested") {
+        const isRequested = formatOfName(name) !== undefined && this.#globs.some((matches) => matches(path));
+        if (isRequested) yield { path, place, artifact: undefined, root };
         continue;
       }
       const isLog = /\.(?:jsonl|ndjson)$/.test(name) && (place === "run" || LOG_DIRECTORY.test(directory));

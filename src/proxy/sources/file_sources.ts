@@ -114,7 +114,7 @@ export class FileSources {
       if (final) this.#scan.due = Infinity;
     }
     if (final && now > this.#finalUntil!) {
-      this.#own.sayOnce(
+      this.#own.reportOnce(
         "late",
         `what could not be read within ${FINAL_MS / 1000} s after the worker's end is left out`,
       );
@@ -182,7 +182,7 @@ export class FileSources {
           chunk.records,
           source.path,
           this.#plan.context,
-          (media) => keepMedia(this.#plan.files.directory, media, (detail) => this.#own.sayOnce("media", detail)),
+          (media) => keepMedia(this.#plan.files.directory, media, (detail) => this.#own.reportOnce("media", detail)),
         );
         records.episodes.push(...episodes);
         records.events.push(...events, ...chunk.problems.map((problem) => problemEvent(source.path, problem)));
@@ -190,7 +190,7 @@ export class FileSources {
     } catch (error) {
       // A file that was removed or is now part of another is not read; its cursor stays.
       if (!(error instanceof Deno.errors.NotFound)) {
-        this.#own.sayOnce(source.name, `${source.path} is not read: ${messageOf(error)}`);
+        this.#own.reportOnce(source.name, `${source.path} is not read: ${messageOf(error)}`);
       }
       return undefined;
     }
@@ -213,7 +213,7 @@ export class FileSources {
     try {
       found = this.#files.list();
     } catch (error) {
-      this.#own.sayOnce("scan", `files cannot be listed: ${messageOf(error)}`);
+      this.#own.reportOnce("scan", `files cannot be listed: ${messageOf(error)}`);
       return this.#scan.later(now);
     }
     const known = this.#sources.size;
@@ -225,10 +225,10 @@ export class FileSources {
   #take({ file: { path, root, artifact }, info }: WorkerFile, final: boolean): void {
     if (artifact !== undefined) {
       if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
-      return this.#own.tellArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
+      return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
     }
     if (this.#sources.size >= MAX_SOURCES) {
-      return this.#own.sayOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
+      return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
     }
     const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
     const source = FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path));

@@ -6,6 +6,6 @@ export function changedAt(info: Deno.FileInfo): number {
 }
 
 /** When it was made, where the file system tells; else when it was changed. */
-export function begunAt(info: Deno.FileInfo): number {
+export function createdAt(info: Deno.FileInfo): number {
   return info.birthtime?.getTime() ?? changedAt(info);
 }

@@ -2,7 +2,7 @@
  * A worker's processes, and the files that they have open for writing, from /proc. Under a permission set only a shell may
  * read it.
  */
-import { askShell } from "../../os/shell.ts";
+import { shellOutput } from "../../os/shell.ts";
 
 const STATS = "cat /proc/[0-9]*/stat 2>/dev/null; :";
 const READ_MEMBERS = `statuses= fds=
@@ -21,10 +21,10 @@ export interface WorkerProcesses {
 
 /** undefined if unknown: without /proc, or after the worker's processes have ended. */
 export function processesOf(leader: number): WorkerProcesses | undefined {
-  const members = leader > 0 ? membersOf(askShell(STATS) ?? "", leader) : [];
+  const members = leader > 0 ? membersOf(shellOutput(STATS) ?? "", leader) : [];
   if (members.length === 0) return undefined;
   const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set() };
-  for (const line of (askShell(READ_MEMBERS, "sh", ...members.map(String)) ?? "").split("\n")) {
+  for (const line of (shellOutput(READ_MEMBERS, "sh", ...members.map(String)) ?? "").split("\n")) {
     const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
     const [, numbers = ""] = /^NSpid:\s*\d+(.*)$/.exec(line) ?? [];
@@ -37,7 +37,7 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
  * All files that any process, as far as this user may see, has open for writing. It reads all of /proc, so call it seldom.
  */
 export function writtenByAnyone(): Set<string> {
-  const listing = askShell("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
+  const listing = shellOutput("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
   return new Set(listing.split("\n").map(writtenPath).filter((path) => path !== undefined));
 }
 

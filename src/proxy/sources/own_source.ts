@@ -31,7 +31,7 @@ export interface OwnState {
   host?: string;
   /** Reported artifacts: size and time of change by path. */
   artifacts: Record<string, string>;
-  /** Reported problems. */
+  /** Reported problems. The name is part of the stored state. */
   said: string[];
 }
 
@@ -81,22 +81,22 @@ export class OwnSource {
   }
 
   /** @param changedAt Unix milliseconds */
-  tellArtifact({ path, kind, bytes, changedAt }: ArtifactFile): void {
+  reportArtifact({ path, kind, bytes, changedAt }: ArtifactFile): void {
     const { artifacts } = this.#state;
     const is = `${bytes} ${changedAt}`;
     if (artifacts[path] === is) return;
     if (artifacts[path] === undefined && Object.keys(artifacts).length >= MAX_ARTIFACTS) {
-      return this.sayOnce("artifacts", `more than ${MAX_ARTIFACTS} files: ${path} and others are no artifacts`);
+      return this.reportOnce("artifacts", `more than ${MAX_ARTIFACTS} files: ${path} and others are no artifacts`);
     }
     artifacts[path] = is;
     this.#events.push(eventOf("artifact", { path, kind, bytes, changed_at: changedAt }, changedAt / 1000));
   }
 
   /** @param what identifies the problem */
-  sayOnce(what: string, detail: string): void {
-    const { said } = this.#state;
-    if (said.includes(what) || said.length >= MAX_PROBLEMS) return;
-    said.push(what);
+  reportOnce(what: string, detail: string): void {
+    const { said: problems } = this.#state;
+    if (problems.includes(what) || problems.length >= MAX_PROBLEMS) return;
+    problems.push(what);
     this.#log.warn({ detail }, "not all files are observed");
     this.#events.push(eventOf("source_problem", { problem: "left_out", detail }, undefined));
   }

@@ -7,18 +7,18 @@ export interface FileFacts {
   /** A process of the worker was seen to write it. */
   isOpen: boolean;
   /** It was created after the worker's start. */
-  isBegun: boolean;
+  isNew: boolean;
   /** The process in its name; undefined if the name contains none of this host. */
   pid: number | undefined;
 }
 
 /** "unknown": it may belong to the worker or to another run. */
 export function ownerOf(
-  { place, isOpen, isBegun, pid }: FileFacts,
+  { place, isOpen, isNew, pid }: FileFacts,
   { shared, others, pids, inner }: Pick<OwnState, "shared" | "others" | "pids" | "inner">,
 ): "worker" | "unknown" | "other" {
-  if (place === "run" || place === "asked" || isOpen) return "worker";
-  if (!isBegun) return "other";
+  if (place === "run" || place === "requested" || isOpen) return "worker";
+  if (!isNew) return "other";
   const isAlone = !shared && (place === "cwd" || !others);
   if (isAlone || (pid !== undefined && pids?.includes(pid))) return "worker";
   // Processes in other sandboxes may have the same pids.

@@ -12,9 +12,9 @@ import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
 import { type FileFacts, ownerOf } from "./owner.ts";
 import type { OwnSource } from "./own_source.ts";
 import { Pace } from "./pace.ts";
-import { begunAt, changedAt } from "./file_times.ts";
+import { changedAt, createdAt } from "./file_times.ts";
 
-const ASK_MS = { least: 2000, most: 30_000 };
+const PROCESSES_MS = { least: 2000, most: 30_000 };
 /** A file that nobody was seen to write for so long is reported; several files, by one event each. */
 const UNCLAIMED_MS = 10_000;
 const MAX_UNCLAIMED = 8;
@@ -45,7 +45,7 @@ export interface WorkerFile {
 export class WorkerFiles {
   readonly #plan: WorkerFilesPlan;
   readonly #discovery: Discovery;
-  readonly #ask = new Pace(ASK_MS);
+  readonly #processPace = new Pace(PROCESSES_MS);
   /** Sizes of files that an earlier program had left, by path. */
   #before: Map<string, number> | undefined;
   /** Files that the worker was seen to write. */
@@ -86,7 +86,7 @@ export class WorkerFiles {
     const { endedAt } = this.#plan;
     // The main process exists from the beginning, and may have ended when its last file is read.
     const { shared, pids = [] } = own.state;
-    if (shared && pids.length === 0 && endedAt === undefined) this.#askProcesses(own, final);
+    if (shared && pids.length === 0 && endedAt === undefined) this.#findProcesses(own, final);
     const undecided: FoundFile[] = [];
     for (const file of found) {
       const info = infoIfThere(file.path);
@@ -97,7 +97,7 @@ export class WorkerFiles {
     }
     if (undecided.length > 0 && endedAt === undefined) yield* this.#claimUndecided(undecided, own, final);
     for (const [what, directory] of this.#discovery.leftOut) {
-      own.sayOnce(
+      own.reportOnce(
         what,
         `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and maybe others; name the files there ` +
           "with --observe",
@@ -106,7 +106,7 @@ export class WorkerFiles {
   }
 
   *#claimUndecided(undecided: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
-    if (this.#askProcesses(own, final)) {
+    if (this.#findProcesses(own, final)) {
       const written = writtenByAnyone();
       for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
     }
@@ -115,11 +115,11 @@ export class WorkerFiles {
       const info = infoIfThere(file.path);
       if (info === undefined) continue;
       const owner = this.#ownerOf(file, info, own);
-      const isOld = final || Date.now() - begunAt(info) > UNCLAIMED_MS;
+      const isOld = final || Date.now() - createdAt(info) > UNCLAIMED_MS;
       if (owner === "worker") yield { file, info };
       else if (owner === "unknown" && isOld && file.artifact === undefined) unclaimed.push(file);
     }
-    this.#tellUnclaimed(unclaimed, own);
+    this.#reportUnclaimed(unclaimed, own);
   }
 
   #ownerOf({ path, place }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
@@ -127,21 +127,21 @@ export class WorkerFiles {
     const facts: FileFacts = {
       place,
       isOpen: this.#open.has(path),
-      isBegun: begunAt(info) >= this.#started().since && !this.#before?.has(path),
+      isNew: createdAt(info) >= this.#started().since && !this.#before?.has(path),
       pid: host === undefined ? undefined : pidInName(path, host),
     };
     return ownerOf(facts, own.state);
   }
 
-  #tellUnclaimed(files: readonly FoundFile[], own: OwnSource): void {
-    const { said } = own.state;
-    const told = said.filter((what) => what.startsWith("/")).length;
-    const untold = files.filter(({ path }) => !said.includes(path) && !this.#written.has(path));
-    for (const { path, place } of untold.slice(0, Math.max(0, MAX_UNCLAIMED - told))) {
+  #reportUnclaimed(files: readonly FoundFile[], own: OwnSource): void {
+    const { said: problems } = own.state;
+    const reported = problems.filter((what) => what.startsWith("/")).length;
+    const unreported = files.filter(({ path }) => !problems.includes(path) && !this.#written.has(path));
+    for (const { path, place } of unreported.slice(0, Math.max(0, MAX_UNCLAIMED - reported))) {
       const [company, advice] = place === "cwd"
         ? ["has the same working directory", "Give each run its own --cwd, or name"]
         : ["was live, too", "Name"];
-      own.sayOnce(
+      own.reportOnce(
         path,
         `${path} is not read: another run ${company}, and neither an open descriptor nor the name shows which run has written it. ` +
           `${advice} the file with --observe`,
@@ -150,16 +150,16 @@ export class WorkerFiles {
   }
 
   /** Finds the worker's processes and the files that they write. @returns false if that was done recently */
-  #askProcesses(own: OwnSource, final: boolean): boolean {
+  #findProcesses(own: OwnSource, final: boolean): boolean {
     const now = performance.now();
-    if (now < this.#ask.due && !final) return false;
+    if (now < this.#processPace.due && !final) return false;
     const found = processesOf(this.#started().leader);
     const known = this.#open.size;
     for (const path of found?.writes ?? []) this.#open.add(path);
     const isNew = own.addProcesses(found?.pids ?? [], found?.inner ?? []);
-    this.#ask.done(now, isNew || this.#open.size > known);
+    this.#processPace.done(now, isNew || this.#open.size > known);
     if (found === undefined && own.state.pids === undefined && own.state.shared) {
-      own.sayOnce(
+      own.reportOnce(
         "shared",
         "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
           "files named with --observe are observed",

@@ -28,11 +28,11 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
   const data = { ...record, ...objectOf(record.payload) };
   const path = firstText(data, event.kind === "artifact" ? ["path", "file"] : ["checkpoint_path", "path"]);
   if (path === undefined) return undefined;
-  const said = firstText(data, ["kind", "artifact_type"]);
+  const reportedKind = firstText(data, ["kind", "artifact_type"]);
   const kind = event.kind === "checkpoint_saved"
     ? "checkpoint"
-    : said && /^[\w.-]{1,40}$/.test(said)
-    ? said
+    : reportedKind && /^[\w.-]{1,40}$/.test(reportedKind)
+    ? reportedKind
     : "artifact";
   const step = [data.step, data.global_step, data.timestep].find((v) => Number.isSafeInteger(v) && (v as number) >= 0);
   return { path, kind, step: (step as number | undefined) ?? stepInName(path) };

@@ -18,7 +18,7 @@ import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/json_text.ts";
-import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
+import { analyticsOf, evalSummaryOf, isWrittenByMosaic, withoutRemoved } from "./manifest.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 
@@ -116,8 +116,8 @@ export class Artifacts {
   #refer(run: RunRow, { path, kind, step }: Announcement, { bytes, at }: { bytes: number; at: number }): void {
     this.#after(run, () => {
       const { registry, telemetry } = this.#options;
-      const told = telemetry.summary(run.runId).toldStep || null;
-      registry.putArtifact({ runId: run.runId, path, kind, step: step ?? told, bytes, sha256: "", at });
+      const highestStep = telemetry.summary(run.runId).toldStep || null;
+      registry.putArtifact({ runId: run.runId, path, kind, step: step ?? highestStep, bytes, sha256: "", at });
       return Promise.resolve();
     });
   }
@@ -297,13 +297,13 @@ export class Artifacts {
     const path = `${directory}/analytics.json`;
     const info = await Deno.lstat(path).catch(() => undefined);
     const text = info !== undefined && info.size <= MAX_ANALYTICS_BYTES ? readRecord(path, directory) : undefined;
-    const there = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
-    const ours = info === undefined || isMosaics(there);
-    const wanted = ours ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)) : there;
+    const analytics = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
+    const ours = info === undefined || isWrittenByMosaic(analytics);
+    const wanted = ours ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)) : analytics;
     // If it is not JSON, it belongs to the worker and stays.
     if (wanted === undefined) return;
     const written = JSON.stringify(withoutRemoved(wanted, directory, removed), null, 2);
-    const before = ours ? text?.trimEnd() : JSON.stringify(there, null, 2);
+    const before = ours ? text?.trimEnd() : JSON.stringify(analytics, null, 2);
     if (written !== before) writeFileAtomic(path, `${written}\n`);
   }
 

@@ -8,7 +8,7 @@ import type { ArtifactRow, RunRow } from "../row_types.ts";
 
 type Json = Record<string, unknown>;
 
-function at(value: unknown, ...path: string[]): unknown {
+function valueAt(value: unknown, ...path: string[]): unknown {
   return path.reduce<unknown>((v, key) => (typeof v === "object" && v !== null ? (v as Json)[key] : undefined), value);
 }
 
@@ -27,8 +27,8 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
   );
   const best = checkpoints.find((a) => /best/i.test(a.path.slice(a.path.lastIndexOf("/") + 1)));
   const extension = newest === undefined ? "" : /\.([A-Za-z0-9]{1,12})$/.exec(newest.path)?.[1] ?? "";
-  const tensorboard = at(config, "metadata", "artifacts", "tensorboard", "relative_path");
-  const wandb = at(config, "metadata", "artifacts", "wandb");
+  const tensorboard = valueAt(config, "metadata", "artifacts", "tensorboard", "relative_path");
+  const wandb = valueAt(config, "metadata", "artifacts", "wandb");
   const text = (value: unknown) => (typeof value === "string" ? value : "");
   const relative = text(tensorboard) || "tensorboard";
   return {
@@ -43,10 +43,10 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
         url: null,
       },
       wandb: {
-        enabled: at(wandb, "enabled") === true,
-        run_path: text(at(wandb, "run_path")),
-        project: text(at(wandb, "project")),
-        entity: text(at(wandb, "entity")),
+        enabled: valueAt(wandb, "enabled") === true,
+        run_path: text(valueAt(wandb, "run_path")),
+        project: text(valueAt(wandb, "project")),
+        entity: text(valueAt(wandb, "entity")),
         run_id: null,
         run_name: null,
         url: null,
@@ -73,8 +73,8 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
 }
 
 /** Whether mosaic wrote this summary, so that it may be rewritten. */
-export function isMosaics(analytics: unknown): boolean {
-  return at(analytics, "metadata", "written_by") === "mosaic";
+export function isWrittenByMosaic(analytics: unknown): boolean {
+  return valueAt(analytics, "metadata", "written_by") === "mosaic";
 }
 
 /**
@@ -93,7 +93,7 @@ export function withoutRemoved(analytics: unknown, directory: string, removed: r
     if (!isPlainObject(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, without(inner)]));
   };
-  const artifacts = at(analytics, "artifacts");
+  const artifacts = valueAt(analytics, "artifacts");
   return artifacts === undefined ? analytics : { ...analytics as Json, artifacts: without(artifacts) };
 }
 

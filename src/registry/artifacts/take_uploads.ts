@@ -118,7 +118,7 @@ export class Uploads implements Disposable {
 
   async #file(place: string, stored: string, key: string, chunk: Chunk): Promise<ChunkAnswer> {
     const { size, changedAt, offset, data } = chunk;
-    if (this.#isThere(place, size, changedAt)) return { offset: size, done: true };
+    if (this.#isStored(place, size, changedAt)) return { offset: size, done: true };
     if (this.#open?.key !== key) this.#begin(stored, key, chunk);
     const open = this.#open!;
     if (offset !== open.at) return { offset: open.at };
@@ -139,10 +139,10 @@ export class Uploads implements Disposable {
     return { offset: size, done: true };
   }
 
-  #isThere(place: string, size: number, changedAt: number): boolean {
-    using there = openRegularOrNothing(place, this.#options.files.directory);
-    if (there === undefined) return false;
-    const { size: bytes, mtimeMs } = there.stat();
+  #isStored(place: string, size: number, changedAt: number): boolean {
+    using existing = openRegularOrNothing(place, this.#options.files.directory);
+    if (existing === undefined) return false;
+    const { size: bytes, mtimeMs } = existing.stat();
     return bytes === size && Math.trunc(mtimeMs) === changedAt;
   }
 

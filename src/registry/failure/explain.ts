@@ -24,7 +24,7 @@ export interface Ending {
   /** The kernel is known to have killed the worker (or a child of it) for lack of memory. */
   oomKilled?: OutOfMemory | undefined;
   /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
-  engineEnd?: { reason: string; said: string } | undefined;
+  engineEnd?: { reason: string; text: string } | undefined;
 }
 
 export interface OutOfMemory {
@@ -66,9 +66,9 @@ function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string 
   if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
-  const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
+  const lines = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
   const raised = reason.startsWith("signal_") ? undefined : hintFromTraceback(exit?.stderrTail ?? []);
-  return hintFromLines(said) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
+  return hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
 }
 
 function outOfMemory(limitMb: number | null): string {

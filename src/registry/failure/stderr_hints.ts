@@ -140,8 +140,8 @@ const LIBRARY = /\/(?:site|dist)-packages\/|\/lib(?:64)?\/python[\d.]+\/|^</;
 /** The exception that ended a Python program, and its line in the program's own code; undefined without a traceback. */
 export function hintFromTraceback(lines: readonly string[]): string | undefined {
   for (let i = lines.length - 1; i > 0; i--) {
-    const said = lines[i]!.slice(0, 2000);
-    if (!/^ {2}/.test(lines[i - 1]!) || !EXCEPTION.test(said)) continue;
+    const exception = lines[i]!.slice(0, 2000);
+    if (!/^ {2}/.test(lines[i - 1]!) || !EXCEPTION.test(exception)) continue;
     const frames: RegExpExecArray[] = [];
     for (let j = i - 1; j >= 0 && /^ {2}/.test(lines[j]!); j--) {
       const frame = FRAME.exec(lines[j]!.slice(0, 2000));
@@ -149,7 +149,7 @@ export function hintFromTraceback(lines: readonly string[]): string | undefined 
     }
     if (frames.length === 0) continue;
     const [, path, line] = frames.find(([, path]) => !LIBRARY.test(path!)) ?? frames[0]!;
-    return `The program ended with ${cut(said)} (${cut(path!)}, line ${line}).`;
+    return `The program ended with ${cut(exception)} (${cut(path!)}, line ${line}).`;
   }
   return undefined;
 }

@@ -59,12 +59,12 @@ async function bytesBelow(directory: string): Promise<number> {
  * sizes synchronously in chunks, which takes a tenth of the time of one promise per file.
  */
 export async function eachIn(directory: string, found: (name: string, bytes: number) => void): Promise<void> {
-  let asked = 0;
+  let measured = 0;
   try {
     for await (const { name, isDirectory } of Deno.readDir(directory)) {
       const path = `${directory}/${name}`;
       found(name, isDirectory ? await bytesBelow(path) : sizeOf(path));
-      if (++asked % SIZES_A_TURN === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+      if (++measured % SIZES_A_TURN === 0) await new Promise((resolve) => setTimeout(resolve, 0));
     }
   } catch {
     // Missing, not readable, or removed in the meantime: count what was readable.

@@ -42,7 +42,7 @@ export function createGrpcServer(services: Services, connections: Connections, t
   server.addService(rawService(Health), serve(Health, health, context));
   const reflection = serve(ServerReflection, reflectionHandlers(descriptors), context);
   server.addService(rawService(ServerReflection), reflection);
-  server.addService(asAlpha(rawService(ServerReflection)), reflection);
+  server.addService(withAlphaPaths(rawService(ServerReflection)), reflection);
 
   const open = server.createConnectionInjector(ServerCredentials.createInsecure());
   let secured = tls && server.createConnectionInjector(credentialsOf(tls));
@@ -74,7 +74,7 @@ function credentialsOf({ cert, key, ca }: TlsTexts): ServerCredentials {
 }
 
 /** Older tools call the same service by its former name. */
-function asAlpha(definition: ReturnType<typeof rawService>): ReturnType<typeof rawService> {
+function withAlphaPaths(definition: ReturnType<typeof rawService>): ReturnType<typeof rawService> {
   return Object.fromEntries(
     Object.entries(definition).map((
       [name, method],

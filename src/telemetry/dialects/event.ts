@@ -22,14 +22,14 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   } else {
     record.dataJson = `{${fields.leftovers()}}`;
   }
-  if (name === "parameters") record.dataJson = hidden(record.dataJson);
+  if (name === "parameters") record.dataJson = withHiddenSecrets(record.dataJson);
   return record;
 }
 
 /** Parameters without their secrets; if there are none, the text as it was written. */
-function hidden(dataJson: string): string {
+function withHiddenSecrets(dataJson: string): string {
   if (!isJson(dataJson)) return dataJson;
-  const said = parseKeepingNumbers(dataJson);
-  const shown = JSON.stringify(withoutSecrets("", said));
-  return shown === JSON.stringify(said) ? dataJson : shown;
+  const parameters = parseKeepingNumbers(dataJson);
+  const shown = JSON.stringify(withoutSecrets("", parameters));
+  return shown === JSON.stringify(parameters) ? dataJson : shown;
 }

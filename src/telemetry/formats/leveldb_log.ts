@@ -33,10 +33,10 @@ export function readLogRecord(bytes: Uint8Array, at: number, position: number, e
   let size = 0;
   let p = at;
   for (;;) {
-    const room = BLOCK_BYTES - (position + p - at) % BLOCK_BYTES;
-    if (room < CHUNK_HEADER_BYTES) {
-      if (p + room > bytes.length) return { need: p + room - at };
-      p += room;
+    const restOfBlock = BLOCK_BYTES - (position + p - at) % BLOCK_BYTES;
+    if (restOfBlock < CHUNK_HEADER_BYTES) {
+      if (p + restOfBlock > bytes.length) return { need: p + restOfBlock - at };
+      p += restOfBlock;
       if (parts.length === 0) return { used: p - at, data: undefined };
       continue;
     }
@@ -45,13 +45,13 @@ export function readLogRecord(bytes: Uint8Array, at: number, position: number, e
     const length = bytes[p + 4]! | (bytes[p + 5]! << 8);
     const type = bytes[p + 6]!;
     const to = p + CHUNK_HEADER_BYTES + length;
-    const fits = CHUNK_HEADER_BYTES + length <= room && type >= CHUNK.FULL && type <= CHUNK.LAST;
+    const fits = CHUNK_HEADER_BYTES + length <= restOfBlock && type >= CHUNK.FULL && type <= CHUNK.LAST;
     if (fits && to > bytes.length) return { need: to - at };
     const data = bytes.subarray(p + CHUNK_HEADER_BYTES, to);
     if (!fits || chunkCrc(type, data) !== crc) {
       // A growing block may show zeros before its bytes arrive, so only a complete one is judged.
-      if (!end && p + room > bytes.length) return { need: p + room - at };
-      return { used: p + room - at, broken: fits ? "wrong checksum" : "no chunk begins here" };
+      if (!end && p + restOfBlock > bytes.length) return { need: p + restOfBlock - at };
+      return { used: p + restOfBlock - at, broken: fits ? "wrong checksum" : "no chunk begins here" };
     }
     const begins = type === CHUNK.FULL || type === CHUNK.FIRST;
     if (begins && parts.length > 0) return { used: p - at, broken: "a record without its end" };

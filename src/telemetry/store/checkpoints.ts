@@ -15,7 +15,7 @@ const BEGIN = 0.75;
 /** The log's size is read when it may have grown by this much. */
 const CHECK_EVERY_BYTES = 512 * 1024;
 /** A log of this many times the limit is reported in the daemon's log. */
-const TELL_FACTOR = 16;
+const REPORT_FACTOR = 16;
 /** Wait before another try to start a thread: doubled each time, up to the longest. */
 const RETRY_MS = { first: 5000, longest: 600_000 } as const;
 
@@ -76,7 +76,7 @@ export class Checkpoints {
   /** Size at which commits wait for the running checkpoint. */
   #full = 0;
   /** Size at which to report that a reader keeps the log from being emptied. */
-  #tellAt: number;
+  #reportAt: number;
   #closed = false;
   /** How often the log was emptied. */
   #emptied = 0;
@@ -88,7 +88,7 @@ export class Checkpoints {
     this.#path = path;
     this.#limit = options.limitBytes ?? WAL_LIMIT_BYTES;
     this.#next = this.#limit * BEGIN;
-    this.#tellAt = TELL_FACTOR * this.#limit;
+    this.#reportAt = REPORT_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
     this.#onFull = options.onFull;
     this.#threadAt = options.mode === "inline" ? Infinity : -Infinity;
@@ -194,8 +194,8 @@ export class Checkpoints {
       if (event.data.busy === 0) {
         this.#emptied++;
         this.#next = this.#limit * BEGIN;
-        this.#tellAt = TELL_FACTOR * this.#limit;
-      } else this.#tellOfReader();
+        this.#reportAt = REPORT_FACTOR * this.#limit;
+      } else this.#reportReader();
     };
     worker.onerror = (event) => {
       event.preventDefault();
@@ -205,10 +205,10 @@ export class Checkpoints {
   }
 
   /** No read in mosaic lasts longer than a call, so another program has the database open for reading. */
-  #tellOfReader(): void {
+  #reportReader(): void {
     const size = this.walBytes();
-    if (size < this.#tellAt) return;
-    this.#tellAt = 2 * size;
+    if (size < this.#reportAt) return;
+    this.#reportAt = 2 * size;
     this.#warn(
       `${this.#path}-wal has ${
         size >> 20
@@ -249,7 +249,7 @@ export class Checkpoints {
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
       this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
       if (busy === 0) this.#emptied++;
-      else this.#tellOfReader();
+      else this.#reportReader();
     } catch (error) {
       if (!full) this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
       this.#next = this.walBytes() + this.#limit * BEGIN;

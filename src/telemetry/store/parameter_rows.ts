@@ -8,7 +8,7 @@ import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters
 export const PARAMETERS_EVENT = "parameters";
 
 /** A parameter, and the seq of its event. */
-export type ToldParameter = Parameter & { seq: number };
+export type ReportedParameter = Parameter & { seq: number };
 
 export class ParameterRows {
   readonly #forget: StatementSync;
@@ -48,9 +48,9 @@ export class ParameterRows {
    * reported in earlier ones. @returns names beyond the bound, which are not stored
    */
   store(runKey: number, attempt: number, seq: number, dataJson: string): number {
-    const told = parametersOfEvent(parsedObject(dataJson));
-    if (told === undefined) return 0;
-    const { source, values, removed } = told;
+    const reported = parametersOfEvent(parsedObject(dataJson));
+    if (reported === undefined) return 0;
+    const { source, values, removed } = reported;
     this.#forget.run(runKey, source, attempt);
     for (const name of removed) this.#remove.run(runKey, source, name, `${name}.`, `${name}.`);
     let free = MAX_PARAMETERS - (this.#count.get(runKey, source) as { n: number }).n;
@@ -62,12 +62,12 @@ export class ParameterRows {
     return leftOut;
   }
 
-  ofRun(runKey: number): ToldParameter[] {
-    return this.#ofRun.all(runKey) as unknown as ToldParameter[];
+  ofRun(runKey: number): ReportedParameter[] {
+    return this.#ofRun.all(runKey) as unknown as ReportedParameter[];
   }
 
-  named(name: string): (ToldParameter & { runId: string })[] {
-    return this.#named.all(name) as unknown as (ToldParameter & { runId: string })[];
+  named(name: string): (ReportedParameter & { runId: string })[] {
+    return this.#named.all(name) as unknown as (ReportedParameter & { runId: string })[];
   }
 
   names(): string[] {

@@ -78,7 +78,8 @@ const SAVED = [
  * Points of a series `s`, without those that further attempts repeated: a worker that reports a value once reports it once
  * per attempt. (Irrelevant for series with more points.)
  */
-const POINTS_SAID = `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
+const POINTS_WITHOUT_REPEATS =
+  `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
   WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
 /** Whether a row belongs to episodes without lengths: only zeros. (NULL: not summarized yet.) */
@@ -123,13 +124,13 @@ export class Summaries {
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series WHERE name > ?
         UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL
         LIMIT ${NAMES_AT_ONCE})
-      SELECT n.name, s.run_key, ${POINTS_SAID}, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
+      SELECT n.name, s.run_key, ${POINTS_WITHOUT_REPEATS}, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
           AND s.run_key = (SELECT min(run_key) FROM series f WHERE f.name = n.name AND f.run_key >= ?)
         WHERE n.name IS NOT NULL`,
     );
     this.#next = prepareArrays(
       db,
-      `SELECT run_key, ${POINTS_SAID}, series, ${NO_LENGTHS} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
+      `SELECT run_key, ${POINTS_WITHOUT_REPEATS}, series, ${NO_LENGTHS} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
         ORDER BY run_key LIMIT 1`,
     );
     // One index lookup per name, however many runs have it.

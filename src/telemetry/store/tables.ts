@@ -154,7 +154,7 @@ const MIGRATIONS: readonly string[] = [
     FROM telemetry_runs r JOIN metrics m USING (run_key) JOIN series n USING (run_key, series);
   `,
   // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5); earlier there were levels of 1024 and 32768.
-  ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(eightOfTheLevelBelow)].join("\n"),
+  ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(bucketsFromLevelBelow)].join("\n"),
   `
   -- What events of kind "parameters" say, by source. value is JSON text; seq is that of the event.
   CREATE TABLE parameters (
@@ -262,7 +262,7 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-function eightOfTheLevelBelow(level: number): string {
+function bucketsFromLevelBelow(level: number): string {
   const below = `FROM series_buckets b WHERE (b.run_key, b.series, b.level) = (g.run_key, g.series, ${level - 1})
       AND b.bucket BETWEEN g.its * 8 AND g.its * 8 + 7`;
   return `INSERT INTO series_buckets

@@ -67,13 +67,13 @@ export class TextColumn {
 
   /** @returns false if a character has several bytes */
   #copy({ bytes, from, to }: ByteText): boolean {
-    const room = this.#roomFor(to - from);
+    const target = this.#reserve(to - from);
     let at = this.#used + 1;
     let all = 0;
     for (let i = from; i < to; i++) {
       const byte = bytes[i]!;
       all |= byte;
-      room[at++] = byte;
+      target[at++] = byte;
     }
     if (all > 127) return false;
     this.#added(at, to - from);
@@ -83,9 +83,9 @@ export class TextColumn {
   #add(text: string): void {
     const clean = storableText(text);
     if (clean !== text) this.#changed.set(this.#n, text);
-    const room = this.#roomFor(clean.length * 3);
+    const target = this.#reserve(clean.length * 3);
     const at = this.#used + 1;
-    this.#added(at + encoder.encodeInto(clean, room.subarray(at)).written, clean.length);
+    this.#added(at + encoder.encodeInto(clean, target.subarray(at)).written, clean.length);
   }
 
   #added(end: number, length: number): void {
@@ -95,7 +95,7 @@ export class TextColumn {
     this.#n++;
   }
 
-  #roomFor(bytes: number): Uint8Array {
+  #reserve(bytes: number): Uint8Array {
     const least = this.#used + 1 + bytes;
     if (this.#bytes.length < least) {
       const larger = new Uint8Array(Math.max(least, this.#bytes.length * 2));

@@ -66,8 +66,8 @@ export function colored(line: string): (string | HTMLElement)[] {
   let from = 0;
   const put = (text: string) => {
     if (text === "") return;
-    const look = classes(pen);
-    parts.push(look === "" ? text : h("span", { class: look }, text));
+    const classNames = classes(pen);
+    parts.push(classNames === "" ? text : h("span", { class: classNames }, text));
   };
   for (const match of line.matchAll(ESCAPE)) {
     put(line.slice(from, match.index));

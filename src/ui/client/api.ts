@@ -67,9 +67,9 @@ export const api = hc<PageApi>("/api", { fetch: send });
 
 /** The answer of a call. @throws Refused */
 export async function answer<R extends ClientResponse<unknown>>(
-  asked: Promise<R>,
+  request: Promise<R>,
 ): Promise<R extends ClientResponse<infer T> ? T : never> {
-  const response = await asked;
+  const response = await request;
   // deno-lint-ignore no-explicit-any
   const body: any = await response.json().catch(() => ({}));
   if (response.ok) return body;

@@ -108,7 +108,7 @@ function nearest(values: Column, xs: ArrayLike<number>, i: number): number | und
 }
 
 /** Values without neighbours, which a line would not show. */
-function alone(values: ArrayLike<number | null | undefined>): number[] {
+function isolatedValues(values: ArrayLike<number | null | undefined>): number[] {
   const found: number[] = [];
   // undefined only means that another line has this x; null is a gap.
   let before: number | null = null;
@@ -218,7 +218,7 @@ export class Chart {
   readonly #resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
   #crowd: Crowd | undefined;
   /** Text below the chart while no line is pointed at. */
-  #crowdTold = "";
+  #crowdText = "";
   /** The data sets of the last whole view. */
   #whole: DataSet[] = [];
   readonly element: HTMLElement;
@@ -393,21 +393,21 @@ export class Chart {
 
   #fillFigures(): void {
     const head = (text: string) => h("th", { scope: "col" }, text);
-    const fill = (told: string, heads: string[], rows: HTMLElement[]) => {
+    const fill = (caption: string, heads: string[], rows: HTMLElement[]) => {
       this.#figures.setAttribute("role", "region");
       this.#figures.setAttribute("aria-label", `Table of ${this.title}`);
       this.#figures.tabIndex = 0;
       this.#figures.replaceChildren(h(
         "table",
         { class: "records" },
-        h("caption", {}, `${this.title}: ${told}`),
+        h("caption", {}, `${this.title}: ${caption}`),
         h("thead", {}, h("tr", {}, heads.map(head))),
         h("tbody", {}, rows),
       ));
     };
     if (this.#crowd !== undefined) {
       const { lines } = this.#crowd;
-      const told = lines.slice(0, TABLE_ROWS).map(({ label, x, y }) => {
+      const tableRows = lines.slice(0, TABLE_ROWS).map(({ label, x, y }) => {
         const known = y.filter((v) => v !== null);
         const figures = [
           known.at(-1),
@@ -422,10 +422,10 @@ export class Chart {
           h("td", { class: "num" }, this.#figureOfX(x.at(-1) ?? 0)),
         );
       });
-      const of = told.length < lines.length
-        ? `the first ${told.length} of ${lines.length} runs`
+      const of = tableRows.length < lines.length
+        ? `the first ${tableRows.length} of ${lines.length} runs`
         : plural(lines.length, "run");
-      return fill(of, ["run", "last", "lowest", "highest", this.#xName], told);
+      return fill(of, ["run", "last", "lowest", "highest", this.#xName], tableRows);
     }
     const { x = [], rows, of } = this.#places();
     const cell = (line: number, i: number) => {
@@ -501,7 +501,7 @@ export class Chart {
             stroke: color,
             width: faded ? 1.25 : 1.75,
             ...(faded ? { dash: [5, 4] } : {}),
-            points: { show: false, size: 4, fill: color, filter: (u, i) => alone(u.data[i]!) },
+            points: { show: false, size: 4, fill: color, filter: (u, i) => isolatedValues(u.data[i]!) },
           },
           { label: `${label} runs`, show: false },
         );
@@ -556,17 +556,17 @@ export class Chart {
     }
     if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
-    const alone = this.#lines.length === 1;
+    const isOnly = this.#lines.length === 1;
     const values = this.#lines.map((line, l) => {
       const place = nearest(u.data[l * PER_LINE + 4] as Column, u.data[0]!, i);
       if (place === undefined) return "";
       const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
-      const range = (alone || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
+      const range = (isOnly || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
       const smoothed = this.#style.smoothing <= 0 ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
       return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
     });
-    this.#readout.textContent = `${alone ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
-    if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
+    this.#readout.textContent = `${isOnly ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
+    if (!isOnly) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
   }
 
   /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
@@ -585,7 +585,7 @@ export class Chart {
     const index = crowd.lines.findIndex(({ label }) => label === pointedAt);
     const line = crowd.lines[index];
     crowd.mark(plot, line === undefined ? undefined : index, css("--ink"));
-    if (line === undefined) return void (this.#legend.textContent = this.#crowdTold);
+    if (line === undefined) return void (this.#legend.textContent = this.#crowdText);
     const x = plot.posToVal(plot.cursor.left ?? 0, "x");
     this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
   }
@@ -620,7 +620,7 @@ export class Chart {
     this.#holder.dataset.points = String(this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0));
     this.#holder.dataset.view = crowd.view.join();
     this.#legend.dataset.labels = "";
-    this.#crowdTold = `${runs}, ${plural(most, "place")} each at most${
+    this.#crowdText = `${runs}, ${plural(most, "place")} each at most${
       this.large || this.range ? "" : ": zoom or enlarge for more"
     }. Point at a line for its name.`;
     crowds.add(this);

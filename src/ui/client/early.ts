@@ -50,7 +50,7 @@ function inOrder(): boolean {
 }
 
 /** Shared by two scripts, which have no module in common. */
-const asked = ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
+const requests = ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
 const keyOf = (path: string, body: string) => `${path} ${body}`;
 
 /** The runs in the address of a comparison. */
@@ -58,7 +58,7 @@ export function runsOfAddress(): string[] {
   return (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) => id !== "");
 }
 
-export function askEarly(): void {
+export function requestEarly(): void {
   const runs = location.pathname === "/compare" ? runsOfAddress().slice(0, MOST_RUNS) : [];
   if (runs.length === 0) return;
   const token = document.querySelector<HTMLMetaElement>("meta[name=mosaic-token]")!.content;
@@ -79,7 +79,7 @@ const NAMES = "/api/series/names";
 function expect(path: string, wanted: unknown, answer: Promise<Response>): void {
   // Whoever takes it handles the error; if nobody does, it can be ignored.
   answer.catch(() => {});
-  asked.set(keyOf(path, JSON.stringify(wanted)), answer);
+  requests.set(keyOf(path, JSON.stringify(wanted)), answer);
 }
 
 /**
@@ -123,7 +123,7 @@ async function expectBegin(runs: string[], answer: Promise<Response>): Promise<v
 export function takeEarly(path: string, body: unknown): Promise<Response> | undefined {
   if (typeof body !== "string") return undefined;
   const key = keyOf(path, body);
-  const answer = asked.get(key);
-  asked.delete(key);
+  const answer = requests.get(key);
+  requests.delete(key);
   return answer;
 }

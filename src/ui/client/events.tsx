@@ -10,7 +10,7 @@ const PAGE = 500;
 /** The document keeps this many of the newest. */
 const MOST = 2000;
 
-function told(data: unknown): string {
+function dataText(data: unknown): string {
   if (data === null || typeof data !== "object") return String(data ?? "");
   return Object.entries(data).filter(([, v]) => v !== null && v !== "")
     .map(([k, v]) => `${words(k)}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", ");
@@ -47,7 +47,7 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
             <td>{moment(e.at)}</td>
             <td>{words(e.kind)}</td>
             <td>{e.attempt}</td>
-            <td class="wide">{told(e.data)}</td>
+            <td class="wide">{dataText(e.data)}</td>
           </tr>
         ))}
       </ScrollTable>

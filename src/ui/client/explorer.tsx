@@ -72,8 +72,8 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
       const rows: Row[] = [];
       // An answer has fewer rows if they are large.
       for (let at = from; at < head && rows.length < PAGE; at = rows.at(-1)!.seq) {
-        const asked = { param: { id, kind }, query: { since: String(at), limit: String(PAGE - rows.length) } };
-        const more: Row[] = (await answer(runApi[":kind"].$get(asked)))[kind] ?? [];
+        const request = { param: { id, kind }, query: { since: String(at), limit: String(PAGE - rows.length) } };
+        const more: Row[] = (await answer(runApi[":kind"].$get(request)))[kind] ?? [];
         if (more.length === 0) break;
         rows.push(...more);
       }

@@ -1,5 +1,5 @@
 // A script of its own, loaded before anything is drawn.
-import { askEarly } from "./early.ts";
+import { requestEarly } from "./early.ts";
 
 // A page in dark colours must not flash white.
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -15,4 +15,4 @@ function apply(): void {
 dark.addEventListener("change", apply);
 addEventListener("mosaic-choose-theme", apply);
 apply();
-askEarly();
+requestEarly();

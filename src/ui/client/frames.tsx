@@ -100,7 +100,7 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
   const [kind, setKind] = useState<FrameKind>("steps");
   const head = heads[kind];
   const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });
-  const [looked, setLooked] = useState(false);
+  const [searched, setSearched] = useState(false);
   const [playing, setPlaying] = useState(false);
   const [follow, setFollow] = useState(false);
   const [speed, setSpeed] = useState(10);
@@ -134,7 +134,7 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
         }
       } finally {
         busy.current = false;
-        setLooked(true);
+        setSearched(true);
       }
     });
   const { frames, at, next } = shown;
@@ -164,8 +164,8 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
     if (picture?.type === "rgb") drawPixels(canvas.current!, picture.rows);
     else if (picture?.type === "grid") drawGrid(canvas.current!, picture.rows);
   }, [frame]);
-  const told = frame === undefined
-    ? !looked ? "" : head === 0 ? `No ${kind} yet.` : `None of the ${kind} looked at carry a render payload.`
+  const caption = frame === undefined
+    ? !searched ? "" : head === 0 ? `No ${kind} yet.` : `None of the ${kind} looked at carry a render payload.`
     : `Episode ${whole(frame.episode)}, ${kind === "steps" ? "step" : "length"} ${whole(frame.step)}, reward ${
       figure(frame.reward)
     }, seq ${whole(frame.seq)}${picture === undefined ? ": this payload has no picture that is known here" : ""}`;
@@ -215,13 +215,13 @@ export function Frames({ runId, heads, inSight, sought }: Props) {
         <canvas
           class="frame"
           role="img"
-          aria-label={frame ? told : "Frame"}
+          aria-label={frame ? caption : "Frame"}
           ref={canvas}
           hidden={frame !== undefined && picture?.type !== "rgb" && picture?.type !== "grid"}
         />
         <pre class="frame-text" hidden={picture?.type !== "text"}>{picture?.type === "text" ? picture.text : ""}</pre>
       </div>
-      <p class="sub">{told}</p>
+      <p class="sub">{caption}</p>
     </div>
   );
 }

@@ -27,7 +27,7 @@ export class LiveView {
   #bytes = 0;
   /** How many frames back from the newest. */
   #back = 0;
-  #told = h("p", { class: "sub" });
+  #caption = h("p", { class: "sub" });
   #text = h("pre", { class: "frame-text", hidden: true });
   #pause: HTMLButtonElement;
   #slider = h("input", {
@@ -49,7 +49,7 @@ export class LiveView {
       h("figcaption", {}, title),
       this.canvas,
       this.#text,
-      this.#told,
+      this.#caption,
       h("div", { class: "live-tools" }, this.#pause, this.#slider),
     );
   }
@@ -108,7 +108,7 @@ export class LiveView {
       const text = typeof value === "string" ? value : JSON.stringify(value);
       return text.length > 24 ? `${text.slice(0, 23)}…` : text;
     };
-    const told = [
+    const caption = [
       head.episode !== null && `episode ${whole(head.episode)}, step ${whole(head.step)}`,
       head.run_step !== null && `run at step ${whole(head.run_step)}`,
       head.agent,
@@ -123,8 +123,8 @@ export class LiveView {
         }\u00a0s\u00a0back`
         : `${Math.round(latency)}\u00a0ms\u00a0ago`,
     ].filter(Boolean).join(" · ");
-    this.#told.textContent = told;
-    this.canvas.setAttribute("aria-label", told);
+    this.#caption.textContent = caption;
+    this.canvas.setAttribute("aria-label", caption);
     this.element.dataset.frame = String(head.n);
   }
 }
@@ -158,12 +158,12 @@ export function watchFrames(
 ): { want: (runIds: string[]) => void; close: () => void } {
   let wanted: string[] = [];
   let open = new AbortController();
-  let asked = "";
+  let requested = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
   const update = () => {
     const ids = document.hidden ? [] : wanted;
-    if (ids.join() === asked) return;
-    asked = ids.join();
+    if (ids.join() === requested) return;
+    requested = ids.join();
     clearTimeout(timer);
     open.abort();
     open = new AbortController();
@@ -179,7 +179,7 @@ export function watchFrames(
     }
     if (signal.aborted) return;
     timer = setTimeout(() => {
-      asked = "";
+      requested = "";
       update();
     }, AGAIN_MS);
   };

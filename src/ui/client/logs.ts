@@ -12,7 +12,7 @@ const TAIL_BYTES = 64 * 1024;
 const JUMP_BYTES = 1024 * 1024;
 const LONGEST_LINE = 4000;
 /** Number of parts that are read backwards to find a first line to show. */
-const LOOKS_BACK = 16;
+const MOST_EARLIER_READS = 16;
 
 /** Whether a line is telemetry, which other views show. */
 function isTelemetry(line: string): boolean {
@@ -109,7 +109,7 @@ export class Logs {
       this.#from = chunk.from;
       this.#take(chunk);
       // In a worker's telemetry the few other lines may be far back.
-      for (let i = 0; i < LOOKS_BACK && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes(); i++) {
+      for (let i = 0; i < MOST_EARLIER_READS && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes(); i++) {
         await this.#loadEarlier();
         if (mine !== this.#generation) return;
       }

@@ -2,7 +2,7 @@
  * A run's videos, pictures, sounds, texts and histograms, by step: files from its artifacts, texts and histograms from its
  * events.
  */
-import type { RunPage, Told } from "../page_json.ts";
+import type { MediaEvent, RunPage } from "../page_json.ts";
 import { answer, param, runApi, runPath } from "./api.ts";
 import type { CurvePoint } from "./chart.ts";
 import { attempt, notice } from "./dialog.tsx";
@@ -29,39 +29,45 @@ interface Props {
 }
 
 export function Media({ run, sought, inSight }: Props) {
-  const [told, setTold] = useState<{ list: Told[]; from: number; to: number }>({ list: [], from: 0, to: 0 });
-  const [looking, setLooking] = useState(false);
+  const [searched, setSearched] = useState<{ list: MediaEvent[]; from: number; to: number }>({
+    list: [],
+    from: 0,
+    to: 0,
+  });
+  const [searching, setSearching] = useState(false);
   const [step, setStep] = useState<number>();
   const { events } = run.heads;
 
   /** From the newest event back; a second search reads only newer or older events. */
-  const look = (back: boolean) =>
+  const search = (back: boolean) =>
     attempt(async () => {
-      if (looking) return;
-      setLooking(true);
+      if (searching) return;
+      setSearching(true);
       try {
-        let before = back ? told.from : events + 1;
-        const until = back ? 1 : told.to + 1;
-        let list: Told[] = [];
+        let before = back ? searched.from : events + 1;
+        const until = back ? 1 : searched.to + 1;
+        let list: MediaEvent[] = [];
         for (let n = 0; n < ANSWERS_AT_ONCE && before > until; n++) {
-          const got = await answer(runApi.told.$get({ ...param(run.run_id), query: { before: String(before) } }));
-          list = [...list, ...got.told.filter((one) => one.seq >= until)];
+          const got = await answer(
+            runApi.media_events.$get({ ...param(run.run_id), query: { before: String(before) } }),
+          );
+          list = [...list, ...got.events.filter((one) => one.seq >= until)];
           before = got.from;
         }
-        setTold((was) => ({
+        setSearched((was) => ({
           list: [...was.list, ...list],
           from: back || was.to === 0 ? before : was.from,
           to: Math.max(was.to, events),
         }));
       } finally {
-        setLooking(false);
+        setSearching(false);
       }
     });
   useEffect(() => {
-    if (inSight && !looking && events > told.to) look(false);
-  }, [inSight, looking, events]);
+    if (inSight && !searching && events > searched.to) search(false);
+  }, [inSight, searching, events]);
 
-  const tags = useMemo(() => mediaOf(run.artifacts, told.list), [run.artifacts, told]);
+  const tags = useMemo(() => mediaOf(run.artifacts, searched.list), [run.artifacts, searched]);
   const steps = useMemo(
     () => [...new Set(tags.flatMap(([, media]) => media.flatMap((m) => m.step ?? [])))].sort((a, b) => a - b),
     [tags],
@@ -74,7 +80,7 @@ export function Media({ run, sought, inSight }: Props) {
   if (tags.length === 0) {
     return (
       <p class="empty">
-        {looking
+        {searching
           ? "Looking …"
           : "No videos, pictures, sounds, texts or histograms yet: files under videos, and what trackers' files hold, appear here."}
       </p>
@@ -98,9 +104,9 @@ export function Media({ run, sought, inSight }: Props) {
             <output>{whole(steps[at])}</output>
           </label>
         )}
-        {told.from > 1 && (
-          <button type="button" disabled={looking} onClick={() => look(true)}>
-            {`Look through ${whole(told.from - 1)} earlier events`}
+        {searched.from > 1 && (
+          <button type="button" disabled={searching} onClick={() => search(true)}>
+            {`Look through ${whole(searched.from - 1)} earlier events`}
           </button>
         )}
       </div>
@@ -132,7 +138,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
   const at = found < 0 ? media.length - 1 : found;
   const medium = media[at]!;
   const { step, episode, source } = medium;
-  const said = [
+  const caption = [
     step !== null && `step ${whole(step)}`,
     episode !== null && `episode ${whole(episode)}`,
     typeof source === "object" && `${bytes(source.bytes)}, ${moment(source.at)}`,
@@ -140,7 +146,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
   return (
     <figure class="medium" data-tag={tag}>
       <figcaption>
-        <b>{tag}</b> <span class="sub">{said}</span>
+        <b>{tag}</b> <span class="sub">{caption}</span>
       </figcaption>
       {typeof source === "object"
         ? <File runId={runId} medium={medium} file={source} />
@@ -152,7 +158,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
           max={media.length - 1}
           value={at}
           aria-label={`Which of ${media.length} of ${tag}`}
-          aria-valuetext={said}
+          aria-valuetext={caption}
           onInput={(e) => setChosen(media[Number(e.currentTarget.value)]!.source)}
         />
       )}
@@ -190,22 +196,22 @@ interface Content {
 }
 
 function Event({ runId, medium: { kind, tag }, seq }: { runId: string; medium: Medium; seq: number }) {
-  const [told, setTold] = useState<Content>();
+  const [content, setContent] = useState<Content>();
   useEffect(() => {
     let wanted = true;
     attempt(async () => {
       const { id } = param(runId).param;
-      const asked = { param: { id, kind: "events", seq: String(seq) } };
-      const { payload } = await answer(runApi[":kind"][":seq{[0-9]+}"].$get(asked)) as { payload: Content };
-      if (wanted) setTold(payload);
+      const request = { param: { id, kind: "events", seq: String(seq) } };
+      const { payload } = await answer(runApi[":kind"][":seq{[0-9]+}"].$get(request)) as { payload: Content };
+      if (wanted) setContent(payload);
     });
     return () => {
       wanted = false;
     };
   }, [seq]);
-  if (told === undefined) return <p class="empty">…</p>;
-  if (kind === "text") return <pre class="told" tabIndex={0} aria-label={tag}>{String(told.text ?? "")}</pre>;
-  return <Histogram tag={tag} {...told} />;
+  if (content === undefined) return <p class="empty">…</p>;
+  if (kind === "text") return <pre class="told" tabIndex={0} aria-label={tag}>{String(content.text ?? "")}</pre>;
+  return <Histogram tag={tag} {...content} />;
 }
 
 function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: string }) {
@@ -266,8 +272,8 @@ export async function pick(
   }
   const places: Sought[] = [{ kind: "steps", seq: seq ?? 0 }, { kind: "episodes", seq: isEpisode ? x : 0 }];
   for (const place of places.filter(({ seq }) => seq > 0)) {
-    const asked = { kind: place.kind, since: String(place.seq - 1), limit: "1" };
-    if ((await answer(runApi.frames.$get({ ...param(run.run_id), query: asked }))).frames.length === 0) continue;
+    const request = { kind: place.kind, since: String(place.seq - 1), limit: "1" };
+    if ((await answer(runApi.frames.$get({ ...param(run.run_id), query: request }))).frames.length === 0) continue;
     show.frame(place);
     return showTab("frames");
   }

@@ -1,5 +1,5 @@
 /** Lists a run's videos, pictures, sounds, texts and histograms, by tag and in order. Pure. */
-import type { RunPage, Told } from "../page_json.ts";
+import type { MediaEvent, RunPage } from "../page_json.ts";
 import { natural } from "../../base/natural_order.ts";
 
 export type Artifact = RunPage["artifacts"][number];
@@ -44,10 +44,13 @@ function ofArtifact(source: Artifact): Medium | undefined {
 }
 
 /** By tag; within a tag in the order of steps, else episodes, else times. */
-export function mediaOf(artifacts: readonly Artifact[], told: readonly Told[]): [tag: string, media: Medium[]][] {
+export function mediaOf(
+  artifacts: readonly Artifact[],
+  events: readonly MediaEvent[],
+): [tag: string, media: Medium[]][] {
   const all = [
     ...artifacts.flatMap((a) => ofArtifact(a) ?? []),
-    ...told.map(({ seq, kind, tag, step }): Medium => ({
+    ...events.map(({ seq, kind, tag, step }): Medium => ({
       kind: kind as MediumKind,
       tag,
       step,

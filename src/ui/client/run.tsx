@@ -143,7 +143,7 @@ interface Tick {
 }
 
 /** A parameter's value for display. */
-const told = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
+const parameterText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
 /** The end of stderr explains a failure, so it is in view; earlier lines can be scrolled to. */
 function LastLines({ text }: { text: string }) {
@@ -273,7 +273,10 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                     {run.parameters.length > 0 && (
                       <>
                         <h2>Parameters</h2>
-                        <Terms kind="details" of={run.parameters.map(({ name, value }) => [name, told(value)])} />
+                        <Terms
+                          kind="details"
+                          of={run.parameters.map(({ name, value }) => [name, parameterText(value)])}
+                        />
                       </>
                     )}
                   </section>

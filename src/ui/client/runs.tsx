@@ -143,12 +143,12 @@ export function Runs() {
 
   /** At most once per frame, and not at all while the page is hidden. */
   const draw = useMemo(() => {
-    let asked = false;
+    let scheduled = false;
     return () => {
-      if (asked) return;
-      asked = true;
+      if (scheduled) return;
+      scheduled = true;
       requestAnimationFrame(() => {
-        asked = false;
+        scheduled = false;
         redraw();
       });
     };

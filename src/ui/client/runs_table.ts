@@ -324,9 +324,9 @@ export class RunsTable {
       if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
       setText(parts.chip, state);
     }
-    const told = counts.map(([state, count]) => `${count} ${state}`).join(", ");
-    if (parts.states.title !== told) {
-      parts.states.title = told;
+    const title = counts.map(([state, count]) => `${count} ${state}`).join(", ");
+    if (parts.states.title !== title) {
+      parts.states.title = title;
       fill(
         parts.states,
         counts.map(([state, count]) =>

@@ -98,7 +98,8 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
   const right = kind === "points" ? SIZE.right : SIZE.left;
   const px = (share: number) => left + share * (width - left - right);
   const py = (share: number) => height - bottom - share * (height - top - bottom);
-  const told = (i: number) => `${runs[i]!.name}: ${axes.map((id) => `${label(id)} ${figure(of(id, i)!)}`).join(", ")}`;
+  const titleOf = (i: number) =>
+    `${runs[i]!.name}: ${axes.map((id) => `${label(id)} ${figure(of(id, i)!)}`).join(", ")}`;
   const open = (i: number) => () => go(`/runs/${encodeURIComponent(runs[i]!.run_id)}`);
   const choose = (set: (v: string) => void, name: string) => (e: { currentTarget: HTMLSelectElement }) => {
     set(e.currentTarget.value);
@@ -171,7 +172,7 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
                   fill={color(i)}
                   onClick={open(i)}
                 >
-                  <title>{told(i)}</title>
+                  <title>{titleOf(i)}</title>
                 </circle>
               ))}
             </>
@@ -188,7 +189,7 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
                   stroke-opacity={0.2 + 0.8 * last.at(of(y, i)!)}
                   onClick={open(i)}
                 >
-                  <title>{told(i)}</title>
+                  <title>{titleOf(i)}</title>
                 </polyline>
               ))}
               {axes.map((id, a) => {

@@ -14,8 +14,8 @@ export interface Tab {
 
 /** A panel is created when it is first shown, and hidden afterwards; `inSight` is called with the one that is shown. */
 export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) => void }) {
-  const asked = location.hash.slice(1);
-  const [current, setCurrent] = useState(list.some((t) => t.id === asked) ? asked : list[0]!.id);
+  const requested = location.hash.slice(1);
+  const [current, setCurrent] = useState(list.some((t) => t.id === requested) ? requested : list[0]!.id);
   const opened = useRef(new Set<string>());
   const strip = useRef<HTMLDivElement>(null);
   opened.current.add(current);
@@ -25,9 +25,9 @@ export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) =>
     history.replaceState(null, "", `${location.pathname}${location.search}#${id}`);
   };
   useEffect(() => {
-    const asked = (event: Event) => choose((event as CustomEvent<string>).detail);
-    addEventListener("mosaic-tab", asked);
-    return () => removeEventListener("mosaic-tab", asked);
+    const onRequest = (event: Event) => choose((event as CustomEvent<string>).detail);
+    addEventListener("mosaic-tab", onRequest);
+    return () => removeEventListener("mosaic-tab", onRequest);
   }, []);
   const onKeyDown = (event: KeyboardEvent) => {
     const at = list.findIndex((t) => t.id === current);

@@ -285,7 +285,7 @@ Deno.test("attempt: a cancellation after a silence leaves the short time to repo
 });
 
 Deno.test("a proxy elsewhere that does not answer a stop is taken for absent; one that speaks, or is here, is not", () => {
-  const told = { ...stopping, stop: { ...stopping.stop, toldProxy: link } } as Phase;
+  const told = { ...stopping, stop: { ...stopping.stop, stopSentTo: link } } as Phase;
   const after = (silentMs: number, now: number, group: WorkerGroup) =>
     next(at(told, connected), { ...tick({ now, group }), silentMs } as Event).state.connection.t;
   assert.equal(after(16_000, graceMs + 16_000, "unknown"), "absent");

@@ -40,10 +40,10 @@ export async function conformance({ launcher, order, run }: Subject): Promise<vo
   await launcher.stop({ name, job: found.job }, "graceful");
   await until(async () => (await state())?.t === "ended", { what: "the job's end", state });
   const ended = await state();
-  assert.deepEqual(ended?.t === "ended" && { ...ended.end, said: "" }, {
+  assert.deepEqual(ended?.t === "ended" && { ...ended.end, text: "" }, {
     kind: "job_cancelled",
     proven: true,
-    said: "",
+    text: "",
   });
   await launcher.stop({ name, job: found.job }, "now");
 }

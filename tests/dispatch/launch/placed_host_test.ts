@@ -8,7 +8,7 @@ import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer
 import type { RunRow } from "../../../src/registry/row_types.ts";
 import { configOf } from "../../harness/configs.ts";
 
-const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, said: "NODE_FAIL" } };
+const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, text: "NODE_FAIL" } };
 
 interface Asked {
   slurm?: Record<string, unknown>;
@@ -44,7 +44,7 @@ Deno.test("a doubtful end is believed when the lease is over and its proxy has h
   assert.equal(attempt.group(true), "gone");
   assert.deepEqual(attempt.endRest(undefined, 145_000), {
     ended: true,
-    engine: { reason: "node_fail", said: "NODE_FAIL" },
+    engine: { reason: "node_fail", text: "NODE_FAIL" },
   });
 });
 
@@ -63,7 +63,7 @@ Deno.test("cancelled while its node does not answer, an attempt is over at once 
     Deno.mkdirSync(files.control);
     Deno.writeTextFileSync(files.proxyLock(1), "");
     const step = () => attemptOf({ cancelRequested: true, files }).whileAbsent(absent(0));
-    const over = { do: "over", engine: { reason: "node_fail", said: "NODE_FAIL" } };
+    const over = { do: "over", engine: { reason: "node_fail", text: "NODE_FAIL" } };
     assert.notDeepEqual(step(), over, "its proxy is gone: another one looks at what is left");
     using held = tryLock(files.proxyLock(1));
     assert.ok(held);

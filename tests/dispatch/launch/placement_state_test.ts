@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import {
   admissionOf,
+  applySightings,
   FORGOTTEN,
   jobName,
   nextStep,
   readJobName,
-  see,
   type Stage,
   stepOf,
 } from "../../../src/dispatch/launch/placed/placement_state.ts";
@@ -37,7 +37,7 @@ const sighting = (fields: Partial<Sighting> = {}): Sighting => ({
   ...fields,
 });
 const named = { answers: 0, ms: 0 };
-const missed = (answers: number, ms: number) => see(placement, [], { answers, ms }).job.t;
+const missed = (answers: number, ms: number) => applySightings(placement, [], { answers, ms }).job.t;
 
 Deno.test("placement: a job is forgotten after several answers and some time, not after one", () => {
   assert.equal(missed(1, 60_000), "unknown");
@@ -47,28 +47,28 @@ Deno.test("placement: a job is forgotten after several answers and some time, no
 
 Deno.test("placement: an id that was given out again, at another time, is another job and must not run", () => {
   const other = sighting({ submittedAt: 9000 });
-  const seen = see(placement, [other], named);
+  const seen = applySightings(placement, [other], named);
   assert.equal(seen.job.t, "unknown");
-  assert.deepEqual(seen.strays, [other]);
+  assert.deepEqual(seen.duplicates, [other]);
 });
 
 Deno.test("placement: of two jobs the one that is known is meant; before, the one that was submitted first", () => {
   const [mine, twin] = [sighting(), sighting({ job: "8", submittedAt: 2000 })];
-  assert.deepEqual(see(placement, [twin, mine], named).strays, [twin]);
+  assert.deepEqual(applySightings(placement, [twin, mine], named).duplicates, [twin]);
   const intended = { ...placement, job: null, submittedAt: null, phase: "intended" } as const;
-  const seen = see(intended, [twin, mine], named);
+  const seen = applySightings(intended, [twin, mine], named);
   assert.equal(seen.placement.job, "7");
-  assert.deepEqual(seen.strays, [twin]);
+  assert.deepEqual(seen.duplicates, [twin]);
 });
 
 Deno.test("placement: what to do about a run that is INIT", () => {
-  const end = (kind: "finished" | "job_cancelled") => ({ t: "ended", end: { kind, proven: true, said: "" } }) as const;
+  const end = (kind: "finished" | "job_cancelled") => ({ t: "ended", end: { kind, proven: true, text: "" } }) as const;
   const step = (
     job: Parameters<typeof nextStep>[1],
     cancelRequested = false,
     phase: Placement["phase"] = "queued",
-    asked = true,
-  ) => nextStep({ ...placement, phase }, job, { cancelRequested, asked }).do;
+    requested = true,
+  ) => nextStep({ ...placement, phase }, job, { cancelRequested, requested }).do;
   assert.equal(step({ t: "unknown" }, false, "intended", false), "launch");
   assert.equal(step({ t: "unknown" }), "nothing");
   assert.equal(step({ t: "queued" }), "nothing");
@@ -85,16 +85,16 @@ Deno.test("placement: what to do about a run that is INIT", () => {
 });
 
 Deno.test("placement: what to do about a job by how far its attempt is", () => {
-  const end = { t: "ended", end: { kind: "finished", proven: true, said: "" } } as const;
-  const asked: Stage = { t: "asked" };
+  const end = { t: "ended", end: { kind: "finished", proven: true, text: "" } } as const;
+  const requested: Stage = { t: "requested" };
   const released: Stage = { t: "released", at: 0 };
   const step = (stage: Stage, job: Parameters<typeof nextStep>[1], state = "INIT", now = 0, attempt = 1) =>
     stepOf({ placement, job, stage }, { state, attempt, cancelRequestedAt: null } as RunRow, now);
-  assert.deepEqual(step(asked, { t: "running" }), { do: "begin" });
-  assert.deepEqual(step(asked, { t: "running" }, "EXECUTING"), { do: "nothing" }, "the attempt is supervised");
-  assert.deepEqual(step(asked, { t: "running" }, "FAULTED"), { do: "release" });
-  assert.deepEqual(step(asked, { t: "running" }, "INIT", 0, 2), { do: "release" }, "another attempt has begun");
-  assert.deepEqual(stepOf({ placement, job: { t: "queued" }, stage: asked }, undefined, 0), { do: "release" });
+  assert.deepEqual(step(requested, { t: "running" }), { do: "begin" });
+  assert.deepEqual(step(requested, { t: "running" }, "EXECUTING"), { do: "nothing" }, "the attempt is supervised");
+  assert.deepEqual(step(requested, { t: "running" }, "FAULTED"), { do: "release" });
+  assert.deepEqual(step(requested, { t: "running" }, "INIT", 0, 2), { do: "release" }, "another attempt has begun");
+  assert.deepEqual(stepOf({ placement, job: { t: "queued" }, stage: requested }, undefined, 0), { do: "release" });
   assert.deepEqual(step(released, { t: "running" }, "INIT", 20_000), { do: "nothing" }, "it has time to leave");
   assert.deepEqual(step(released, { t: "running" }, "INIT", 20_001), { do: "stop", how: "now" });
   assert.deepEqual(step(released, end), { do: "forget" });
@@ -104,15 +104,15 @@ Deno.test("placement: what to do about a job by how far its attempt is", () => {
 
 Deno.test("placement: the proxy of its own job is admitted, unless it would start a worker of a run that is being stopped", () => {
   const row = { state: "INIT", cancelRequestedAt: null, faultRequested: null } as const;
-  const asked: Stage = { t: "asked" };
-  const admission = (change: object, job = "7", stage: Stage = asked, of = placement) =>
+  const requested: Stage = { t: "requested" };
+  const admission = (change: object, job = "7", stage: Stage = requested, of = placement) =>
     admissionOf({ placement: of, stage }, { ...row, ...change }, job);
   assert.equal(admission({}), "admitted");
   assert.equal(admission({}, "8"), "another_job");
-  assert.equal(admission({}, "8", asked, { ...placement, job: null }), "admitted", "no job is known yet");
+  assert.equal(admission({}, "8", requested, { ...placement, job: null }), "admitted", "no job is known yet");
   const stops: [object, Stage][] = [
-    [{ cancelRequestedAt: 1 }, asked],
-    [{ faultRequested: "max_steps" }, asked],
+    [{ cancelRequestedAt: 1 }, requested],
+    [{ faultRequested: "max_steps" }, requested],
     [{}, { t: "released", at: 0 }],
   ];
   for (const [request, stage] of stops) {

@@ -35,9 +35,9 @@ ${
       { job, submittedAt, nodes, state },
     ) => [job, submittedAt, nodes, state.t === "ended" && state.end]),
     [
-      ["7", 1_700_000_000_000, ["n1"], { kind: "time_limit", proven: true, said: "TIMEOUT" }],
-      ["8", 1_700_000_000_000, [], { kind: "job_cancelled", proven: true, said: "CANCELLED" }],
-      ["9", 1_700_000_000_000, ["n1"], { kind: "out_of_memory", proven: true, said: "OUT_OF_MEMORY" }],
+      ["7", 1_700_000_000_000, ["n1"], { kind: "time_limit", proven: true, text: "TIMEOUT" }],
+      ["8", 1_700_000_000_000, [], { kind: "job_cancelled", proven: true, text: "CANCELLED" }],
+      ["9", 1_700_000_000_000, ["n1"], { kind: "out_of_memory", proven: true, text: "OUT_OF_MEMORY" }],
     ],
   );
 });

@@ -4,7 +4,7 @@
  */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
-import { becoming, type WorkerUser } from "../../../os/worker_user.ts";
+import { userCommand, type WorkerUser } from "../../../os/worker_user.ts";
 import { socketPlace } from "../../../os/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -68,7 +68,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   const python = pythonOf(plan, { env, cwd, host });
   const plain = argvOf(plan, context, python);
   const confined = (argv: readonly string[]) => [
-    ...(context.user === undefined ? [] : becoming(context.user)),
+    ...(context.user === undefined ? [] : userCommand(context.user)),
     ...(plan.sandbox.kind === "none" ? argv : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" })),
   ];
   return { argv: confined(plain), env, cwd, confined, python };

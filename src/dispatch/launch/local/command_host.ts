@@ -2,7 +2,7 @@
 import { hostEnvironment } from "../../../os/environment.ts";
 import { firstExecutable, kindOf } from "../../../os/file_kinds.ts";
 import { selfCommand } from "../../../os/self.ts";
-import { askShell } from "../../../os/shell.ts";
+import { shellOutput } from "../../../os/shell.ts";
 
 export interface CommandHost {
   /** The daemon's environment. */
@@ -36,6 +36,6 @@ export function localHost(): CommandHost {
 
 /** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only with all permissions. */
 function gpuDevices(): string[] {
-  const names = (askShell("ls /dev") ?? "").split("\n");
+  const names = (shellOutput("ls /dev") ?? "").split("\n");
   return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
 }

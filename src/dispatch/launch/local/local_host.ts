@@ -151,20 +151,20 @@ export class LocalHost implements Host {
   ): Pick<Order, "argv" | "env" | "node"> {
     const { layout, auth = "none" } = this.#options;
     for (const directory of [here.directory, here.logs, here.control]) makeDirectory(directory);
-    const there = new RunFiles(`${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`, row.workerId);
+    const nodeFiles = new RunFiles(`${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`, row.workerId);
     const made: Record<string, string> = {};
     const bring = (path: string | undefined, name: string) => {
       const text = path === undefined ? undefined : readTextIfThere(path);
       if (text === undefined) return undefined;
-      made[`${there.control}/${name}`] = text;
-      return `${there.control}/${name}`;
+      made[`${nodeFiles.control}/${name}`] = text;
+      return `${nodeFiles.control}/${name}`;
     };
     const { resumeFrom } = row;
     const inRun = resumeFrom?.startsWith(`${here.directory}/`)
       ? resumeFrom.slice(here.directory.length + 1)
       : undefined;
-    const resume = inRun === undefined ? undefined : `${there.control}/resume`;
-    const command = this.#command({ ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom }, plan, there);
+    const resume = inRun === undefined ? undefined : `${nodeFiles.control}/resume`;
+    const command = this.#command({ ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom }, plan, nodeFiles);
     const { env } = command;
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete env.CUDA_VISIBLE_DEVICES;
     // Paths in this host's state directory.
@@ -172,13 +172,13 @@ export class LocalHost implements Host {
       [layout.workerConfigFile(row.runId, row.workerId), bring(env.TRAINER_WORKER_CONFIG_PATH, "worker-config.json")],
       [
         layout.pythonHelper,
-        bring(`${layout.pythonHelper}/mosaic.py`, "python-helper/mosaic.py") && `${there.control}/python-helper`,
+        bring(`${layout.pythonHelper}/mosaic.py`, "python-helper/mosaic.py") && `${nodeFiles.control}/python-helper`,
       ],
     ];
     const onNode = (text: string) =>
       moved.reduce((now, [from, to]) => to === undefined ? now : now.replaceAll(from, to), text);
     for (const name of Object.keys(env)) env[name] = onNode(env[name]!);
-    if (auth !== "none") made[there.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
+    if (auth !== "none") made[nodeFiles.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
     const ca = tls?.ca == null ? null : bring(tls.ca, "ca.pem") ?? tls.ca;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const start = JSON.stringify({
@@ -192,14 +192,14 @@ export class LocalHost implements Host {
       daemonJson: "",
       stateDir: "",
     });
-    made[there.proxyFile(row.attempt)] = start;
+    made[nodeFiles.proxyFile(row.attempt)] = start;
     const directories = [
-      ...[there.logs, there.control, `${there.control}/python-helper`, ...there.outputs],
-      there.checkpoints(row.attempt, true),
+      ...[nodeFiles.logs, nodeFiles.control, `${nodeFiles.control}/python-helper`, ...nodeFiles.outputs],
+      nodeFiles.checkpoints(row.attempt, true),
     ];
-    const proxy = { ...this.#proxy(row, there, command.argv.map(onNode), false), target };
-    const readText = (path: string) => path === there.proxyFile(row.attempt) ? start : undefined;
-    return { ...proxyCommand(proxy, readText), node: { directory: there.directory, directories, files: made } };
+    const proxy = { ...this.#proxy(row, nodeFiles, command.argv.map(onNode), false), target };
+    const readText = (path: string) => path === nodeFiles.proxyFile(row.attempt) ? start : undefined;
+    return { ...proxyCommand(proxy, readText), node: { directory: nodeFiles.directory, directories, files: made } };
   }
 
   /** Starts a proxy on this host that delivers the rest of a run's directory. */

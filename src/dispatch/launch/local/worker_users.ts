@@ -16,28 +16,28 @@ export class WorkerUsers {
     this.#option = option;
   }
 
-  /** @param asked `worker.user`; "" for none @throws MosaicError `failed_precondition` where the run cannot have that user */
-  check(asked: string): void {
-    if (asked === "") return;
+  /** @param user `worker.user`; "" for none @throws MosaicError `failed_precondition` where the run cannot have that user */
+  check(user: string): void {
+    if (user === "") return;
     const refuse = (why: string) => {
-      throw new MosaicError("failed_precondition", `metadata.worker.user is ${JSON.stringify(asked)}, and ${why}`);
+      throw new MosaicError("failed_precondition", `metadata.worker.user is ${JSON.stringify(user)}, and ${why}`);
     };
     if (!this.#isRoot) {
       refuse("only a daemon of root can start workers as other users: leave it out, or run the daemon as that user");
     }
-    if (this.#option !== undefined && this.#option !== asked) {
+    if (this.#option !== undefined && this.#option !== user) {
       refuse("this daemon's --worker-user holds for every run: leave it out");
     }
-    findUser(asked);
+    findUser(user);
   }
 
   /**
    * The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does
    */
-  of(asked: string, runDirectory: string): WorkerUser | undefined {
-    this.check(asked);
+  of(user: string, runDirectory: string): WorkerUser | undefined {
+    this.check(user);
     if (this.#option === undefined || typeof this.#option === "string") {
-      const name = this.#option ?? asked;
+      const name = this.#option ?? user;
       return name === "" ? undefined : findUser(name);
     }
     const uid = this.#numberOf(runDirectory, this.#option);

@@ -14,8 +14,8 @@ export interface LivePlacement {
   missed: { answers: number; since: number };
   /** How often in a row the engine has not accepted the job, and when it is asked again. */
   refused: { times: number; until: number };
-  stopAskedAt: number;
-  accountAskedAt: number;
+  stopRequestedAt: number;
+  accountQueriedAt: number;
 }
 
 interface Attempt {
@@ -54,8 +54,8 @@ export class LivePlacements {
       job: { t: "unknown" },
       missed: { answers: 0, since: this.#clock() },
       refused: { times: 0, until: -Infinity },
-      stopAskedAt: -Infinity,
-      accountAskedAt: -Infinity,
+      stopRequestedAt: -Infinity,
+      accountQueriedAt: -Infinity,
     });
   }
 

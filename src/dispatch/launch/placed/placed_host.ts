@@ -126,7 +126,7 @@ class PlacedAttempt implements AttemptHost {
     if (job.t === "ended") return job.end.proven || cancelRequested || this.#leaseOver ? job.end : undefined;
     if (job.t !== "forgotten") return undefined;
     if (cancelRequested) return "gone";
-    return this.#leaseOver ? { kind: "job_forgotten", proven: false, said: "" } : undefined;
+    return this.#leaseOver ? { kind: "job_forgotten", proven: false, text: "" } : undefined;
   }
 
   // The placer has checked it before.
@@ -215,9 +215,9 @@ class PlacedAttempt implements AttemptHost {
   /** The engine's reason; else that the proxy has stopped the worker by itself; else the rank that failed first. */
   #why(end: JobEnd | "gone"): EngineEnd | undefined {
     const leaseEnd = kindOf(this.#files.leaseEnd(this.#of.attempt)) === "file";
-    if (leaseEnd) return engineEnd(end) ?? { reason: "lease_expired", said: "" };
+    if (leaseEnd) return engineEnd(end) ?? { reason: "lease_expired", text: "" };
     const first = firstFailure(this.#files, this.#of.attempt);
-    const rank = first && { reason: `exit_code_${first.code}: rank ${first.rank} on ${first.node}`, said: "" };
+    const rank = first && { reason: `exit_code_${first.code}: rank ${first.rank} on ${first.node}`, text: "" };
     return engineEnd(end) ?? rank;
   }
 
@@ -228,5 +228,5 @@ class PlacedAttempt implements AttemptHost {
 
 /** Why the engine has ended the job; undefined if it has not. */
 function engineEnd(end: JobEnd | "gone"): EngineEnd | undefined {
-  return end === "gone" || end.kind === "finished" ? undefined : { reason: end.kind, said: end.said };
+  return end === "gone" || end.kind === "finished" ? undefined : { reason: end.kind, text: end.text };
 }

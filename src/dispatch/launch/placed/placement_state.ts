@@ -17,10 +17,10 @@ export type Job =
 
 /** What the daemon has done for a placement. */
 export type Stage =
-  /** It is committed; the engine was not asked for a job. */
+  /** It is committed; no job was requested from the engine. */
   | { readonly t: "intended" }
-  /** The engine was asked, so it may have the job. */
-  | { readonly t: "asked" }
+  /** A job was requested, so the engine may have it. */
+  | { readonly t: "requested" }
   /** The attempt is over, and its job must end. Milliseconds of a monotonic clock. */
   | { readonly t: "released"; readonly at: number };
 
@@ -32,19 +32,23 @@ export interface Seen {
   placement: Placement;
   job: Job;
   /** Further jobs of this name that have not ended: they must not run. */
-  strays: Sighting[];
+  duplicates: Sighting[];
 }
 
 /**
  * @param sightings the engine's jobs of the placement's name
  * @param missed how often, and for how long, answers have not listed the job, this one included
  */
-export function see(before: Placement, sightings: readonly Sighting[], missed: { answers: number; ms: number }): Seen {
+export function applySightings(
+  before: Placement,
+  sightings: readonly Sighting[],
+  missed: { answers: number; ms: number },
+): Seen {
   const mine = ofPlacement(before, sightings);
-  const strays = sightings.filter((one) => one !== mine && one.state.t !== "ended");
+  const duplicates = sightings.filter((one) => one !== mine && one.state.t !== "ended");
   if (mine === undefined) {
     const forgotten = missed.answers >= FORGOTTEN.answers && missed.ms >= FORGOTTEN.ms;
-    return { placement: before, job: { t: forgotten ? "forgotten" : "unknown" }, strays };
+    return { placement: before, job: { t: forgotten ? "forgotten" : "unknown" }, duplicates };
   }
   const { state } = mine;
   const known = {
@@ -56,23 +60,23 @@ export function see(before: Placement, sightings: readonly Sighting[], missed: {
   switch (state.t) {
     case "queued":
       // The engine has requeued a job, although it must not: a job that has run must not run again.
-      if (before.phase === "running") return { placement: known, job: { t: "running" }, strays };
+      if (before.phase === "running") return { placement: known, job: { t: "running" }, duplicates };
       return {
         placement: { ...known, phase: "queued", waitingFor: state.reason, expectedStart: state.expectedStart },
         job: { t: "queued" },
-        strays,
+        duplicates,
       };
     case "running":
       return {
         placement: { ...known, phase: "running", waitingFor: "", expectedStart: null },
         job: { t: "running" },
-        strays,
+        duplicates,
       };
     case "ended":
       return {
         placement: { ...known, end: state.end.kind, waitingFor: "", expectedStart: null },
         job: { t: "ended", end: state.end },
-        strays,
+        duplicates,
       };
   }
 }
@@ -111,20 +115,23 @@ export function stepOf(
   }
   if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) return { do: "release" };
   if (row.state !== "INIT") return { do: "nothing" };
-  return nextStep(placement, job, { cancelRequested: row.cancelRequestedAt !== null, asked: stage.t === "asked" });
+  return nextStep(placement, job, {
+    cancelRequested: row.cancelRequestedAt !== null,
+    requested: stage.t === "requested",
+  });
 }
 
 /**
  * What to do about an INIT run: no proxy of it was welcomed, so no worker of it was ever started.
- * @param asked the engine may have been asked for the job
+ * @param requested a job may have been requested from the engine
  */
 export function nextStep(
   { phase }: Placement,
   job: Job,
-  { cancelRequested, asked }: { cancelRequested: boolean; asked: boolean },
+  { cancelRequested, requested }: { cancelRequested: boolean; requested: boolean },
 ): Step {
   if (cancelRequested) {
-    const gone = job.t === "ended" || job.t === "forgotten" || !asked;
+    const gone = job.t === "ended" || job.t === "forgotten" || !requested;
     return gone ? { do: "cancelled", reason: null } : { do: "stop", how: "graceful" };
   }
   switch (job.t) {
@@ -166,7 +173,7 @@ export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefin
   if (phase !== "running") return undefined;
   if (job.t === "forgotten") return "doubtful: the engine knows the job no more, and its proxy has not reported";
   if (job.t !== "ended" || job.end.proven) return undefined;
-  return `doubtful: ${job.end.said}, and ${nodes.join(", ")} does not answer: the worker may run on`;
+  return `doubtful: ${job.end.text}, and ${nodes.join(", ")} does not answer: the worker may run on`;
 }
 
 /** `mosaic-RUN-ATTEMPT`, and `.2` and so on for further tries. */

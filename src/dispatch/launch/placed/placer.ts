@@ -17,7 +17,16 @@ import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { ProxyHello } from "../../core/core.ts";
 import type { JobRef, Launched, Launcher, Order, Sighting } from "../launcher.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";
-import { admissionOf, doubtOf, FORGOTTEN, type Job, jobName, readJobName, see, stepOf } from "./placement_state.ts";
+import {
+  admissionOf,
+  applySightings,
+  doubtOf,
+  FORGOTTEN,
+  type Job,
+  jobName,
+  readJobName,
+  stepOf,
+} from "./placement_state.ts";
 import { Rounds } from "./rounds.ts";
 import { SilentEngines } from "./silent_engines.ts";
 
@@ -26,7 +35,7 @@ const QUERY_MS = { least: 1000, most: 15_000 } as const;
 /** Jobs submitted at the same time. */
 const LAUNCHES = 4;
 /** If an engine has not accepted a job, the daemon asks again after 2 s, 4 s, 8 s …, at most this. */
-const ASK_AGAIN_MS = { least: 2000, most: 60_000 } as const;
+const RESUBMIT_MS = { least: 2000, most: 60_000 } as const;
 /** Between two requests to stop the same job. */
 const STOP_AGAIN_MS = 5000;
 /** Accounting may record an end late. */
@@ -96,7 +105,7 @@ export class Placer {
       const launcher = row && this.#launcherOf(row);
       if (row === undefined || launcher === undefined) continue;
       const over = row.attempt !== placement.attempt || isEnded(row.state);
-      this.#live.add(placement, launcher, over ? { t: "released", at: this.#clock() } : { t: "asked" });
+      this.#live.add(placement, launcher, over ? { t: "released", at: this.#clock() } : { t: "requested" });
     }
     for (const row of registry.live()) this.changed(row);
   }
@@ -226,8 +235,8 @@ export class Placer {
     await this.#launchIntended();
     const changed = await this.#observe();
     return changed || this.#waiting.size > 0 ||
-      this.#live.all().some(({ job, stage, stopAskedAt }) =>
-        job.t === "unknown" || stage.t !== "asked" || stopAskedAt > -Infinity
+      this.#live.all().some(({ job, stage, stopRequestedAt }) =>
+        job.t === "unknown" || stage.t !== "requested" || stopRequestedAt > -Infinity
       );
   }
 
@@ -292,7 +301,7 @@ export class Placer {
       const files = new RunFiles(layout.runDir(row.baseDir, row.runId), row.workerId);
       const comment = `mosaic run ${row.runId}, attempt ${row.attempt}`;
       const made = order(row, plan, files);
-      live.stage = { t: "asked" };
+      live.stage = { t: "requested" };
       return await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
     } catch (error) {
       return { t: isShortage(error) ? "shortage" : "failed", why: messageOf(error) };
@@ -344,7 +353,7 @@ export class Placer {
   #notTaken(live: LivePlacement, why: string): void {
     const { placement: { runId, attempt, phase, waitingFor }, launcher, refused } = live;
     if (phase !== "intended") return;
-    const waitMs = Math.min(ASK_AGAIN_MS.most, ASK_AGAIN_MS.least * 2 ** refused.times);
+    const waitMs = Math.min(RESUBMIT_MS.most, RESUBMIT_MS.least * 2 ** refused.times);
     live.refused = { times: refused.times + 1, until: this.#clock() + waitMs };
     if (why !== waitingFor) {
       this.#options.log.warn(
@@ -360,7 +369,7 @@ export class Placer {
     let changed = false;
     const launchers = new Set(this.#live.all().map(({ launcher }) => launcher));
     for (const launcher of launchers) {
-      const asked = this.#live.all().filter((live) => live.launcher === launcher);
+      const queried = this.#live.all().filter((live) => live.launcher === launcher);
       const observation = await launcher.observe();
       if (observation.t === "no_answer") {
         this.#silent.hasNotAnswered(launcher, observation.why);
@@ -369,7 +378,7 @@ export class Placer {
       this.#silent.hasAnswered(launcher);
       const byName = Map.groupBy(observation.jobs, ({ name }) => name);
       // The answer does not include jobs that were added during the query.
-      for (const live of asked) {
+      for (const live of queried) {
         const sightings = byName.get(live.placement.name);
         // A reported end remains valid when the engine no longer lists the job.
         if (sightings === undefined && live.job.t === "ended") this.#advance(live);
@@ -384,8 +393,8 @@ export class Placer {
   async #remembered(live: LivePlacement): Promise<readonly Sighting[]> {
     const now = this.#clock();
     const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers && now - live.missed.since >= FORGOTTEN.ms;
-    if (!isMissing || now - live.accountAskedAt < ACCOUNT_AGAIN_MS) return [];
-    live.accountAskedAt = now;
+    if (!isMissing || now - live.accountQueriedAt < ACCOUNT_AGAIN_MS) return [];
+    live.accountQueriedAt = now;
     const observation = await live.launcher.remembered?.(live.placement.name);
     return observation?.t === "answer" ? observation.jobs.filter(({ state }) => state.t === "ended") : [];
   }
@@ -397,22 +406,22 @@ export class Placer {
     const named = sightings.length > 0;
     live.missed = named ? { answers: 0, since: now } : { ...live.missed, answers: live.missed.answers + 1 };
     const { answers, since } = live.missed;
-    const { placement, job, strays } = see(live.placement, sightings, { answers, ms: now - since });
+    const { placement, job, duplicates } = applySightings(live.placement, sightings, { answers, ms: now - since });
     const changed = live.job.t !== job.t || JSON.stringify(placement) !== JSON.stringify(live.placement);
     live.job = job;
     this.#live.note(live, { ...placement, waitingFor: doubtOf(job, placement) ?? placement.waitingFor });
-    for (const { name, job } of strays) this.#stopJob(live.launcher, { name, job }, "now");
+    for (const { name, job } of duplicates) this.#stopJob(live.launcher, { name, job }, "now");
     this.#advance(live);
     return changed;
   }
 
   /** Ends jobs of abandoned tries that the engine still has. */
   #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
-    const said = readJobName(name);
-    if (said === undefined || state.t === "ended") return;
-    const placement = this.#live.of(said)?.placement ?? this.#options.registry.get(said.runId)?.placement;
-    if (placement == null || placement.name === name || placement.attempt !== said.attempt) return;
-    if (said.tries < placement.tries) this.#stopJob(launcher, { name, job }, "now");
+    const parsed = readJobName(name);
+    if (parsed === undefined || state.t === "ended") return;
+    const placement = this.#live.of(parsed)?.placement ?? this.#options.registry.get(parsed.runId)?.placement;
+    if (placement == null || placement.name === name || placement.attempt !== parsed.attempt) return;
+    if (parsed.tries < placement.tries) this.#stopJob(launcher, { name, job }, "now");
   }
 
   #advance(live: LivePlacement): void {
@@ -446,13 +455,13 @@ export class Placer {
   #release(live: LivePlacement): void {
     // Its engine has no job of it.
     if (live.stage.t === "intended") this.#live.end(live);
-    else if (live.stage.t === "asked") live.stage = { t: "released", at: this.#clock() };
+    else if (live.stage.t === "requested") live.stage = { t: "released", at: this.#clock() };
   }
 
-  #cancelled(live: LivePlacement, row: RunRow, asked: string | null): void {
+  #cancelled(live: LivePlacement, row: RunRow, stepReason: string | null): void {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
-    const reason = asked ?? row.cancelReason ?? "user_cancel";
+    const reason = stepReason ?? row.cancelReason ?? "user_cancel";
     const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
     onEnded(
       registry.apply(
@@ -466,8 +475,8 @@ export class Placer {
 
   #stop(live: LivePlacement, how: "graceful" | "now"): void {
     const now = this.#clock();
-    if (live.stage.t === "intended" || live.job.t === "ended" || now - live.stopAskedAt < STOP_AGAIN_MS) return;
-    live.stopAskedAt = now;
+    if (live.stage.t === "intended" || live.job.t === "ended" || now - live.stopRequestedAt < STOP_AGAIN_MS) return;
+    live.stopRequestedAt = now;
     const { name, job } = live.placement;
     this.#stopJob(live.launcher, { name, job }, how);
   }

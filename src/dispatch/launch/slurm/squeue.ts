@@ -54,7 +54,7 @@ function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
     // A job has processes until COMPLETING is over. A state that this version does not know counts as running.
     if (kind === undefined) return { t: "running" };
     const proven = kind !== "node_fail" || !nodes.some((node) => silent.has(node));
-    return { t: "ended", end: { kind, proven, said: state } };
+    return { t: "ended", end: { kind, proven, text: state } };
   }
 }
 

@@ -1,35 +1,7 @@
-/** Finds texts and histograms among a run's events, and the step of a point on a curve. */
+/** Finds the step of a point on a curve. */
 import type { Core } from "../dispatch/core/core.ts";
-import { parsedObject } from "../base/json_text.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { StoredStep } from "../telemetry/telemetry_log.ts";
-import type { Told } from "./page_json.ts";
-
-/** Events searched for one answer. */
-const SCAN_EVENTS = 2000;
-const KINDS = ["text", "histogram"];
-
-/**
- * The texts and histograms among the events before seq `before`, the newest first; events before `from` are not searched.
- */
-export function toldBefore(core: Core, runId: string, before: number): { told: Told[]; from: number } {
-  const end = Math.min(before - 1, core.records.head(runId, "events"));
-  const from = Math.max(0, end - SCAN_EVENTS);
-  const told: Told[] = [];
-  for (let since = from; since < end;) {
-    const events = core.records.read(runId, "events", since, end - since);
-    if (events.length === 0) break;
-    since = events.at(-1)!.seq;
-    for (const { seq, kind, dataJson } of events) {
-      if (!KINDS.includes(kind)) continue;
-      const { tag, global_step: step } = parsedObject(dataJson) ?? {};
-      if (typeof tag === "string") {
-        told.push({ seq, kind, tag, step: Number.isSafeInteger(step) ? step as number : null });
-      }
-    }
-  }
-  return { told: told.reverse(), from: from + 1 };
-}
 
 /** The episode record of seq `episode`, and where its steps begin; or the step at Unix time `at`. */
 export function momentOf(core: Core, runId: string, of: { episode: number } | { at: number }) {
