@@ -36,9 +36,6 @@ export type Connection =
     /** Until when the daemon must send something; undefined while nothing is unacknowledged. */
     readonly answerUntil: number | undefined;
     readonly exitReported: boolean;
-    readonly openedAt: number;
-    /** Before it opened; none once the daemon has acknowledged something. */
-    readonly tries: Tries;
   }
   | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number }
   /** The daemon refuses the attempt for good. */
@@ -71,9 +68,6 @@ export interface DeliveryState {
 
 /** Bytes of unacknowledged file chunks. */
 const UPLOAD_WINDOW_BYTES = 2 << 20;
-
-/** A connection that was open for this long was a success, even if there was nothing to deliver. */
-const STEADY_MS = 5000;
 
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
 
@@ -160,8 +154,6 @@ export function welcomed(
       heartbeatAt: now + heartbeatMs,
       answerUntil: undefined,
       exitReported: false,
-      openedAt: now,
-      tries: connection.tries,
     },
   };
 }
@@ -175,7 +167,7 @@ export function acknowledged(
   // A busy worker has written more by now: reading at once is faster than waiting for a notification.
   const after = grew(delivery, id);
   return {
-    connection: { ...connection, windowBytes: windowBytes || connection.windowBytes, tries: NO_TRIES },
+    connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
     sources: after.sources.map((source) =>
       source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
     ),
@@ -313,10 +305,7 @@ export function lost(
   const { connection } = delivery;
   if (connection.tag !== "connecting" && connection.tag !== "greeting" && connection.tag !== "open") return delivery;
   effects.push({ tag: "close" });
-  // A connection that ends at once without delivering anything, for whatever reason, is another failure in a row: otherwise
-  // such ones would follow each other without a growing pause.
-  const wasSteady = connection.tag === "open" && now - connection.openedAt >= STEADY_MS;
-  const before = wasSteady ? NO_TRIES : connection.tries;
+  const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
   const failed = before.failed + 1;
   // While the worker lives, the token may still be corrected.
