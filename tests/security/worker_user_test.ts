@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { Layout } from "../../src/base/layout.ts";
 import { WorkerUsers } from "../../src/dispatch/launch/local/worker_users.ts";
 import { findUser, parseWorkerUser } from "../../src/os/worker_user.ts";
+import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
@@ -12,6 +13,8 @@ import { until } from "../harness/wait.ts";
 import { mosaic } from "../machine/cli.ts";
 
 const ignore = Deno.uid() !== 0;
+const bubblewrap = hasBubblewrap();
+if (!bubblewrap) console.log("SKIPPED: bubblewrap is not usable here");
 
 /** Each line is what was tried, and whether it was done. */
 const attack = (other: string) => `
@@ -91,7 +94,7 @@ Deno.test({
 
 Deno.test({
   name: "worker.user: in a sandbox and for modules imported before the start, too",
-  ignore,
+  ignore: ignore || !bubblewrap,
   async fn() {
     await using daemon = await passable(await TestDaemon.start());
     const module = `${daemon.stateDir}/whose.py`;
