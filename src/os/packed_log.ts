@@ -82,7 +82,7 @@ export async function packChunk(from: number, bytes: Uint8Array): Promise<Uint8A
   return framed(WHOLE, from, bytes.length, packed);
 }
 
-function packChunkNow(from: number, bytes: Uint8Array): Uint8Array {
+export function packChunkNow(from: number, bytes: Uint8Array): Uint8Array {
   return framed(WHOLE, from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
 }
 

@@ -26,8 +26,7 @@ import {
 } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
-import { infoIfThere, removeIfThere } from "../os/files.ts";
-import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
+import { PackedLog, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
 
@@ -230,14 +229,19 @@ export class JournalFile {
 
   /** File offset up to which bytes are packed. */
   #packedEnd(): number {
-    if (this.#wasChanged) return 0;
+    return this.#wasChanged ? 0 : this.#withPacked((packed) => packed.end(), 0);
+  }
+
+  /**
+   * What `use` returns. If the worker has put something else, or a link, in the place of the packed part, a reader gets an
+   * error, but a proxy gets `otherwise` and continues with the journal alone, because its run must end.
+   */
+  #withPacked<T>(use: (packed: PackedLog) => T, otherwise: T): T {
     try {
-      return this.#packed.end();
+      return use(this.#packed);
     } catch (error) {
-      // The worker has put something else in its place. A reader is told; a proxy continues with the journal alone,
-      // because its run must end.
       if (this.#readOnly || !(error instanceof MosaicError)) throw error;
-      return 0;
+      return otherwise;
     }
   }
 
@@ -281,11 +285,8 @@ export class JournalFile {
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
     // Packed bytes were in the file before; the file itself may have only a hole in their place.
-    if (!this.#readOnly) {
-      const isEmptied = emptied || size === 0;
-      if (isEmptied && infoIfThere(packedPath(this.#path))?.isFile) removeIfThere(packedPath(this.#path));
-      else if (this.#packedEnd() > 0) this.#packed.cut(size);
-    }
+    // Not removed by its name: its directory may be a link by now.
+    if (!this.#readOnly && !this.#wasChanged) this.#withPacked((packed) => packed.cut(emptied ? 0 : size), undefined);
     const skip = emptied ? 0 : size;
     this.#head = emptied ? NOTHING : left;
     this.#mark = { offset: 0, bytes: NOTHING };

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Journal } from "../../src/proxy/journal.ts";
+import { packChunkNow } from "../../src/os/packed_log.ts";
 import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
 
 const encoder = new TextEncoder();
@@ -130,6 +131,27 @@ Deno.test("journal file: something else in the place of its packed part does not
   written.append("new\n");
   assert.deepEqual(all(journal, true).at(-1), "new");
   assert.ok(Deno.statSync(packed).isDirectory);
+});
+
+Deno.test("journal file: emptied behind a link to another run's logs: the other run's packed log is left alone", () => {
+  using written = new Written();
+  const [logs, others] = [`${written.directory}/run/logs`, `${written.directory}/other/logs`];
+  for (const path of [logs, others]) Deno.mkdirSync(path, { recursive: true });
+  const text = "one\n".repeat(1000);
+  for (const path of [logs, others]) Deno.writeTextFileSync(`${path}/out.log`, text);
+  const inode = inodeOf(`${logs}/out.log`)!;
+  const journal = new Journal(
+    new JournalFile(`${logs}/out.log`, { shiftPath: written.shiftPath, origin: () => ({ inode, group: undefined }) }),
+  );
+  assert.equal(all(journal).length, 1000);
+  const packed = packChunkNow(0, encoder.encode(text.slice(0, 2000)));
+  for (const path of [logs, others]) Deno.writeFileSync(`${path}/out.log.zst`, packed);
+  Deno.renameSync(logs, `${logs}.old`);
+  Deno.symlinkSync(others, logs);
+  Deno.truncateSync(`${logs}.old/out.log`);
+  Deno.writeTextFileSync(`${logs}.old/out.log`, "new\n", { append: true });
+  assert.equal(all(journal, true).at(-1), "new");
+  assert.deepEqual(Deno.readFileSync(`${others}/out.log.zst`), packed);
 });
 
 Deno.test("journal file: before a worker was started, a file that is not there is not lost", () => {
