@@ -1,6 +1,3 @@
-import { bundle } from "./compile/build.ts";
-import { portable } from "./compile/portable.ts";
-
 /**
  * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, and every test file, each in a
  * process of its own (a file that hangs or aborts the runtime affects no other), two for each core at a time, the longest
@@ -27,6 +24,9 @@ import { portable } from "./compile/portable.ts";
  *
  * `--record` writes tests/durations.json, by which the longest files are started first.
  */
+import { bundle } from "./compile/build.ts";
+import { portable } from "./compile/portable.ts";
+
 const root = new URL("..", import.meta.url).pathname;
 /** The lock of what tests, benches and the generator import; deno.lock has what mosaic itself runs, and nothing else. */
 const DEV_LOCK = "--lock=dev.lock";
@@ -183,7 +183,7 @@ const files = testFiles(`${root}tests`)
   )
   .sort((a, b) => seconds(b) - seconds(a));
 if (paths.length === 0 && !long) {
-  console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, and 35 of 50 fault schedules`);
+  console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, 35 of 50 fault schedules, and full sizes`);
 }
 if (files.length === 0) {
   console.error(`no test file is at ${paths.join(", ")}`);

@@ -18,15 +18,21 @@ export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">)
   alerts: AlertRule[];
   slurm: SlurmFields;
 } {
-  // A schema is made only for an option that is given: most daemons start without both.
-  const rules = options.alerts === undefined ? [] : checked("--alerts", options.alerts, alerts(), JSON.parse);
+  const rules = checked("--alerts", options.alerts, alerts, JSON.parse) ?? [];
   return {
     alerts: alertRules(rules).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` })),
-    slurm: options.slurm === undefined ? {} : checked("--slurm", options.slurm, slurmFields(), slurmFieldsOf),
+    slurm: checked("--slurm", options.slurm, slurmFields, slurmFieldsOf) ?? {},
   };
 }
 
-function checked<T>(option: string, text: string, schema: Schema<T>, read: (text: string) => unknown): T {
+/** Undefined if the option is not given: then its schema is not made, which most starts save. */
+function checked<T>(
+  option: string,
+  text: string | undefined,
+  schema: () => Schema<T>,
+  read: (text: string) => unknown,
+): T | undefined {
+  if (text === undefined) return undefined;
   const wrong = (why: string) => new StartFailure(DAEMON_EXIT.usage, `${option} ${JSON.stringify(text)}: ${why}`);
   let value: unknown;
   try {
@@ -34,7 +40,7 @@ function checked<T>(option: string, text: string, schema: Schema<T>, read: (text
   } catch (error) {
     throw wrong(messageOf(error));
   }
-  const parsed = schema.safeParse(value);
+  const parsed = schema().safeParse(value);
   if (parsed.success) return parsed.data;
   const { path, message } = parsed.error.issues[0]!;
   throw wrong(`${path.length === 0 ? "" : `${path.join(".")} `}${message}`);

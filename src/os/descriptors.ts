@@ -108,11 +108,11 @@ function close(files: Deno.FsFile[]): void {
   for (const file of files.splice(0)) file.close();
 }
 
-let known: { value: number } | undefined;
+let answer: { limit: number } | undefined;
 
 /** This process's descriptor limit, which Deno raises to the hard limit; undefined: no limit. */
 export function descriptorLimit(): number | undefined {
   // Asked once: each question starts a program.
-  const { value } = known ??= { value: Number(shellOutput("ulimit -n")) };
-  return Number.isSafeInteger(value) && value > 0 ? value : undefined;
+  const { limit } = answer ??= { limit: Number(shellOutput("ulimit -n")) };
+  return Number.isSafeInteger(limit) && limit > 0 ? limit : undefined;
 }
