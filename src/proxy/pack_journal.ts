@@ -9,7 +9,7 @@ import type { Logger } from "../base/log.ts";
 import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { shellOutputLater } from "../os/shell.ts";
-import { openLogForWriting, openRegularLog, type RegularFile } from "../os/untrusted.ts";
+import { openLogForWriting, openRegularLog, type RegularFile, removeRegular } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
 const HEAD_BYTES = HOLE_BYTES;
@@ -107,7 +107,10 @@ export class JournalPacker {
       await this.#pack(opened.file, packed, packTo);
       // If the file was replaced since, the packed bytes are not the journal's.
       this.#journal.size();
-      if (this.#journal.packable(position)?.inode !== opened.inode) return removeIfThere(packedPath(this.#path));
+      if (this.#journal.packable(position)?.inode !== opened.inode) {
+        // Its directory may be a link to another run's logs by now.
+        return removeRegular(packedPath(this.#path), parentOf(parentOf(this.#path)));
+      }
       // Never bytes that are not stored yet, whatever a worker has written there.
       const end = blocks(Math.min(packed.end(), opened.to) - TAIL_BYTES);
       if (end <= HEAD_BYTES) return;
