@@ -22,11 +22,13 @@ import {
   readRecord,
   readRecordInProxy,
   type RegularFile,
+  removeRegular,
   writeRecord,
 } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
-import { PackedLog, type Render } from "../os/packed_log.ts";
+import { parentOf } from "../os/files.ts";
+import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
 
@@ -285,8 +287,13 @@ export class JournalFile {
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
     // Packed bytes were in the file before; the file itself may have only a hole in their place.
-    // Not removed by its name: its directory may be a link by now.
-    if (!this.#readOnly && !this.#wasChanged) this.#withPacked((packed) => packed.cut(emptied ? 0 : size), undefined);
+    if (!this.#readOnly) {
+      this.#withPacked((packed) => {
+        // Its directory may be a link to another run's logs by now.
+        if (emptied || size === 0) removeRegular(packedPath(this.#path), parentOf(parentOf(this.#path)));
+        else packed.cut(size);
+      }, undefined);
+    }
     const skip = emptied ? 0 : size;
     this.#head = emptied ? NOTHING : left;
     this.#mark = { offset: 0, bytes: NOTHING };
