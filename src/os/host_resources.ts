@@ -1,4 +1,12 @@
 /** Load, memory and disk of the host. Sizes in bytes. */
+import { shellOutput } from "./shell.ts";
+
+export interface DiskSpace {
+  /** Size of the file system; 0 if unknown. */
+  total: number;
+  /** Available to unprivileged processes; 0 if unknown. */
+  available: number;
+}
 
 export function cpuCount(): number {
   return navigator.hardwareConcurrency;
@@ -28,12 +36,30 @@ function statfs(path: string) {
   return process.getBuiltinModule("node:fs").statfsSync(path);
 }
 
-/** Size of the file system of `path`, and the space available to unprivileged processes; zeros if unknown. */
-export function disk(path: string): { total: number; available: number } {
+export function disk(path: string): DiskSpace {
   try {
     const stats = statfs(path);
     return { total: stats.blocks * stats.bsize, available: stats.bavail * stats.bsize };
   } catch {
     return { total: 0, available: 0 };
+  }
+}
+
+/**
+ * The same for a process that asks only once or twice: the program `stat` takes 3 ms, loading Node's modules 33 ms and 11 MiB.
+ * Where that program cannot be started, asks as `disk` does.
+ */
+export function diskAtStart(path: string): DiskSpace {
+  const [blockBytes, blocks, available] = numbersOf('stat -f -c "%S %b %a" -- "$0"', path);
+  if (available === undefined) return disk(path);
+  return { total: blocks! * blockBytes!, available: available * blockBytes! };
+}
+
+/** The numbers that a short script prints; none if it cannot be started or fails. */
+function numbersOf(script: string, word: string): number[] {
+  try {
+    return shellOutput(script, word)?.match(/\d+/g)?.map(Number) ?? [];
+  } catch {
+    return [];
   }
 }

@@ -4,7 +4,7 @@
  * may store zeros or holes without using space.
  */
 import { parentOf } from "./files.ts";
-import { disk } from "./host_resources.ts";
+import { disk, diskAtStart, type DiskSpace } from "./host_resources.ts";
 import { messageOf } from "../base/errors.ts";
 
 /** Maximum share of a small file system. */
@@ -17,20 +17,23 @@ const SLACK_BYTES = 64 << 10;
 /** @param most size on a large file system: an existing reserve of that size shows that the file system is large */
 export function reserveAt(path: string, most: number): Reserve {
   const largest = new Reserve(path, most);
-  // Asking for the size of the disk loads Node's modules, a tenth of a daemon's start.
   if (largest.whole) return largest;
-  const { total } = disk(parentOf(path));
+  const space = diskAtStart(parentOf(path));
   // Without permission to ask, assume a large disk.
-  return total === 0 ? largest : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
+  if (space.total === 0) return largest;
+  return new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(space.total * SHARE))), space);
 }
 
 export class Reserve {
   readonly #path: string;
   readonly bytes: number;
+  /** What the disk had when this was created, for a first `make` soon afterwards. */
+  #space: DiskSpace | undefined;
 
-  constructor(path: string, bytes: number) {
+  constructor(path: string, bytes: number, space?: DiskSpace) {
     this.#path = path;
     this.bytes = bytes;
+    this.#space = space;
   }
 
   /** Whether all of the space is reserved. */
@@ -61,7 +64,8 @@ export class Reserve {
     const reserved = this.#reserved;
     if (reserved === this.bytes) return true;
     if (reserved === 0) this.release();
-    const { total, available } = disk(parentOf(this.#path));
+    const { total, available } = this.#space ?? disk(parentOf(this.#path));
+    this.#space = undefined;
     const fits = total === 0 || available >= this.bytes - reserved;
     try {
       this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));
@@ -92,6 +96,7 @@ export class Reserve {
   release(): void {
     try {
       Deno.removeSync(this.#path);
+      this.#space = undefined;
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
