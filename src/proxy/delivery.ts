@@ -210,9 +210,7 @@ export class Delivery implements Receiver {
           else if (source === "uploads") this.#sendFile(final);
           else this.#sendOfFiles(most, final);
         } catch (error) {
-          // If the journal cannot be read now, it is read again over the next connection.
-          const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
-          this.#queue.put({ tag: "disconnected", failure });
+          this.#unreadable(error);
         }
       }),
     );
@@ -239,9 +237,14 @@ export class Delivery implements Receiver {
       this.#queue.put({ tag: "batch_sent", source: "uploads", to, lines: 0, bytes, steps: 0, eventKinds: [] });
     } catch (error) {
       if (closings !== this.#closings) return;
-      const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
-      this.#queue.put({ tag: "disconnected", failure });
+      this.#unreadable(error);
     }
+  }
+
+  /** What cannot be read now is read again over the next connection. */
+  #unreadable(error: unknown): void {
+    const failure: Failure = { code: undefined, message: messageOf(error), announced: false, unreadable: true };
+    this.#queue.put({ tag: "disconnected", failure });
   }
 
   #sendOfFiles(most: number, final: boolean): void {

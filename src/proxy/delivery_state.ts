@@ -64,6 +64,8 @@ export interface Source {
 export interface DeliveryState {
   readonly connection: Connection;
   readonly sources: readonly Source[];
+  /** Connections that ended because a source could not be read, since something was acknowledged. */
+  readonly unreadable: number;
 }
 
 /** Bytes of unacknowledged file chunks. */
@@ -73,7 +75,7 @@ const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
 
 export function undelivered({ observes = false }: DeliverySettings): DeliveryState {
   const ids: SourceId[] = observes ? ["stdout", "files"] : ["stdout"];
-  return { connection: { tag: "none" }, sources: ids.map(unread) };
+  return { connection: { tag: "none" }, sources: ids.map(unread), unreadable: 0 };
 }
 
 function unread(id: SourceId): Source {
@@ -147,6 +149,7 @@ export function welcomed(
     };
   });
   return {
+    ...delivery,
     sources,
     connection: {
       tag: "open",
@@ -166,11 +169,13 @@ export function acknowledged(
   if (connection.tag !== "open") return delivery;
   // A busy worker has written more by now: reading at once is faster than waiting for a notification.
   const after = grew(delivery, id);
+  const isMore = after.sources.some((source) => source.id === id && position > source.acknowledged);
   return {
     connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
     sources: after.sources.map((source) =>
       source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
     ),
+    unreadable: isMore ? 0 : after.unreadable,
   };
 }
 
@@ -204,7 +209,11 @@ export function batchSent(
       reading: isSmall(batch, reading.most) ? { tag: "gathering", until: now + FLUSH_MS } : { tag: "ready" },
     };
   });
-  return { connection: { ...connection, answerUntil: connection.answerUntil ?? now + answerTimeoutMs }, sources };
+  return {
+    ...delivery,
+    sources,
+    connection: { ...connection, answerUntil: connection.answerUntil ?? now + answerTimeoutMs },
+  };
 }
 
 /** Whether the batch was not sent over an earlier connection. */
@@ -276,6 +285,7 @@ export function pump(
   const finalPosition = sources.find(({ id }) => id === "stdout")?.sent ?? 0;
   effects.push({ tag: "send", message: { case: "exit", end, finalPosition } });
   return {
+    ...delivery,
     sources,
     connection: { ...connection, exitReported: true, answerUntil: connection.answerUntil ?? now + answerTimeoutMs },
   };
@@ -307,7 +317,9 @@ export function lost(
   effects.push({ tag: "close" });
   const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
-  const failed = before.failed + 1;
+  // A welcome does not shorten the pauses between reads that fail.
+  const unreadable = delivery.unreadable + (failure.unreadable ? 1 : 0);
+  const failed = failure.unreadable ? unreadable : before.failed + 1;
   // While the worker lives, the token may still be corrected.
   const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);
   if (meaning === "over" || (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)) {
@@ -315,7 +327,7 @@ export function lost(
   }
   effects.push({ tag: "await_daemon", error: failure.message, tries: failed });
   const until = now + delayAfter(failed);
-  return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until } };
+  return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until }, unreadable };
 }
 
 /** Why the connection must be given up at this time; undefined while it is good. */

@@ -58,6 +58,8 @@ export interface Failure {
   message: string;
   /** The address is that of daemon.json, or there is no daemon.json. */
   announced: boolean;
+  /** What is to be sent could not be read. The daemon is well, and will welcome the next connection. */
+  unreadable?: true;
 }
 
 /** Why a proxy exits. */

@@ -205,6 +205,25 @@ Deno.test("reconnection: delays double up to 2 s, and begin anew after a welcome
   assert.equal(dueAt(subject.state) - subject.now, 100);
 });
 
+Deno.test("reconnection: while a source cannot be read, delays double in spite of welcomes, until something is acknowledged", () => {
+  const failure = { code: undefined, message: "Input/output error", announced: false, unreadable: true } as const;
+  const subject = new Subject().put({ tag: "started" }, WORKER_STARTED);
+  const delays: number[] = [];
+  const fail = (...before: Event[]) => {
+    subject.put(CONNECTED, welcome(), ...before, { tag: "disconnected", failure });
+    delays.push(dueAt(subject.state) - subject.now);
+    subject.tick("connect");
+  };
+  for (let i = 0; i < 6; i++) fail();
+  fail(acknowledged(0));
+  assert.deepEqual(delays.splice(0), [100, 200, 400, 800, 1600, 2000, 2000], "the last acknowledged nothing new");
+  subject.put(CONNECTED, welcome(), BROKEN);
+  assert.equal(dueAt(subject.state) - subject.now, 100, "another failure is another matter");
+  subject.tick("connect");
+  fail(batch(100), acknowledged(100));
+  assert.deepEqual(delays, [100]);
+});
+
 Deno.test("reconnection: a daemon that announces itself is connected to at once", () => {
   const subject = serving();
   subject.rows(
