@@ -149,7 +149,11 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => group?.stop());
   const byTls = tlsBounds(bounds.maxConnections, maxDescriptors);
   const secure = bound && tls &&
-    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls);
+    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls, () =>
+      log.warn(
+        { open: byTls.open },
+        "too many TLS connections are open: further ones are closed, until some end (--max-connections)",
+      ));
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? byTls : waiting, tls: secure });
   for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);

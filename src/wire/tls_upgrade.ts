@@ -19,6 +19,9 @@ export interface TlsBounds extends Pick<Waiting, "headMs" | "most"> {
   open: number;
 }
 
+/** While at least this share of the connections is open, closing further ones is reported only once. */
+const STILL_FULL = 0.9;
+
 export class TlsUpgrade implements TlsEnd {
   readonly #bounds: TlsBounds;
   readonly #inner: Deno.Listener;
@@ -28,6 +31,8 @@ export class TlsUpgrade implements TlsEnd {
   readonly #handshakes = new Set<Duplex>();
   /** Connections whose descriptor is not free again. */
   #open = 0;
+  #full = false;
+  readonly #onFull: () => void;
   /** Waits for the other end of a connection to the inner socket, by nonce. */
   readonly #expected = new Map<string, (connection: Deno.Conn) => void>();
 
@@ -35,9 +40,11 @@ export class TlsUpgrade implements TlsEnd {
    * @param pair checked by `readTls`
    * @param path of the inner socket, which is created again
    * @param bounds of the time of a handshake, and of handshakes at once: a further one replaces the oldest
+   * @param onFull called for the first of the connections that are closed because too many are open
    */
-  constructor(pair: Pair, path: string, bounds: TlsBounds) {
+  constructor(pair: Pair, path: string, bounds: TlsBounds, onFull = () => {}) {
     this.#bounds = bounds;
+    this.#onFull = onFull;
     this.#path = path;
     this.#context = contextOf(pair);
     this.#inner = listenSocket({ path });
@@ -51,10 +58,14 @@ export class TlsUpgrade implements TlsEnd {
   async accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined> {
     if (this.#open >= this.#bounds.open) {
       socket.close();
+      if (!this.#full) this.#onFull();
+      this.#full = true;
       return undefined;
     }
     this.#open++;
-    const raw = new RawStream(socket, () => this.#open--);
+    const raw = new RawStream(socket, () => {
+      if (--this.#open < STILL_FULL * this.#bounds.open) this.#full = false;
+    });
     const secure = new TLSSocket(raw as never, {
       isServer: true,
       secureContext: this.#context,

@@ -155,10 +155,11 @@ Deno.test("http listener: over TLS, peers without a handshake, or with half of o
 Deno.test("http listener: over TLS, peers that take nothing of their answers are no more than a number, until they leave", async () => {
   const directory = await Deno.makeTempDir();
   const files = certificates(directory);
+  let reports = 0;
   const listener = listenHttp({
     address: { hostname: "127.0.0.1", port: 0 },
     log,
-    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 4 }),
+    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, { ...WAITING, open: 4 }, () => reports++),
     handler: () => new Response(new Uint8Array(64 << 20)),
   });
   const port = Number(listener.address.split(":")[1]);
@@ -177,9 +178,15 @@ Deno.test("http listener: over TLS, peers that take nothing of their answers are
   const peers: Deno.Conn[] = [];
   try {
     while (peers.length < 4) peers.push(await ask());
+    assert.equal(reports, 0);
     await assert.rejects(ask());
+    await assert.rejects(ask());
+    assert.equal(reports, 1, "reported once, not for each");
     peers.shift()!.close();
     peers.push(await until(() => ask().catch(() => undefined), { what: "room for another" }));
+    reports = 0;
+    await assert.rejects(ask());
+    assert.equal(reports, 1, "there was room in between");
   } finally {
     for (const peer of peers) peer.close();
     await listener.stop();
