@@ -1,5 +1,6 @@
 /** Charts of runs in a real browser, and what a click on them opens. */
 import assert from "node:assert/strict";
+import type { RunRow } from "../../src/registry/row_types.ts";
 import { until } from "../harness/wait.ts";
 import { violations } from "./axe.ts";
 import { fromMenu, inBrowser, liveRun, points } from "./in_browser.ts";
@@ -258,6 +259,48 @@ inBrowser("the x axis is any metric: of runs, of groups, and by its address", as
   await chart.locator("canvas").waitFor();
   await last();
   assert.match(page.url(), /[?&]x=metric(:|%3A)tokens/);
+});
+
+inBrowser("a comparison reads again only runs of which something was recorded", async ({ core, page, base }) => {
+  const runs = ["calm", "busy", "short"].map((name) => core.addExecuting(name));
+  const [calm, busy, short] = runs as [RunRow, RunRow, RunRow];
+  for (const { runId } of runs) core.addEpisodes(runId, 5, 3);
+  const asked: string[] = [];
+  page.on("request", (r) => {
+    const { pathname } = new URL(r.url());
+    if (/^\/api\/(series|compared)$/.test(pathname)) asked.push(`${pathname} ${r.postData()}`);
+  });
+  const some = () =>
+    page.evaluate(() =>
+      new Promise<void>((resolve) => {
+        const stream = new EventSource("/api/live?since=0");
+        let ticks = 0;
+        stream.addEventListener("tick", () => {
+          if (++ticks < 10) return;
+          stream.close();
+          resolve();
+        });
+      })
+    );
+  const row = (name: string) => page.locator("tbody tr").filter({ has: page.getByRole("link", { name, exact: true }) });
+  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+  await page.locator("[data-series=episode_reward] canvas").waitFor();
+  await some();
+  asked.length = 0;
+  await some();
+  assert.equal(asked.length, 0, `nothing was recorded: ${asked}`);
+  core.addEpisodes(busy.runId, 5, 3);
+  await row("busy").getByText("30", { exact: true }).waitFor();
+  await until(() => asked.some((one) => one.startsWith("/api/series ")), { what: "its charts to be read" });
+  const compared = () => asked.filter((one) => one.startsWith("/api/compared "));
+  assert.deepEqual(compared(), [`/api/compared {"runs":["${busy.runId}"]}`]);
+  core.ended(short.runId, { code: 0 });
+  await row("short").locator(".chip[data-state=TERMINATED]").waitFor();
+  core.ended(calm.runId, { code: 0 });
+  await row("calm").locator(".chip[data-state=TERMINATED]").waitFor();
+  await core.delete(short.runId);
+  await page.getByText("1 run no longer there.").waitFor();
+  assert.equal(await row("short").count(), 0);
 });
 
 inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {

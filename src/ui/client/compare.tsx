@@ -16,7 +16,7 @@ import { Scatter } from "./scatter.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 import { Chip, Chips, isEnded } from "./states.tsx";
 
-/** Interval, in ticks, at which key numbers and charts are read again. */
+/** Interval, in ticks, at which runs that have changed are read again, and the charts with them. */
 const TICKS = 3;
 /** More runs than this are not named above the charts, nor all shown in the table, until a person asks. */
 const FEW = 40;
@@ -37,20 +37,37 @@ export function Compare() {
   const [chosen, setChosen] = useState<ComparedRun[]>();
   const [changes, setChanges] = useState(0);
   const [picking, setPicking] = useState(false);
-  const latest = useRef<ComparedRun[]>([]);
+  const latest = useRef(new Map<string, ComparedRun>());
   useEffect(() => {
     document.title = "Compare · mosaic";
     let close = () => {};
     let mounted = true;
+    /** Runs of which something was recorded or decided since they were read. */
+    const changed = new Set<string>();
     const show = (runs: ComparedRun[]) => {
       if (!mounted) return;
-      latest.current = runs;
+      latest.current = new Map(runs.map((r) => [r.run_id, r]));
       setChosen(labelled(runs));
       setChanges((n) => n + 1);
     };
+    const note = (line: RunLine) => {
+      const before = latest.current.get(line.run_id);
+      if (before === undefined) return;
+      // The rate is not shown here, and falls slowly after the last record.
+      const after = { ...before, ...line, steps_per_second: before.steps_per_second };
+      if (JSON.stringify(after) !== JSON.stringify(before)) changed.add(line.run_id);
+    };
     const readAgain = async () => {
-      if (latest.current.every(isEnded)) return;
-      show(await comparedRuns(latest.current.map((r) => r.run_id)));
+      const asked = new Set([...changed].filter((id) => latest.current.has(id)));
+      changed.clear();
+      if (asked.size === 0) return;
+      try {
+        const read = new Map((await comparedRuns([...asked])).map((r) => [r.run_id, r]));
+        show([...latest.current].flatMap(([id, before]) => asked.has(id) ? read.get(id) ?? [] : before));
+      } catch {
+        // The page already shows the state of the connection.
+        for (const id of asked) changed.add(id);
+      }
     };
     attempt(async () => {
       const compared = ids.length > 0 ? comparedRuns(ids) : undefined;
@@ -62,10 +79,23 @@ export function Compare() {
       setKnown(runs);
       let ticks = 0;
       close = live("/api/live", head, {
-        tick: (data) => {
+        runs: (data: { runs: RunLine[]; deleted: string[] }) => {
+          data.runs.forEach(note);
+          for (const id of data.deleted) changed.add(id);
+        },
+        tick: (data: { at: number; runs: RunLine[] }) => {
           heardTime(data.at);
-          // The page already shows the state of the connection.
-          if (++ticks % TICKS === 0) readAgain().catch(() => {});
+          data.runs.forEach(note);
+          if (++ticks % TICKS !== 0) return;
+          // A tick has a bound on its runs.
+          const sent = new Set(data.runs.map((r) => r.run_id));
+          for (const [id, r] of latest.current) {
+            if (r.started_at !== null && !isEnded(r) && !sent.has(id)) changed.add(id);
+          }
+          readAgain();
+        },
+        restarted: () => {
+          for (const id of latest.current.keys()) changed.add(id);
         },
       });
       if (!mounted) close();
