@@ -369,6 +369,8 @@ export const PageRun = z.strictObject({
   reason: maybe(text()),
   steps: integer(),
   episodes: integer(),
+  /** Points of metrics that are stored, with those that mosaic adds itself (`system/…`). */
+  metrics: integer(),
   /** How many of the recorded ones a later attempt has recorded again. */
   overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
   steps_per_second: z.number(),

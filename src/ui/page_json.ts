@@ -44,6 +44,7 @@ export function runLine(detail: RunDetail): RunLine {
     reason: row.reason,
     steps: stepsReached(telemetry),
     episodes: telemetry.episodes,
+    metrics: telemetry.metrics,
     overwritten: telemetry.overwritten,
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,

@@ -294,6 +294,10 @@ inBrowser("a comparison reads again only runs of which something was recorded", 
   await until(() => asked.some((one) => one.startsWith("/api/series ")), { what: "its charts to be read" });
   const compared = () => asked.filter((one) => one.startsWith("/api/compared "));
   assert.deepEqual(compared(), [`/api/compared {"runs":["${busy.runId}"]}`]);
+  asked.length = 0;
+  core.telemetry.sample(calm.runId, 1, [["system/processes", 3]]);
+  await until(() => compared().length > 0, { what: "the run to be read" });
+  assert.deepEqual(compared(), [`/api/compared {"runs":["${calm.runId}"]}`]);
   core.ended(short.runId, { code: 0 });
   await row("short").locator(".chip[data-state=TERMINATED]").waitFor();
   core.ended(calm.runId, { code: 0 });
