@@ -190,6 +190,8 @@ if (files.length === 0) {
   Deno.exit(2);
 }
 const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
+addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
+for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => Deno.exit(130));
 const program = programIn(directory);
 const results: Result[] = [];
 const suspects: Result[] = [];
@@ -220,8 +222,6 @@ for (const first of suspects) {
   else console.log(second.output);
   results.push(second);
 }
-
-Deno.removeSync(directory, { recursive: true });
 
 console.log("");
 for (const result of flaky) console.log(`FLAKY ${result.file}: failed once, passed alone; its first output is above`);

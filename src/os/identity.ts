@@ -21,6 +21,8 @@ interface ProcStat {
 // The list of children has no newline at its end: then `read` fails although it has read the line.
 const READ_LINE = '{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"';
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+/** Where that cannot be read; the worker's wrapper writes the same (src/proxy/wrapper.ts). */
+const NO_BOOT_ID = "boot";
 
 let bootId: string | undefined;
 
@@ -40,7 +42,10 @@ function readText(path: string): string | undefined {
 function readByShell(path: string): string | undefined {
   if (bootId !== undefined) return shellOutput(READ_LINE, path);
   // Every identity needs the boot id, too, and starting a shell costs more than a second file.
-  const text = shellOutput(`read -r line <${BOOT_ID} && printf '%s\\n' "$line" && ${READ_LINE}`, path);
+  const text = shellOutput(
+    `read -r line <${BOOT_ID} || line=${NO_BOOT_ID}; printf '%s\\n' "$line"; ${READ_LINE}`,
+    path,
+  );
   bootId = text?.slice(0, text.indexOf("\n"));
   return text?.slice(text.indexOf("\n") + 1);
 }
@@ -59,7 +64,7 @@ function statFrom(fields: string[]): ProcStat {
 }
 
 function boot(): string {
-  return bootId ??= (readText(BOOT_ID) ?? "boot").trim();
+  return bootId ??= (readText(BOOT_ID) ?? NO_BOOT_ID).trim();
 }
 
 function isDead({ state }: ProcStat): boolean {

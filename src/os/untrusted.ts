@@ -42,8 +42,10 @@ function lookUp(path: string, below: string): Deno.FileInfo | undefined {
 
 /** An error of node:fs in Deno's form, so that isShortage() recognises it. */
 function denoError(error: unknown): unknown {
-  const { errno, message } = error as { errno?: number; message: string };
-  return errno === undefined ? error : new Error(`${message} (os error ${Math.abs(errno)})`, { cause: error });
+  const { errno, code, message } = error as { errno?: number; code?: string; message: string };
+  if (errno === undefined) return error;
+  const Kind = code === "EACCES" ? Deno.errors.PermissionDenied : Error;
+  return new Kind(`${message} (os error ${Math.abs(errno)})`, { cause: error });
 }
 
 /** The result of a function of node:fs. @throws errors in Deno's form */

@@ -36,6 +36,7 @@ export type Connection =
     /** Until when the daemon must send something; undefined while nothing is unacknowledged. */
     readonly answerUntil: number | undefined;
     readonly exitReported: boolean;
+    readonly openedAt: number;
   }
   | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number }
   /** The daemon refuses the attempt for good. */
@@ -64,12 +65,15 @@ export interface Source {
 export interface DeliveryState {
   readonly connection: Connection;
   readonly sources: readonly Source[];
-  /** Connections that ended because a source could not be read, since something was acknowledged. */
+  /** Connections in a row that ended soon because a source could not be read. */
   readonly unreadable: number;
 }
 
 /** Bytes of unacknowledged file chunks. */
 const UPLOAD_WINDOW_BYTES = 2 << 20;
+
+/** After a connection that was open for this long, a read that fails is the first of a new row. */
+const LASTING_MS = 10_000;
 
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
 
@@ -157,6 +161,7 @@ export function welcomed(
       heartbeatAt: now + heartbeatMs,
       answerUntil: undefined,
       exitReported: false,
+      openedAt: now,
     },
   };
 }
@@ -169,13 +174,12 @@ export function acknowledged(
   if (connection.tag !== "open") return delivery;
   // A busy worker has written more by now: reading at once is faster than waiting for a notification.
   const after = grew(delivery, id);
-  const isMore = after.sources.some((source) => source.id === id && position > source.acknowledged);
   return {
+    ...after,
     connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
     sources: after.sources.map((source) =>
       source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
     ),
-    unreadable: isMore ? 0 : after.unreadable,
   };
 }
 
@@ -317,8 +321,9 @@ export function lost(
   effects.push({ tag: "close" });
   const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
-  // A welcome does not shorten the pauses between reads that fail.
-  const unreadable = delivery.unreadable + (failure.unreadable ? 1 : 0);
+  // Neither a welcome nor what is delivered before a read that fails again shortens the pauses between such reads.
+  const lasted = connection.tag === "open" && now - connection.openedAt >= LASTING_MS;
+  const unreadable = (lasted ? 0 : delivery.unreadable) + (failure.unreadable ? 1 : 0);
   const failed = failure.unreadable ? unreadable : before.failed + 1;
   // While the worker lives, the token may still be corrected.
   const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);

@@ -235,14 +235,16 @@ export class JournalFile {
   }
 
   /**
-   * What `use` returns. If the worker has put something else, or a link, in the place of the packed part, a reader gets an
-   * error, but a proxy gets `otherwise` and continues with the journal alone, because its run must end.
+   * What `use` returns. If the worker has put something else, or a link, in the place of the packed part, or has forbidden
+   * to read it, a reader gets an error, but a proxy gets `otherwise` and continues with the journal alone, because its run
+   * must end.
    */
   #withPacked<T>(use: (packed: PackedLog) => T, otherwise: T): T {
     try {
       return use(this.#packed);
     } catch (error) {
-      if (this.#readOnly || !(error instanceof MosaicError)) throw error;
+      const isReplaced = error instanceof MosaicError || error instanceof Deno.errors.PermissionDenied;
+      if (this.#readOnly || !isReplaced) throw error;
       return otherwise;
     }
   }

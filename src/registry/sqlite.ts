@@ -182,9 +182,15 @@ export class Sql {
   }
 
   #save(to: string): string {
-    const part = `${to}.part`;
-    removeIfThere(part);
-    copyDatabase(this.#db, part);
+    const part = `${this.path}.part`;
+    const removePart = () => [part, `${part}-journal`].forEach(removeIfThere);
+    removePart();
+    try {
+      copyDatabase(this.#db, part);
+    } catch (error) {
+      removePart();
+      throw error;
+    }
     // SQLite would take the removed file's write-ahead log for the copy's.
     if (to === this.path) { for (const suffix of ["-wal", "-shm"]) removeIfThere(`${to}${suffix}`); }
     Deno.renameSync(part, to);

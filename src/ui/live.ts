@@ -41,7 +41,7 @@ export class Ticker {
 }
 
 /** Events after which the line of a run may change although none of its numbers did. */
-const LINE_EVENTS = ["queued", "state", "deleted"];
+const LINE_EVENTS = ["queued", "state", "edited", "deleted"];
 
 /**
  * All runs: `runs` (id = event seq) whenever a run changed its state, was added or removed; `alerts`; `tick` once per tick.

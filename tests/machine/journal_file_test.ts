@@ -5,6 +5,9 @@ import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_fil
 
 const encoder = new TextEncoder();
 
+/** Root may read everything; without its capabilities it is an owner like any other. */
+const AS_PLAIN_USER = Deno.uid() === 0 ? ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] : [];
+
 class Written implements Disposable {
   readonly directory = Deno.makeTempDirSync();
   readonly path = `${this.directory}/out.log`;
@@ -131,6 +134,23 @@ Deno.test("journal file: something else in the place of its packed part does not
   written.append("new\n");
   assert.deepEqual(all(journal, true).at(-1), "new");
   assert.ok(Deno.statSync(packed).isDirectory);
+});
+
+Deno.test("journal file: a packed part that may not be read does not keep the journal from being read", async () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  Deno.writeFileSync(`${written.path}.zst`, new Uint8Array(100), { mode: 0o200 });
+  const code = `
+    import { Journal } from "${new URL("../../src/proxy/journal.ts", import.meta.url)}";
+    import { inodeOf, JournalFile } from "${new URL("../../src/proxy/journal_file.ts", import.meta.url)}";
+    const [path, shiftPath] = Deno.args;
+    const inode = inodeOf(path);
+    const journal = new Journal(new JournalFile(path, { shiftPath, origin: () => ({ inode, group: undefined }) }));
+    journal.seek(0);
+    console.log([...journal.next(false).lines].join());`;
+  const [program, ...args] = [...AS_PLAIN_USER, Deno.execPath(), "eval", code, written.path, written.shiftPath];
+  const { stdout, stderr } = await new Deno.Command(program!, { args }).output();
+  assert.equal(new TextDecoder().decode(stdout), "one,two\n", new TextDecoder().decode(stderr));
 });
 
 Deno.test("journal file: emptied behind a link to another run's logs: the other run's packed log is left alone", () => {

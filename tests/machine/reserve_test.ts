@@ -4,6 +4,7 @@ import { reserveAt } from "../../src/os/reserve.ts";
 import { DatabaseSync } from "node:sqlite";
 import { migrate, MIGRATIONS } from "../../src/registry/migrations.ts";
 import { Registry } from "../../src/registry/registry.ts";
+import { newRun } from "../registry/fixture.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch, steps } from "../telemetry/store/harness.ts";
 import { diskTest } from "./small_disk.ts";
@@ -90,6 +91,33 @@ diskTest("a registry of an older version on a full disk: its migration takes the
   const db = new DatabaseSync(path, { readOnly: true });
   assert.equal(Number(db.prepare("PRAGMA user_version").get()!.user_version), MIGRATIONS.at(-1)!.version);
   db.close();
+});
+
+diskTest("a replaced registry on a full disk: nothing half copied stays, and it is saved with room", (stage) => {
+  const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+  const path = `${disk.path}/registry.db`;
+  const registry = Registry.open(path);
+  try {
+    for (let n = 1; n <= 100; n++) {
+      registry.insert(newRun(n, { configJson: JSON.stringify({ noise: noise().repeat(10) }) }), null);
+    }
+    Deno.renameSync(path, `${path}.other`);
+    Deno.writeTextFileSync(path, "");
+    const names = () => [...Deno.readDirSync(disk.path)].map(({ name }) => name).filter((name) => !/filler/.test(name));
+    disk.fill(200 << 10);
+    const before = names();
+    for (let n = 0; n < 3; n++) assert.throws(() => registry.insert(newRun(200), null));
+    assert.deepEqual(names(), before);
+    disk.free();
+    assert.throws(() => registry.insert(newRun(200), null), { code: "unavailable", message: /It is saved as/ });
+    const saved = names().filter((name) => !before.includes(name));
+    assert.equal(saved.length, 1);
+    const db = new DatabaseSync(`${disk.path}/${saved[0]}`, { readOnly: true });
+    assert.equal(Number(db.prepare("SELECT count(*) AS n FROM runs").get()!.n), 100);
+    db.close();
+  } finally {
+    registry.close();
+  }
 });
 
 diskTest(

@@ -53,20 +53,26 @@ export function Compare() {
     const note = (line: RunLine) => {
       const before = latest.current.get(line.run_id);
       if (before === undefined) return;
-      // The rate is not shown here, and falls slowly after the last record.
-      const after = { ...before, ...line, steps_per_second: before.steps_per_second };
+      // These are not shown here, and change without a new point.
+      const { steps_per_second, last_output_at, backlog_bytes } = before;
+      const after = { ...before, ...line, steps_per_second, last_output_at, backlog_bytes };
       if (JSON.stringify(after) !== JSON.stringify(before)) changed.add(line.run_id);
     };
+    let reading = false;
     const readAgain = async () => {
+      if (reading) return;
       const asked = new Set([...changed].filter((id) => latest.current.has(id)));
       changed.clear();
       if (asked.size === 0) return;
+      reading = true;
       try {
         const read = new Map((await comparedRuns([...asked])).map((r) => [r.run_id, r]));
         show([...latest.current].flatMap(([id, before]) => asked.has(id) ? read.get(id) ?? [] : before));
       } catch {
         // The page already shows the state of the connection.
         for (const id of asked) changed.add(id);
+      } finally {
+        reading = false;
       }
     };
     attempt(async () => {
