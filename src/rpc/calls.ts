@@ -26,6 +26,8 @@ export interface CallContext {
   /** Decides who may call; without one, anybody who can connect. */
   gatekeeper?: Gatekeeper;
   audit?: Audit | undefined;
+  /** The id of the run that a request names, for the audit log: a name may be another run's later. */
+  runIdOf: (run: string) => string;
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
 }
@@ -78,13 +80,16 @@ export function principalOf(
   context: CallContext,
   { path, peer, header }: Pick<Caller, "path" | "peer" | "header">,
 ): Principal {
-  if (context.gatekeeper === undefined) return ANYBODY;
+  const { gatekeeper, audit } = context;
+  if (gatekeeper === undefined) return ANYBODY;
   if (peer.owner) return OWNER;
+  const token = bearerOf(header("authorization"));
   try {
-    return context.gatekeeper.enter(path, bearerOf(header("authorization")));
+    return gatekeeper.enter(path, token);
   } catch (error) {
     if (error instanceof MosaicError) {
-      context.audit?.refused({ who: "nobody", ...actionOf(path, peer), outcome: error.code, message: error.message });
+      const { code: outcome, message } = error;
+      audit?.refused({ who: gatekeeper.nameOf(token), ...actionOf(path, peer), outcome, message });
     }
     throw error;
   }
@@ -95,13 +100,18 @@ function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" 
   return { action: path.replace(/^.*\./, ""), address: name, uid };
 }
 
+function changesSomething(path: string): boolean {
+  const needs = ruleOf(path)?.needs ?? "open";
+  return needs !== "open" && needs !== "read";
+}
+
 /**
  * Writes a call that could change something to the audit log. Workers make many calls: only their refused ones are written.
  */
 function writeAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
   const { path, peer, principal, run } = caller;
   const rule = ruleOf(path);
-  if (audit === undefined || rule === undefined || rule.needs === "open" || rule.needs === "read") return;
+  if (audit === undefined || rule === undefined || !changesSomething(path)) return;
   if (principal.type === "session") {
     if (outcome !== "permission_denied") return;
     return audit.refused({ who: `run ${principal.runId}`, ...actionOf(path, peer), run, outcome, message });
@@ -192,7 +202,10 @@ export class ServerCall {
     if (!isIngest(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
     const message = decoded(this.#method.input, bytes);
     const { runId, run } = message as { runId?: unknown; run?: unknown };
-    for (const name of [runId, run]) if (typeof name === "string" && name !== "") this.caller.run = name;
+    const { audit, runIdOf } = this.#context;
+    if (audit !== undefined && changesSomething(this.caller.path)) {
+      for (const name of [runId, run]) if (typeof name === "string" && name !== "") this.caller.run = runIdOf(name);
+    }
     this.#context.gatekeeper?.admit(this.caller.principal, this.caller.path, message);
     return message;
   }

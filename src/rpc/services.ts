@@ -1,5 +1,6 @@
 /** The services of all listeners, on one core and with one set of bounds. */
 import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
@@ -53,6 +54,7 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
       maxMessageBytes: bounds.maxMessageBytes,
       gatekeeper: options.gatekeeper,
       audit: options.audit,
+      runIdOf: (run) => idOrText(core, run),
       calls: core.activity.rpcCalls,
     },
     bounds,
@@ -64,6 +66,16 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
     stop: () => stopping.abort(),
   };
   return services;
+}
+
+/** A name that no run has, or several have, is refused later; the audit log then has it as it was sent. */
+function idOrText(core: Core, run: string): string {
+  try {
+    return core.runs.resolve(run).runId;
+  } catch (error) {
+    if (error instanceof MosaicError) return run;
+    throw error;
+  }
 }
 
 export function apiOf(services: Services, options: Partial<StreamOptions> = {}): HttpApi {

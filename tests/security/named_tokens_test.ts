@@ -38,7 +38,8 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
       hasCode("permission_denied", /operate/),
     );
     await assert.rejects(grpc.unary(TrainerService.method.cancelRun, { runId }), hasCode("unauthenticated"));
-    await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
+    await daemon.client.unary(Mosaic.method.editRun, { run: "@last", name: "other" });
+    await daemon.client.unary(Mosaic.method.cancelRun, { run: "other" });
     const headers = { authorization: `Bearer ${secret}` };
     const session = await (await fetch(`http://${daemon.http}/api/session`, { headers })).json();
     const page = await fetch(`http://${daemon.http}/api/runs/${runId}/delete`, {
@@ -56,8 +57,9 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
       [
         ["owner", "token create ci (submit)", "ok", false],
         ["ci", "TrainerService/SubmitRun", "ok", true],
-        ["nobody", "Mosaic/CancelRun", "permission_denied", false],
+        ["ci", "Mosaic/CancelRun", "permission_denied", false],
         ["nobody", "TrainerService/CancelRun", "unauthenticated", false],
+        ["owner", "Mosaic/EditRun", "ok", true],
         ["owner", "Mosaic/CancelRun", "ok", true],
         ["ci", `page /api/runs/${runId}/delete`, "permission_denied", false],
         ["owner", "token revoke ci", "ok", false],

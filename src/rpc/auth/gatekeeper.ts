@@ -22,6 +22,8 @@ export interface Gatekeeper {
    * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` if it does not suffice
    */
   enter(path: string, token: string): Principal;
+  /** Whose credential it is, for the audit log: a token's name, `run ID` for a session, or "nobody". */
+  nameOf(token: string): string;
   /**
    * Checks each message of the call. @throws MosaicError `permission_denied` for a run that the credential does not cover
    */
@@ -52,6 +54,11 @@ export function gatekeeper(
       if (session === undefined && rule.session !== undefined) refuseStale(runs, token);
       if (session === undefined || (session.ofWorker && rule.worker !== true)) throw unauthenticated(token === "");
       return { type: "session", runId: session.runId };
+    },
+
+    nameOf(token) {
+      const session = token === "" ? undefined : sessions.of(token);
+      return tokens.holderOf(token)?.name ?? (session === undefined ? "nobody" : `run ${session.runId}`);
     },
 
     admit(principal, path, message) {
