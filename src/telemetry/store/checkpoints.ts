@@ -33,22 +33,30 @@ async function checkpointWorker(): Promise<void> {
   const { DatabaseSync } = await import("node:sqlite");
   // deno-lint-ignore no-explicit-any
   const scope = globalThis as any;
-  let db: DatabaseSync | undefined;
+  const opened = (path: string) => {
+    const db = new DatabaseSync(path);
+    // Short: while it waits for readers it holds the write lock.
+    db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
+    // Prepared once: a statement is freed when its object is collected, and this thread uses so little memory that it never
+    // collects.
+    return {
+      // Without this reference it would be collected, and so closed.
+      db,
+      passive: db.prepare("PRAGMA wal_checkpoint(PASSIVE)"),
+      truncate: db.prepare("PRAGMA wal_checkpoint(TRUNCATE)"),
+    };
+  };
+  let statements: ReturnType<typeof opened> | undefined;
   scope.onmessage = (event: MessageEvent<{ path: string }>) => {
     try {
-      if (db === undefined) {
-        db = new DatabaseSync(event.data.path);
-        // Short: while it waits for readers it holds the write lock.
-        db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
-      }
+      const { passive, truncate } = statements ??= opened(event.data.path);
       // Passes without a lock, until little is left to do with it.
-      const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)");
       for (let pass = 0, before = 0; pass < 4; pass++) {
         const { log } = passive.get() as { log: number };
         if (log - before < 100) break;
         before = log;
       }
-      const { busy } = db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+      const { busy } = truncate.get() as { busy: number };
       scope.postMessage({ busy });
     } catch (error) {
       scope.postMessage({ error: String(error) });
