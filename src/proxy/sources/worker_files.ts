@@ -123,10 +123,11 @@ export class WorkerFiles {
     this.#reportUnclaimed(unclaimed, own);
   }
 
-  #ownerOf({ path, place }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
+  #ownerOf({ path, place, root }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
     const { host } = own.state;
     const facts: FileFacts = {
       place,
+      isBelow: place === "cwd" && own.isBelow(path.slice(root.length).replace(/^\/+/, "")),
       isOpen: this.#open.has(path),
       isNew: createdAt(info) >= this.#started().since && !this.#before?.has(path),
       pid: host === undefined ? undefined : pidInName(path, host),

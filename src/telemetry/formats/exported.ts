@@ -15,11 +15,12 @@ export const EXPORT_HEAD_BYTES = 1024;
 const LF = 10;
 const FIELDS = TELEMETRY_KINDS.map((kind) => publicFields(kind).map(({ name }) => name));
 const HEADERS: ReadonlySet<string> = new Set(FIELDS.map((names) => names.join(",")));
-/** `{"seq":1,"run_id":"01…","attempt":1,"event":`: the first four fields of each kind. */
-const LINES = FIELDS.map((names) => {
-  const values = [String.raw`\d+`, '"[0-9A-Z]{26}"', String.raw`(?:\d+|"(?:[^"\\]|\\.)*")`, ""];
-  return new RegExp(`^\\{${values.map((value, i) => `"${names[i]}":${value}`).join(",")}`);
-});
+/** `{"seq":1,"run_id":"01…","attempt":`, in metrics `"name":`: every record has these first. */
+const LINES = [
+  ...new Set(
+    FIELDS.map(([seq, runId, third]) => `^\\{"${seq}":\\d+,"${runId}":"[0-7][0-9A-HJKMNP-TV-Z]{25}","${third}":`),
+  ),
+].map((start) => new RegExp(start));
 const decoder = new TextDecoder();
 
 /**
