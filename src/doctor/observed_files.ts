@@ -3,6 +3,7 @@ import { createLogger } from "../base/log.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { readRecord } from "../os/untrusted.ts";
 import { FileSources } from "../proxy/sources/file_sources.ts";
+import type { Company } from "../proxy/sources/own_source.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/ingest_batch.ts";
@@ -22,6 +23,7 @@ export const NO_RECORDS = {
   ...{ steps: { n: 0 }, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} },
 };
 const MAX_BATCH_BYTES = 1 << 20;
+const ALONE: Company = { shared: false, others: false, below: [] };
 const decoder = new TextDecoder();
 
 /**
@@ -46,7 +48,7 @@ export function* leftInFiles(
     log: createLogger({ sinks: [] }),
     endedAt: isOver ? endOf(files, attempt) : Date.now(),
   });
-  const company = which === "new" ? companyOf(known, attempt, start.cwd ?? "") : { shared: false, others: false };
+  const company = which === "new" ? companyOf(known, attempt, start.cwd ?? "") : ALONE;
   for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, company, MAX_BATCH_BYTES, which)) {
     const { name = "", label = "", state = "", serial } = cursor!;
     yield {
@@ -81,17 +83,19 @@ function endOf(files: RunFiles, attempt: number): number {
   return Date.now();
 }
 
-/** Whether another run existed at the same time, and in the same working directory: then a file may belong to either. */
-function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): { shared: boolean; others: boolean } {
+/** Which other runs existed at the same time, and where they worked. */
+function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): Company {
   const begin = begunAt(files, attempt);
   const end = endOf(files, attempt);
-  const company = { shared: false, others: false };
+  const below: string[] = [];
+  const company = { ...ALONE, below };
   for (const { run, files: its } of others) {
     for (let other = 1; other <= run.attempt; other++) {
       if (its.directory === files.directory || begunAt(its, other) > end || endOf(its, other) < begin) continue;
       const start = JSON.parse(readRecord(its.proxyFile(other)) ?? "{}") as Partial<ProxyStartFile>;
       company.others = true;
       company.shared ||= start.cwd === cwd;
+      if (start.cwd?.startsWith(`${cwd}/`)) below.push(start.cwd.slice(cwd.length + 1));
     }
   }
   return company;

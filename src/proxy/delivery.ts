@@ -12,6 +12,7 @@ import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
 import type { FileSources } from "./sources/file_sources.ts";
+import type { Company } from "./sources/own_source.ts";
 import type { FileUploads } from "./uploads.ts";
 import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
 
@@ -136,7 +137,7 @@ export class Delivery implements Receiver {
       this.#uploadRate = message.value.files && Number(message.value.files.rate);
       this.#allUploaded = false;
     }
-    if (message.case === "observed") this.#files?.accompanied(message.value);
+    if (message.case === "observed") this.#files?.accompanied(companyOf(message.value));
     if (message.case === "fileAck") this.#uploads?.answered(message.value);
     const event = eventOf(message, this.#plan.address.current);
     if (event !== undefined) this.#queue.put(event);
@@ -290,7 +291,12 @@ export class Delivery implements Receiver {
 function observedOf(observed: Observed | undefined): Parameters<FileSources["restore"]>[0] {
   if (observed === undefined) return undefined;
   const cursors = observed.cursors.map((cursor) => ({ ...cursor, serial: Number(cursor.serial) }));
-  return { cursors, shared: observed.shared, others: observed.others };
+  return { cursors, ...companyOf(observed) };
+}
+
+/** An older daemon does not distinguish a working directory above or below from the same one. */
+function companyOf({ shared, others, neighbours }: Observed): Company {
+  return { shared: neighbours?.same ?? shared, below: neighbours?.below ?? [], others };
 }
 
 function eventOf(message: DaemonMessage["message"], target: string): Event | undefined {

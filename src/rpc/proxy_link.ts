@@ -1,7 +1,7 @@
 /** Messages to a proxy that do not answer one of its own. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
-import type { ProxyLink } from "../dispatch/core/core.ts";
+import type { Company, ProxyLink } from "../dispatch/core/core.ts";
 import type { DaemonMessageSchema, ProxyMessage } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Incoming, Outgoing } from "./handlers.ts";
 
@@ -38,8 +38,8 @@ export class StreamLink implements ProxyLink {
     sendWithoutWaiting(this.#out, { case: "stop", value: { graceSeconds } });
   }
 
-  accompanied(shared: boolean): void {
-    sendWithoutWaiting(this.#out, { case: "observed", value: { cursors: [], shared, others: true } });
+  accompanied(company: Company): void {
+    sendWithoutWaiting(this.#out, { case: "observed", value: { cursors: [], ...company } });
   }
 
   close(reason: string): void {

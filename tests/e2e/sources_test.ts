@@ -7,6 +7,7 @@ import { signalProcess } from "../../src/os/signals.ts";
 import { frame } from "../../src/telemetry/formats/tfrecord.ts";
 import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { runVerb } from "../cli/verb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
@@ -250,6 +251,84 @@ withDirectory(
     for (const name of ["one", "two"]) {
       const its = new RegExp(`^left_out ${cwd}/${name}/metrics.csv is not read: .*--observe`);
       assert.ok(told.some((one) => its.test(one)), told.join("\n"));
+    }
+  },
+);
+
+withDirectory(
+  "what mosaic itself writes into a run's working directory is not read, and is imported like any other file",
+  async (daemon, cwd) => {
+    const run = await shell(
+      daemon,
+      cwd,
+      `mkdir a b; printf 'step,loss\\n1,5\\n' > a/metrics.csv; while [ ! -e go ]; do sleep 0.05; done
+      printf 'step,acc\\n1,6\\n' > b/metrics.csv; printf 'step,loss\\n1,5\\n2,4\\n' > a/metrics.csv`,
+      { observe: ["**/*.csv", "**/*.jsonl"] },
+    );
+    // Its tracker's file is in its own directory, which a backup copies.
+    const other = await shell(
+      daemon,
+      "/",
+      `printf 'step,other\\n1,7\\n' > $MOSAIC_RUN_DIR/metrics.csv; while [ ! -e ${cwd}/go ]; do sleep 0.05; done`,
+    );
+    for (const [one, name] of [[run, "loss"], [other, "other"]] as const) {
+      await until(async () => (await valuesOf(daemon, one))[name]?.length === 1, { what: "the first point" });
+    }
+    const mosaic = async (...args: string[]) => {
+      const { code, out, err } = await runVerb(daemon, args);
+      assert.equal(code, 0, err);
+      return out;
+    };
+    // Also beside the program's own files.
+    for (
+      const [format, directory] of [["csv", "runs/csv"], ["jsonl", "runs/jsonl"], ["tensorboard", "."], ["csv", "b"]]
+    ) {
+      await mosaic("export", run, "--format", format!, "--out", `${cwd}/${directory}`);
+    }
+    const printed = await mosaic("export", run, "--format", "csv", "--kind", "metrics", "--out", "-");
+    Deno.writeTextFileSync(`${cwd}/metrics.csv`, printed);
+    await mosaic("backup", `${cwd}/backup`, "--state-dir", daemon.layout.stateDir);
+    assert.ok(Deno.statSync(`${cwd}/backup/trainer/custom_scripts/${other}/metrics.csv`).isFile);
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    for (const one of [run, other]) await untilState(daemon, one, "TERMINATED");
+    assert.deepEqual(await valuesOf(daemon, run), { loss: [5, 4], acc: [6] });
+    assert.deepEqual(await payloads(daemon, run, "source_problem"), []);
+
+    const [{ run_id: imported }] = JSON.parse(await mosaic("import", `${cwd}/runs/csv`, "-o", "json"));
+    await untilState(daemon, imported, "TERMINATED");
+    assert.ok((await valuesOf(daemon, imported)).value!.includes(5));
+  },
+);
+
+withDirectory(
+  "a run below another's working directory has the files in its own, and the other has all others",
+  async (daemon, cwd) => {
+    const script = (name: string) =>
+      `while [ ! -e ${cwd}/go ]; do sleep 0.05; done
+      mkdir -p files/${name}; printf 'step,${name}\\n1,1\\n' > files/${name}/metrics.csv
+      cat ${cwd}/head > events.out.tfevents.1763820000.elsewhere; cat ${cwd}/${name} >> events.out.tfevents.1763820000.elsewhere
+      while [ ! -e ${cwd}/end ]; do sleep 0.05; done`;
+    Deno.writeFileSync(`${cwd}/head`, versionFrame(1));
+    const names = ["outer", "inner", "innermost"];
+    for (const [i, name] of names.entries()) {
+      Deno.writeFileSync(`${cwd}/${name}`, scalarFrame({ tag: `${name}/tb`, value: i, step: 1, wallTime: 1 }));
+    }
+    Deno.mkdirSync(`${cwd}/sub/deep`, { recursive: true });
+    // The outer one is told when the inner ones begin; the innermost begins before the one above it.
+    const outer = await shell(daemon, cwd, script("outer"));
+    const innermost = await shell(daemon, `${cwd}/sub/deep`, script("innermost"));
+    const inner = await shell(daemon, `${cwd}/sub`, script("inner"));
+    const runs = [outer, inner, innermost];
+    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    for (const run of runs) {
+      await until(async () => await points(daemon, run) === 2, { what: "its own points", timeoutMs: 60_000 });
+    }
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    for (const [i, run] of runs.entries()) {
+      assert.deepEqual(await valuesOf(daemon, run), { [names[i]!]: [1], [`${names[i]}/tb`]: [i] });
+      assert.deepEqual(await payloads(daemon, run, "source_problem"), []);
     }
   },
 );

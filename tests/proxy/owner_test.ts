@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type FileFacts, ownerOf } from "../../src/proxy/sources/owner.ts";
 
-const FACTS: FileFacts = { place: "cwd", isOpen: false, isNew: true, pid: undefined };
+const FACTS: FileFacts = { place: "cwd", isBelow: false, isOpen: false, isNew: true, pid: undefined };
 const ALONE = { shared: false };
 const SHARED = { shared: true, others: true, pids: [70], inner: [7] };
 
@@ -18,6 +18,9 @@ Deno.test("owner: a file is the worker's, another's, or may be either's", () => 
       others: true,
     }, "unknown"],
     ["in a common place, and nobody else is there", { place: "common" }, ALONE, "worker"],
+    ["in the working directory of another run, below this run's", { isBelow: true }, ALONE, "other"],
+    ["the same, open in a process of the worker", { isBelow: true, isOpen: true }, ALONE, "worker"],
+    ["the same, and its name tells a process of the worker", { isBelow: true, pid: 70 }, SHARED, "worker"],
     ["its name tells nothing, in a shared directory", {}, SHARED, "unknown"],
     ["its name tells a process of the worker", { pid: 70 }, SHARED, "worker"],
     ["its name tells a process of nobody known", { pid: 71 }, SHARED, "other"],

@@ -19,11 +19,14 @@ export function eventFileName(unixSeconds: number, host: string): string {
   return `events.out.tfevents.${Math.floor(unixSeconds)}.${host}`;
 }
 
-/** The first frame of every event file. */
-export function versionFrame(wallTime: number): Uint8Array {
+/** The first frame of every event file. @param writer the program that writes it, as `source_metadata`; "": not said */
+export function versionFrame(wallTime: number, writer = ""): Uint8Array {
   const event = new BinaryWriter();
   event.tag(1, WireType.Bit64).double(wallTime);
   event.tag(3, WireType.LengthDelimited).string("brain.Event:2");
+  if (writer !== "") {
+    event.tag(10, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).string(writer).join();
+  }
   return frame(event.finish());
 }
 

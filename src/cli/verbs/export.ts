@@ -15,6 +15,7 @@ import { fileOutput, type Output } from "../output.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
 import { escapeControl } from "../text.ts";
+import { EXPORT_WRITER } from "../../telemetry/formats/exported.ts";
 import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
 const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "minari", "mosaic"] as const;
@@ -328,7 +329,7 @@ async function writeEvents(
   const { eventFileName, scalarFrame, scalarsOf, versionFrame } = await import("../export/event_file.ts");
   const path = `${dir}/${eventFileName(started, "mosaic")}`;
   const rows = await toFile(path, async (out) => {
-    out.writeBytes(versionFrame(started));
+    out.writeBytes(versionFrame(started, EXPORT_WRITER));
     let rows = 0;
     for (const kind of kinds as readonly ("episodes" | "metrics")[]) {
       for await (const record of records(kind)) {

@@ -12,6 +12,7 @@ import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Performer, Supervised } from "./performer.ts";
+import { companyOf } from "./neighbours.ts";
 import { type AppliedControl, type BatchSamples, Session, type SessionOwner } from "./session.ts";
 
 export interface ProxySessionsOptions {
@@ -48,20 +49,20 @@ export class ProxySessions implements SessionOwner {
     registry.update(row.runId, { proxy: hello.proxy, worker });
     performer.apply(attempt, { type: "registered" });
     const others = this.#others(attempt);
-    const shares = (other: Attempt) => sharesDirectory(attempt.plan.worker.cwd, other.plan.worker.cwd);
+    const cwdOf = ({ plan }: Attempt) => plan.worker.cwd;
     const cursors = telemetry.sourceCursors(row.runId, row.attempt);
     if (cursors === undefined) log.error({ run_id: row.runId, attempt: row.attempt }, CURSOR_DAMAGED);
     const session = new Session(this, row.runId, {
       position,
       control: performer.desired(attempt),
-      observed: cursors && { cursors, shared: others.some(shares), others: others.length > 0 },
+      observed: cursors && { cursors, ...companyOf(cwdOf(attempt), others.map(cwdOf)) },
       uploads: attempt.arrivals?.receiver(),
       workerSettings: hello.startsWorker === true ? host.workerSettings?.(row) : undefined,
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
     // They now share the host with another run.
-    for (const other of others) other.link?.accompanied(shares(other));
+    for (const other of others) other.link?.accompanied(companyOf(cwdOf(other), [cwdOf(attempt)]));
     log.info(
       { run_id: row.runId, attempt: row.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
       "proxy connected",
@@ -245,10 +246,4 @@ export class ProxySessions implements SessionOwner {
       `another proxy of run ${session.runId} has replaced this one, or the attempt has ended`,
     );
   }
-}
-
-/** Whether the directories are equal, or one is inside the other. */
-function sharesDirectory(one: string, other: string): boolean {
-  const within = (inner: string, outer: string) => outer !== "" && `${inner}/`.startsWith(`${outer}/`);
-  return one === other || within(one, other) || within(other, one);
 }

@@ -108,19 +108,29 @@ export interface DesiredControl {
   workerHears: boolean;
 }
 
-/** What the proxy must know about files that it observes. */
-export interface Observed {
-  cursors: SourceCursor[];
-  /** Another live run has the same working directory. */
+/** Which other live runs may write files where a run does. */
+export interface Company {
+  /** The working directory of one is the same, or above or below: for proxies that do not read `neighbours`. */
   shared: boolean;
-  /** Another run is live: files outside the working directory where trackers write may belong to it. */
+  /** There is one: files outside the working directory where trackers write may belong to it. */
   others: boolean;
+  neighbours: {
+    /** One has the same working directory. */
+    same: boolean;
+    /** Working directories below this run's, relative to it: files there belong to the other run. */
+    below: string[];
+  };
+}
+
+/** What the proxy must know about files that it observes. */
+export interface Observed extends Company {
+  cursors: SourceCursor[];
 }
 
 /** What the engine may send to a proxy at any time. */
 export interface ProxyLink {
-  /** Another run has begun. @param shared it has the same working directory */
-  accompanied(shared: boolean): void;
+  /** Another run has begun. @param company only of that run */
+  accompanied(company: Company): void;
   control(desired: DesiredControl): void;
   /** SIGTERM to the worker's group, then SIGKILL after the grace period. */
   stop(graceSeconds: number): void;

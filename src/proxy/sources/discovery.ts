@@ -145,17 +145,22 @@ export class Discovery {
   }
 }
 
+/** Empty for a virtual environment, and for a state directory or a backup of mosaic, which have files of other runs. */
 function listingOf(directory: string, mtimeMs: number, now: number): Listing {
   const listing: Listing = { mtimeMs, listedAt: now, entries: 0, directories: [], files: [] };
+  let isBackup = false;
   for (const { name, isFile, isDirectory } of Deno.readDirSync(directory)) {
     listing.entries++;
     if (name.startsWith(".")) continue;
     if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);
     const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name));
     if (isFile && isOfInterest) listing.files.push(name);
-    // A virtual environment.
-    if (name === "pyvenv.cfg") return { ...listing, directories: [], files: [] };
+    isBackup ||= isFile && name === "backup.json";
+    const isState = name === "registry.db" && directory.endsWith("/trainer");
+    if (name === "pyvenv.cfg" || isState) return { ...listing, directories: [], files: [] };
   }
+  // A backup has its mark before any other file (src/archive/backup.ts).
+  if (isBackup && listing.directories.includes("trainer")) return { ...listing, directories: [], files: [] };
   listing.directories.sort();
   listing.files.sort();
   return listing;

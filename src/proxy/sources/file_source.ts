@@ -1,5 +1,6 @@
 /** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
 import { openRegularInProxy } from "../../os/untrusted.ts";
+import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
 import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
 import type { FormatReader, FormatState, Problem } from "../../telemetry/formats/format_reader.ts";
@@ -29,6 +30,19 @@ export interface Chunk {
   bytes: number;
 }
 
+/** Whether mosaic has written the file, as far as it can be read. @param root the directory below which links are not followed */
+export function isExportedFile(path: string, root: string): boolean {
+  const format = formatOfName(path);
+  if (format === undefined) return false;
+  try {
+    using file = openRegularInProxy(path, root);
+    return file !== undefined && isExported(format, readAt(file, 0, EXPORT_HEAD_BYTES));
+  } catch {
+    // Its reader reports why it cannot be read.
+    return false;
+  }
+}
+
 export class FileSource {
   readonly name: string;
   readonly label: string;
@@ -40,6 +54,7 @@ export class FileSource {
   /** The file's state and the cursor at the last read: if both are unchanged, nothing more can be read. */
   #last = "";
   #want = 0;
+  #isExported = false;
   /** Bytes after it are not read. */
   #limit = Infinity;
 
@@ -115,6 +130,11 @@ export class FileSource {
     const from = this.#reader.offset;
     const before = this.#state.from > from ? this.#state.from - from : Infinity;
     const bytes = readAt(file, from, Math.min(size - from, before, Math.max(most, this.#want)));
+    // Checked at each beginning: an export may overwrite a file of the worker.
+    if (from === 0 && isExported(this.#reader.format, bytes.subarray(0, EXPORT_HEAD_BYTES))) {
+      this.#seen = seen;
+      return this.#exported(size);
+    }
     // Checked after reading the content, which must belong to a file with this beginning.
     if (from > 0 && !this.#reader.isSame(readAt(file, 0, this.#reader.headBytes))) {
       this.#beginAgain("another beginning", size, problems);
@@ -151,6 +171,14 @@ export class FileSource {
     const own = this.#reader.offset <= this.#state.from ? [] : records;
     const isNothing = own.length + problems.length === 0 && !again && atEnd;
     return isNothing ? undefined : { records: own, problems, bytes: Math.max(1, this.#reader.offset - from) };
+  }
+
+  /** Reports once that an export is in the place of what was read before. */
+  #exported(size: number): Chunk | undefined {
+    if (this.isNew || this.#isExported) return undefined;
+    this.#isExported = true;
+    const detail = "mosaic export has overwritten it; what it contains now is not read";
+    return { records: [], problems: [{ what: "replaced", at: 0, bytes: size, detail }], bytes: 1 };
   }
 
   /** A table skips the rows that it has returned already, and reports if they differ. */

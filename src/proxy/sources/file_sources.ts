@@ -10,7 +10,7 @@ import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";
-import { FileSource } from "./file_source.ts";
+import { FileSource, isExportedFile } from "./file_source.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import { keepMedia } from "./media_files.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
@@ -227,6 +227,7 @@ export class FileSources {
       if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
       return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
     }
+    if (isExportedFile(path, root)) return;
     if (this.#sources.size >= MAX_SOURCES) {
       return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
     }

@@ -9,11 +9,15 @@ const MAX_PROBLEMS = 256;
 const MAX_ARTIFACTS = 1000;
 /** Bound on remembered processes of the worker. */
 const MAX_PIDS = 256;
+/** Bound on remembered working directories of other runs. */
+const MAX_BELOW = 256;
 
 /** Which other runs there are. */
 export interface Company {
   /** A run in the same working directory. */
   shared: boolean;
+  /** Working directories of other runs below this one, relative to it. */
+  below: readonly string[];
   /** A run on this host, which may write to shared places. */
   others: boolean;
 }
@@ -21,6 +25,8 @@ export interface Company {
 /** The state of its cursor. */
 export interface OwnState {
   shared: boolean;
+  /** As in `Company`; absent if there were none, and in states stored by earlier versions. */
+  below?: string[];
   /** Absent in states stored by earlier versions. */
   others?: boolean;
   /** Processes of the worker, recorded while other runs use its directory; absent in states stored by earlier versions. */
@@ -58,12 +64,29 @@ export class OwnSource {
   }
 
   /** From now on, also after the other run has ended: its files are still there. */
-  accompanied({ shared, others }: Company): void {
+  accompanied({ shared, others, below }: Company): void {
     const state = this.#state;
-    if ((!shared || state.shared) && (!others || state.others)) return;
+    const known = state.below ?? [];
+    const more = outermost([...known, ...below]);
+    const isNew = more.some((directory) => !known.includes(directory));
+    if ((!shared || state.shared) && (!others || state.others) && !isNew) return;
     state.shared ||= shared;
     state.others ||= others;
+    if (isNew && more.length <= MAX_BELOW) state.below = more;
+    else if (isNew) {
+      state.shared = true;
+      this.reportOnce(
+        "below",
+        `more than ${MAX_BELOW} other runs have working directories below this run's: from now on only files that a process of ` +
+          "this run has open, or whose names contain one, are read, and those named with --observe",
+      );
+    }
     this.#isStored = false;
+  }
+
+  /** Whether a file is in the working directory of another run, which is deeper. @param path relative to this run's */
+  isBelow(path: string): boolean {
+    return this.#state.below?.some((directory) => path.startsWith(`${directory}/`)) ?? false;
   }
 
   /** Records processes of the worker: it may have ended when this proxy is restarted. @returns whether some are new */
@@ -112,6 +135,12 @@ export class OwnSource {
       records: { episodes: [], events },
     };
   }
+}
+
+/** Without directories that are below another one. */
+function outermost(directories: readonly string[]): string[] {
+  const all = [...new Set(directories)];
+  return all.filter((one) => !all.some((other) => one.startsWith(`${other}/`)));
 }
 
 interface ArtifactFile {

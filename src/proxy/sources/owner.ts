@@ -4,6 +4,8 @@ import type { OwnState } from "./own_source.ts";
 
 export interface FileFacts {
   place: FoundFile["place"];
+  /** It is in the working directory of another run, which is below this run's. */
+  isBelow: boolean;
   /** A process of the worker was seen to write it. */
   isOpen: boolean;
   /** It was created after the worker's start. */
@@ -14,13 +16,15 @@ export interface FileFacts {
 
 /** "unknown": it may belong to the worker or to another run. */
 export function ownerOf(
-  { place, isOpen, isNew, pid }: FileFacts,
+  { place, isBelow, isOpen, isNew, pid }: FileFacts,
   { shared, others, pids, inner }: Pick<OwnState, "shared" | "others" | "pids" | "inner">,
 ): "worker" | "unknown" | "other" {
   if (place === "run" || place === "requested" || isOpen) return "worker";
   if (!isNew) return "other";
+  if (pid !== undefined && pids?.includes(pid)) return "worker";
+  if (isBelow) return "other";
   const isAlone = !shared && (place === "cwd" || !others);
-  if (isAlone || (pid !== undefined && pids?.includes(pid))) return "worker";
+  if (isAlone) return "worker";
   // Processes in other sandboxes may have the same pids.
   return pid === undefined || inner?.includes(pid) ? "unknown" : "other";
 }

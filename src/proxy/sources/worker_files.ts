@@ -7,6 +7,7 @@ import type { RunFiles } from "../../base/layout.ts";
 import { infoIfThere } from "../../os/files.ts";
 import { readRecordInProxy } from "../../os/untrusted.ts";
 import { Discovery, type FoundFile } from "./discovery.ts";
+import { isExportedFile } from "./file_source.ts";
 import type { Observation } from "./observation.ts";
 import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
 import { type FileFacts, ownerOf } from "./owner.ts";
@@ -122,10 +123,11 @@ export class WorkerFiles {
     this.#reportUnclaimed(unclaimed, own);
   }
 
-  #ownerOf({ path, place }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
+  #ownerOf({ path, place, root }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
     const { host } = own.state;
     const facts: FileFacts = {
       place,
+      isBelow: place === "cwd" && own.isBelow(path.slice(root.length).replace(/^\/+/, "")),
       isOpen: this.#open.has(path),
       isNew: createdAt(info) >= this.#started().since && !this.#before?.has(path),
       pid: host === undefined ? undefined : pidInName(path, host),
@@ -136,7 +138,9 @@ export class WorkerFiles {
   #reportUnclaimed(files: readonly FoundFile[], own: OwnSource): void {
     const { said: problems } = own.state;
     const reported = problems.filter((what) => what.startsWith("/")).length;
-    const unreported = files.filter(({ path }) => !problems.includes(path) && !this.#written.has(path));
+    const unreported = files.filter(({ path, root }) =>
+      !problems.includes(path) && !this.#written.has(path) && !isExportedFile(path, root)
+    );
     for (const { path, place } of unreported.slice(0, Math.max(0, MAX_UNCLAIMED - reported))) {
       const [company, advice] = place === "cwd"
         ? ["has the same working directory", "Give each run its own --cwd, or name"]

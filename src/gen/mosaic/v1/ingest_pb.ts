@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/ingest.proto.
  */
 export const file_mosaic_v1_ingest: GenFile = /*@__PURE__*/
-  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"]]]]});
+  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8],["neighbours",4,11,1,".mosaic.v1.Neighbours"]]},{"name":"Neighbours","fields":[["same",1,8],["below",2,9,3]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"]]]]});
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -428,7 +428,7 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
   cursors: SourceCursor[];
 
   /**
-   * Another live run has the same working directory.
+   * The working directory of another live run is the same, or above or below. Read by proxies that do not know `neighbours`.
    *
    * @generated from field: bool shared = 2;
    */
@@ -440,6 +440,13 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
    * @generated from field: bool others = 3;
    */
   others: boolean;
+
+  /**
+   * Absent: the daemon knows only `shared`.
+   *
+   * @generated from field: mosaic.v1.Neighbours neighbours = 4;
+   */
+  neighbours?: Neighbours | undefined;
 };
 
 /**
@@ -448,6 +455,34 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
  */
 export const ObservedSchema: GenMessage<Observed> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_ingest, 8);
+
+/**
+ * Where other live runs work. Of two working directories that contain a file, the file belongs to the inner one's run.
+ *
+ * @generated from message mosaic.v1.Neighbours
+ */
+export type Neighbours = Message<"mosaic.v1.Neighbours"> & {
+  /**
+   * One has the same working directory.
+   *
+   * @generated from field: bool same = 1;
+   */
+  same: boolean;
+
+  /**
+   * Working directories below this run's, relative to it.
+   *
+   * @generated from field: repeated string below = 2;
+   */
+  below: string[];
+};
+
+/**
+ * Describes the message mosaic.v1.Neighbours.
+ * Use `create(NeighboursSchema)` to create a new message.
+ */
+export const NeighboursSchema: GenMessage<Neighbours> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_ingest, 9);
 
 /**
  * @generated from message mosaic.v1.SourceCursor
@@ -483,7 +518,7 @@ export type SourceCursor = Message<"mosaic.v1.SourceCursor"> & {
  * Use `create(SourceCursorSchema)` to create a new message.
  */
 export const SourceCursorSchema: GenMessage<SourceCursor> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 9);
+  messageDesc(file_mosaic_v1_ingest, 10);
 
 /**
  * Records of one observed file, and its cursor after them. Stored only if exactly the batches before it are stored.
@@ -521,7 +556,7 @@ export type SourceBatch = Message<"mosaic.v1.SourceBatch"> & {
  * Use `create(SourceBatchSchema)` to create a new message.
  */
 export const SourceBatchSchema: GenMessage<SourceBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 10);
+  messageDesc(file_mosaic_v1_ingest, 11);
 
 /**
  * @generated from message mosaic.v1.SourceAck
@@ -538,7 +573,7 @@ export type SourceAck = Message<"mosaic.v1.SourceAck"> & {
  * Use `create(SourceAckSchema)` to create a new message.
  */
 export const SourceAckSchema: GenMessage<SourceAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 11);
+  messageDesc(file_mosaic_v1_ingest, 12);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -620,7 +655,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 12);
+  messageDesc(file_mosaic_v1_ingest, 13);
 
 /**
  * Steps of one source as a block that is stored unchanged. The daemon assigns its seqs.
@@ -706,7 +741,7 @@ export type SealedSteps = Message<"mosaic.v1.SealedSteps"> & {
  * Use `create(SealedStepsSchema)` to create a new message.
  */
 export const SealedStepsSchema: GenMessage<SealedSteps> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 13);
+  messageDesc(file_mosaic_v1_ingest, 14);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -723,7 +758,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 14);
+  messageDesc(file_mosaic_v1_ingest, 15);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -771,7 +806,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 15);
+  messageDesc(file_mosaic_v1_ingest, 16);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -848,7 +883,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 16);
+  messageDesc(file_mosaic_v1_ingest, 17);
 
 /**
  * @generated from message mosaic.v1.HeartbeatAck
@@ -861,7 +896,7 @@ export type HeartbeatAck = Message<"mosaic.v1.HeartbeatAck"> & {
  * Use `create(HeartbeatAckSchema)` to create a new message.
  */
 export const HeartbeatAckSchema: GenMessage<HeartbeatAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 17);
+  messageDesc(file_mosaic_v1_ingest, 18);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -892,7 +927,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 18);
+  messageDesc(file_mosaic_v1_ingest, 19);
 
 /**
  * From the daemon: the desired control; from the proxy: the applied control.
@@ -931,7 +966,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 19);
+  messageDesc(file_mosaic_v1_ingest, 20);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -948,7 +983,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 20);
+  messageDesc(file_mosaic_v1_ingest, 21);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -961,7 +996,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 21);
+  messageDesc(file_mosaic_v1_ingest, 22);
 
 /**
  * @generated from message mosaic.v1.FetchRequest
@@ -990,7 +1025,7 @@ export type FetchRequest = Message<"mosaic.v1.FetchRequest"> & {
  * Use `create(FetchRequestSchema)` to create a new message.
  */
 export const FetchRequestSchema: GenMessage<FetchRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 22);
+  messageDesc(file_mosaic_v1_ingest, 23);
 
 /**
  * @generated from message mosaic.v1.FetchedFile
@@ -1012,7 +1047,7 @@ export type FetchedFile = Message<"mosaic.v1.FetchedFile"> & {
  * Use `create(FetchedFileSchema)` to create a new message.
  */
 export const FetchedFileSchema: GenMessage<FetchedFile> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 23);
+  messageDesc(file_mosaic_v1_ingest, 24);
 
 /**
  * @generated from service mosaic.v1.Ingest
