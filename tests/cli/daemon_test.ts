@@ -106,6 +106,10 @@ Deno.test("a retry goes on from a checkpoint that the worker told of as a relati
   await ok(["wait", run]);
   assert.match(await ok(["show", run]), /^resumed from +checkpoints\/1\.pt$/m);
   assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
+  assert.match(await ok(["logs", run, "--stderr", "--attempt", "1"]), /^attempt 1: $/m);
+  const third = await mosaic(["logs", run, "--attempt", "3"]);
+  assert.equal(third.code, 2);
+  assert.match(third.err, /attempt is 3: run \w+ has attempts 1 to 2/);
   await ok(["delete", run]);
 });
 
