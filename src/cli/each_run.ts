@@ -23,8 +23,12 @@ export interface RunsVerb<A> extends Manual {
   /** The output line of a run, and its JSON. */
   line: (answer: A) => string;
   json: (answer: A) => unknown;
-  /** Called when no run was refused; returns the exit code. */
-  afterwards?: (context: Context, answers: readonly A[], flags: Flags) => Promise<number>;
+  /** Waits, if the flags ask for it. @returns the exit code, and the answers as they are then */
+  afterwards?: (
+    context: Context,
+    answers: readonly A[],
+    flags: Flags,
+  ) => Promise<{ code: number; answers: readonly A[] }>;
 }
 
 export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
@@ -34,8 +38,7 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
     connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
       .addHelpText("after", manual(verb))
       .action(async (refs: string[], flags: Flags) => {
-        const { code, answers } = await eachRun(context, refs, flags, verb);
-        result.code = code === 0 && verb.afterwards ? await verb.afterwards(context, answers, flags) : code;
+        result.code = await eachRun(context, refs, flags, verb);
       });
   };
 }
@@ -51,30 +54,37 @@ export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): str
 }
 
 /**
- * Calls the daemon for each run, even if it refuses one. Prints one line (or JSON object) per run. The exit code is 0, or
- * that of the first failure.
+ * Calls the daemon for each run, even if it refuses one. Prints a line per run at once, and another if its answer is a
+ * different one afterwards; as JSON only the last answers. @returns the exit code: 0, or that of the first failure
  */
 async function eachRun<A>(
   context: Context,
   refs: readonly string[],
   flags: Flags,
-  { request, line, json }: RunsVerb<A>,
-): Promise<{ code: number; answers: A[] }> {
+  { request, line, json, afterwards }: RunsVerb<A>,
+): Promise<number> {
   using link = await Link.open(context, connectionFlags(flags));
   let code = 0;
-  const answers: A[] = [];
+  const first: A[] = [];
+  const table = flags["output"] === "table";
   for (const ref of refs) {
     try {
       const answer = await request(link, ref, flags);
-      answers.push(answer);
-      if (flags["output"] === "table") context.out.write(`${line(answer)}\n`);
+      first.push(answer);
+      if (table) context.out.write(`${line(answer)}\n`);
     } catch (error) {
       if (!(error instanceof MosaicError) || refs.length === 1) throw error;
       context.err.write(`mosaic: ${escapeControl(`${ref}: ${messageOf(error)}`)}\n`);
       code ||= exitOfError(error);
     }
   }
+  const last = await afterwards?.(context, first, flags) ?? { code: 0, answers: first };
+  const answers = last.answers;
+  if (table) {
+    const changed = answers.map(line).filter((text, i) => text !== line(first[i]!));
+    context.out.write(changed.map((text) => `${text}\n`).join(""));
+  }
   if (flags["output"] === "json") context.out.write(`${JSON.stringify(answers.map(json), null, 2)}\n`);
   if (flags["output"] === "jsonl") context.out.write(answers.map((a) => `${JSON.stringify(json(a))}\n`).join(""));
-  return { code, answers };
+  return code || last.code;
 }

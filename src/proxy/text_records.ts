@@ -68,13 +68,20 @@ export function jsonText(data: unknown): string {
   );
 }
 
+/** A `reward` beside the number of an episode is that episode's. */
+function nameOf(tag: string, { stepIsEpisode, scalars }: LineFields): string {
+  const ofEpisode = tag === "reward" && stepIsEpisode && scalars.every(([other]) => other !== "episode_reward");
+  return ofEpisode ? "printed/episode_reward" : TAKEN_NAMES.has(tag) ? `printed/${tag}` : tag;
+}
+
 /** The records of a line's fields: an episode with its scalars, or events of scalars. */
 export function recordsOf(
-  { step, wallTime, scalars, episode }: LineFields,
+  fields: LineFields,
   context: LineContext,
 ): { episodes: EpisodeRecord[]; events: WorkerEventRecord[] } {
+  const { step, wallTime, scalars, episode } = fields;
   const tsNs = wallTime === undefined ? "" : nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
-  const named = scalars.map(([tag, value]): [string, number] => [TAKEN_NAMES.has(tag) ? `printed/${tag}` : tag, value]);
+  const named = scalars.map(([tag, value]): [string, number] => [nameOf(tag, fields), value]);
   const texts: string[] = [];
   for (let i = 0; i < named.length; i += MAX_POINTS_PER_RECORD) {
     const points = Object.fromEntries(named.slice(i, i + MAX_POINTS_PER_RECORD));

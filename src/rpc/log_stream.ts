@@ -61,13 +61,16 @@ export async function streamLogs(
     );
   }
   caller.follows(row.runId);
-  const open = () => core.openLog(row, request.stream === "stderr" ? "stderr" : "stdout", request.rank);
-  /** The attempt is over when the run has ended or has begun another attempt. */
+  const { rank } = request;
+  const attempt = request.attempt || row.attempt;
+  const of = request.attempt === 0 ? { rank } : { rank, attempt };
+  const open = () => core.openLog(row, request.stream === "stderr" ? "stderr" : "stdout", of);
+  /** The attempt is over when the run has ended or has begun a later attempt. */
   const over = () => {
     const now = core.runs.get(row.runId);
     if (now === undefined || isEnded(now.state)) return true;
     // A deleted run's id may be used again.
-    return now.attempt !== row.attempt || now.createdAt !== row.createdAt;
+    return now.attempt !== attempt || now.createdAt !== row.createdAt;
   };
 
   let file = open();

@@ -6,7 +6,7 @@ export const EPISODE_REWARD = "episode_reward";
 const PROGRESS_NAMES: readonly RegExp[] = [
   /^(?:rollout\/ep_rew_mean|charts\/episodic_return)$/,
   /(?:^|[/_.])ep(?:isod(?:e|ic))?_(?:rew(?:ard)?|return)s?(?:_mean)?(?:@|$)/,
-  /(?:episode_reward_mean|episode_return_mean|mean_reward|mean_return|return_mean|reward_mean)(?:@|$)/,
+  /(?:episode_reward_mean|episode_return_mean|mean_reward|mean_return|return_mean|reward_mean|^return)(?:@|$)/,
   /(?:reward|return)(?!.*(?:std|var|loss))/,
   /(?:accuracy|acc|success_rate|score)(?:@|$)/,
   /^(?:val|eval|test)[/_.]?loss(?:@|$)/,

@@ -200,6 +200,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `no log "${stream}"`);
     return stream;
   };
+  type LogQuery = { [K in "from" | "before" | "q" | "attempt"]?: string };
   type ListQuery = {
     [K in "state" | "name" | "tag" | "sort" | "dir" | "limit" | "token" | "offset" | "where" | "columns"]?: string;
   };
@@ -282,17 +283,20 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       if (json === undefined) throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
       return jsonText<Row>(c, json);
     })
-    .get("/:id/logs/:stream", takes<{ query: { from?: string; before?: string; q?: string } }>(), async (c) => {
+    .get("/:id/logs/:stream", takes<{ query: LogQuery }>(), async (c) => {
       const row = runOf(c);
       const stream = streamOf(c);
-      const { before, q } = c.req.query();
+      const { before, q, attempt: given } = c.req.query();
+      const attempt = given === undefined ? undefined : wholeNumber("attempt", given, 0);
       if (q) {
         const from = wholeNumber("from", c.req.query("from"), 0);
-        return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500));
+        return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500, attempt));
       }
-      if (before !== undefined) return c.json(await readLogBefore(core, row, stream, wholeNumber("before", before, 0)));
+      if (before !== undefined) {
+        return c.json(await readLogBefore(core, row, stream, wholeNumber("before", before, 0), attempt));
+      }
       const from = wholeNumber("from", c.req.query("from"), 0, Number.MIN_SAFE_INTEGER);
-      return c.json(await readLog(core, row, stream, from));
+      return c.json(await readLog(core, row, stream, from, attempt));
     })
     .get("/:id/logs/:stream/live", (c) => {
       const row = runOf(c);

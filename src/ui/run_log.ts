@@ -1,5 +1,5 @@
 /** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
-import type { Core } from "../dispatch/core/core.ts";
+import type { Core, LogOf } from "../dispatch/core/core.ts";
 import { LineRate } from "../base/line_rate.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { ServerEvent } from "./event_stream.ts";
@@ -55,15 +55,23 @@ async function readBytes(file: LogFile | undefined, from: number, length: number
 
 /**
  * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line). An unfinished last
- * line is left for the next call, unless the run has ended or the line fills the answer.
+ * line is left for the next call, unless the attempt is over or the line fills the answer.
+ * @param attempt default: the newest
+ * @throws {MosaicError} `invalid_argument` for an attempt that the run did not have
  */
-export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
-  const { bytes, ...where } = await readLines(core, row, stream, from);
+export async function readLog(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  from: number,
+  attempt?: number,
+): Promise<LogChunk> {
+  const { bytes, ...where } = await readLines(core, row, stream, from, attempt);
   return { ...where, text: decoder.decode(bytes) };
 }
 
-async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
-  using file = core.openLog(row, stream);
+async function readLines(core: Core, row: RunRow, stream: LogStream, from: number, attempt?: number) {
+  using file = core.openLog(row, stream, logOf(attempt));
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
@@ -75,10 +83,14 @@ async function readLines(core: Core, row: RunRow, stream: LogStream, from: numbe
   }
   const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
   const atEnd = start + bytes.length === size;
-  const live = !isEnded(row.state);
+  const live = !isEnded(row.state) && (attempt ?? row.attempt) === row.attempt;
   const rest = atEnd && live ? restOf(bytes.subarray(lastEnd)) : "";
   if (atEnd ? live : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
-  return { from: start, to: start + bytes.length, size, attempt: row.attempt, rest, bytes };
+  return { from: start, to: start + bytes.length, size, attempt: attempt ?? row.attempt, rest, bytes };
+}
+
+function logOf(attempt: number | undefined): LogOf {
+  return attempt === undefined ? {} : { attempt };
 }
 
 /** A progress bar writes its line repeatedly, separated by carriage returns: the last one counts. */
@@ -93,8 +105,9 @@ export async function readLogBefore(
   row: RunRow,
   stream: LogStream,
   before: number,
+  attempt?: number,
 ): Promise<LogChunk> {
-  using file = core.openLog(row, stream);
+  using file = core.openLog(row, stream, logOf(attempt));
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   const end = Math.max(begin, Math.min(before, size));
@@ -103,7 +116,7 @@ export async function readLogBefore(
   const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);
-  return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes), rest: "" };
+  return { from: start, to: end, size, attempt: attempt ?? row.attempt, text: decoder.decode(bytes), rest: "" };
 }
 
 export interface LogMatches {
@@ -122,13 +135,14 @@ export async function searchLog(
   text: string,
   from: number,
   limit: number,
+  attempt?: number,
 ): Promise<LogMatches> {
   const wanted = text.toLowerCase();
   const matches: LogMatches["matches"] = [];
   let offset = from;
   let size = 0;
   while (matches.length < limit && offset - from < SEARCH_BYTES) {
-    const chunk = await readLog(core, row, stream, offset);
+    const chunk = await readLog(core, row, stream, offset, attempt);
     size = chunk.size;
     if (chunk.to === chunk.from) return { matches, to: chunk.to, size, done: true };
     let at = chunk.from;

@@ -106,6 +106,10 @@ Deno.test("a retry goes on from a checkpoint that the worker told of as a relati
   await ok(["wait", run]);
   assert.match(await ok(["show", run]), /^resumed from +checkpoints\/1\.pt$/m);
   assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
+  assert.match(await ok(["logs", run, "--stderr", "--attempt", "1"]), /^attempt 1: $/m);
+  const third = await mosaic(["logs", run, "--attempt", "3"]);
+  assert.equal(third.code, 2);
+  assert.match(third.err, /attempt is 3: run \w+ has attempts 1 to 2/);
   await ok(["delete", run]);
 });
 
@@ -233,11 +237,21 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   await ok(["reset", run]);
   await until(async () => JSON.parse(await ok(["show", run, "-o", "json"])).attempt === 2, { what: "attempt 2" });
   await until(async () => await state(run) === "EXECUTING", { what: "the second attempt to be EXECUTING" });
-  await ok(["cancel", run, "--wait"]);
+  // What is printed is how the run ended, also if another one was refused.
+  const refused = await mosaic(["cancel", "none-such", run, "--wait", "-o", "json"]);
+  assert.equal(refused.code, 4, refused.err);
+  assert.deepEqual(
+    JSON.parse(refused.out).map((one: Record<string, unknown>) => [one["state"], one["outcome"]]),
+    [["CANCELLED", "canceled"]],
+  );
   assert.equal(await state(run), "CANCELLED");
   assert.equal((await mosaic(["wait", run])).code, 5);
   assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}INIT, attempt 3, from the beginning\n$`));
-  await ok(["cancel", run, "--wait"]);
+  await until(async () => await state(run) === "EXECUTING", { what: "the third attempt to be EXECUTING" });
+  assert.match(
+    await ok(["cancel", run, "--wait"]),
+    new RegExp(`^${run} {2}is being cancelled\n${run} {2}CANCELLED[^\n]*\n$`),
+  );
 });
 
 Deno.test("alerts: a loss that is NaN is an event and cancels the run; another only tells, through a daemon's restart", async () => {

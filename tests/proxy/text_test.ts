@@ -83,6 +83,22 @@ Deno.test("printed text: what each line is stored as", () => {
   assert.deepEqual([records.otherLines, records.steps], [3, 2]);
 });
 
+Deno.test("printed text: a reward beside the number of an episode is the episode's, at that step", () => {
+  const lines = [
+    "episode=3 reward=1.5",
+    "step=4 episode=3 reward=1",
+    "episode=5 reward=1 episode_reward=2",
+    "a=1 reward=2",
+  ];
+  const { records } = readInParts(`${lines.join("\n")}\n`, 1 << 20);
+  assert.deepEqual(records.events.map(({ dataJson }) => dataJson), [
+    '{"global_step":3,"printed/episode_reward":1.5}',
+    '{"global_step":4,"episode":3,"printed/reward":1}',
+    '{"global_step":5,"printed/reward":1,"printed/episode_reward":2}',
+    '{"a":1,"printed/reward":2}',
+  ]);
+});
+
 Deno.test("printed text: more numbers than one record may give are several records", () => {
   const pairs = Array.from({ length: 150 }, (_, i) => `s${i}=${i}`);
   const { records } = readInParts(`step=3 ${pairs.join(" ")}\n`, 1 << 20);

@@ -136,6 +136,26 @@ testEachApiWay(
   },
 );
 
+testEachApiWay("StreamLogs: the output of each attempt of a run", async ({ client, core }) => {
+  const runId = executing(core);
+  const stdout = () => core.logFile(core.registry.require(runId), "stdout");
+  const wrong = (attempt: number, had: RegExp) =>
+    assert.rejects(logOf(client, { run: runId, attempt }), hasCode("invalid_argument", had));
+  Deno.writeTextFileSync(stdout(), "one\n");
+  assert.equal((await logOf(client, { run: runId, attempt: 1 })).text, "one\n");
+  await wrong(2, /attempt is 2: run \w+ has one attempt, 1/);
+  core.cancel(runId);
+  core.retry(runId);
+  // The second attempt waits and has written nothing yet.
+  assert.equal((await logOf(client, { run: runId })).text, "one\n");
+  assert.equal((await logOf(client, { run: runId, attempt: 2 })).text, "");
+  Deno.writeTextFileSync(stdout().replace(/\.stdout\.log$/, ".2.stdout.log"), "two\n");
+  assert.equal((await logOf(client, { run: runId, attempt: 2 })).text, "two\n");
+  // A follower of an earlier attempt ends with its file.
+  assert.equal((await logOf(client, { run: runId, attempt: 1, follow: true })).text, "one\n");
+  await wrong(3, /attempt is 3: run \w+ has attempts 1 to 2/);
+});
+
 testEachApiWay(
   "StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt",
   async ({ client, core }) => {

@@ -130,6 +130,26 @@ Deno.test(
 );
 
 Deno.test(
+  "API: the log of an earlier attempt, read, searched and read backwards",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("twice");
+    const path = core.logFile(core.registry.require(runId), "stdout");
+    await Deno.writeTextFile(path, "first\nunfinished");
+    core.cancel(runId);
+    core.retry(runId);
+    await Deno.writeTextFile(path.replace(/\.stdout\.log$/, ".2.stdout.log"), "second\n");
+    const at = (query: string) => get(`/api/runs/${runId}/logs/stdout?${query}`);
+    const texts = (query: string) => at(query).then((r) => r.json()).then(({ text, attempt }) => [text, attempt]);
+    assert.deepEqual(await texts("from=0&attempt=1"), ["first\nunfinished", 1]);
+    assert.deepEqual(await texts("from=0&attempt=2"), ["second\n", 2]);
+    assert.deepEqual(await texts("before=6&attempt=1"), ["first\n", 1]);
+    const { matches } = await (await at("q=fir&attempt=1")).json();
+    assert.deepEqual(matches, [{ offset: 0, line: "first" }]);
+    for (const wrong of [0, 3]) assert.equal((await at(`from=0&attempt=${wrong}`)).status, 400, `${wrong}`);
+  }),
+);
+
+Deno.test(
   "API: logs by offset, from the end, backwards, and searched, never tearing a line",
   withApp(async ({ core, get }) => {
     const row = core.addExecuting("logs");

@@ -233,6 +233,34 @@ inBrowser(
   },
 );
 
+inBrowser(
+  "the log of an earlier attempt can be chosen, and stays when the newest one writes",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("twice");
+    const path = core.logFile(core.registry.require(runId), "stdout");
+    await Deno.writeTextFile(path, "first\n");
+    core.cancel(runId);
+    core.retry(runId);
+    core.registry.apply(runId, { type: "spawned" });
+    const second = path.replace(/\.stdout\.log$/, ".2.stdout.log");
+    await Deno.writeTextFile(second, "second\n");
+    await page.goto(`${base}/runs/${runId}#logs`);
+    await page.getByRole("tab", { name: "Logs" }).click();
+    const shows = (text: string) =>
+      until(async () => (await page.locator(".log-lines > div").allTextContents()).join() === text, { what: text });
+    await shows("second");
+    const attempts = page.getByLabel("Attempt", { exact: true });
+    assert.equal(await attempts.inputValue(), "2");
+    await attempts.selectOption("1");
+    await shows("first");
+    await Deno.writeTextFile(second, "third\n", { append: true });
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await shows("first");
+    await attempts.selectOption("2");
+    await shows("second,third");
+  },
+);
+
 inBrowser("what a worker says stays text, in every view", async ({ core, page, base }) => {
   const failed = fail(core, core.addExecuting("failed-run"));
   const hostile = await hostileRun(core);

@@ -12,14 +12,14 @@ export const define = controlVerb({
   options: (command) =>
     command
       .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
-      .option("-w, --wait", "wait until the runs have ended"),
+      .option("-w, --wait", "wait until the runs have ended, and print how"),
   examples: [
     ["mosaic cancel @last", "cancel the newest run"],
     ["mosaic cancel --wait --grace 30 01K9ZQ", "allow it 30 s to save its work"],
     ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
   ],
   exits: {
-    0: "the runs are being cancelled, or had already ended",
+    0: "the runs are being cancelled, or have ended",
     130: "--wait was interrupted by Ctrl-C; the runs are still being cancelled",
   },
   request: (link, run, { grace }) =>
@@ -27,11 +27,13 @@ export const define = controlVerb({
   done: (run) =>
     run.outcome === "" ? "is being cancelled" : `${run.state}${run.reason === "" ? "" : `: ${run.reason}`}`,
   afterwards: async (context, cancelled, flags) => {
-    if (flags["wait"] !== true) return 0;
-    return await interruptible(context, "the runs are still being cancelled", async (signal) => {
+    const answers = [...cancelled];
+    if (flags["wait"] !== true) return { code: 0, answers };
+    const code = await interruptible(context, "the runs are still being cancelled", async (signal) => {
       using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
-      for (const { runId } of cancelled) await untilEnded(link, runId, signal);
+      for (const [i, run] of cancelled.entries()) answers[i] = await untilEnded(link, run.runId, signal) ?? run;
       return 0;
     });
+    return { code, answers };
   },
 });

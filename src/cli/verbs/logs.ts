@@ -15,13 +15,14 @@ const FOLLOW_RETRY_MS = 120_000;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Prints the output of the newest attempt's worker, byte for byte. With --follow the daemon limits the lines per " +
+      "Prints the output of a worker, byte for byte: that of the newest attempt, or of --attempt. With --follow the daemon limits the lines per " +
         "second; the number of suppressed lines is printed on stderr, and the file has them all.",
     )
     .argument("<run>", RUN_ARGUMENT)
     .option("-f, --follow", "continue with new output until the run has ended")
     .option("--stderr", "print standard error instead of standard output")
     .option("--rank <n>", "of a run on several nodes: the output of this rank (default: 0)", wholeNumber())
+    .option("--attempt <n>", "the output of this attempt, from 1 (default: the newest)", wholeNumber(1))
     .option("-n, --tail <n>", "only the last n lines", wholeNumber(1))
     .option("--since-offset <bytes>", "start at this byte offset", wholeNumber());
   connectionOptions(command)
@@ -31,8 +32,9 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic logs @last --stderr --tail 50", "the last lines before a failure"],
           ["mosaic logs @last -f", "follow the output"],
+          ["mosaic logs @last --stderr --attempt 1", "why the first attempt failed, after a retry"],
         ],
-        exits: { 130: "interrupted by Ctrl-C; the run continues" },
+        exits: { 2: "the run did not have this attempt or rank", 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {
@@ -57,6 +59,7 @@ export function define(command: Command, context: Context, result: { code: numbe
               tailLines,
               follow,
               rank: Number(flags["rank"] ?? 0),
+              attempt: Number(flags["attempt"] ?? 0),
             };
           },
           (chunk) => chunk.nextOffset,

@@ -202,6 +202,12 @@ export interface Edit {
   notes?: string | undefined;
 }
 
+/** Which of a run's logs; without a rank the first, without an attempt the newest that has written. */
+export interface LogOf {
+  rank?: number;
+  attempt?: number;
+}
+
 export interface Core {
   /** Reads and follows runs, transitions and events. */
   readonly runs: RunReader;
@@ -279,10 +285,13 @@ export interface Core {
 
   /** Absolute path of a run's directory. */
   directoryOf(row: RunRow): string;
-  /** Absolute path of a run's log file (the newest attempt's). */
-  logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string;
+  /**
+   * Absolute path of a run's log file.
+   * @throws {MosaicError} `invalid_argument` for an attempt that the run did not have
+   */
+  logFile(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): string;
   /** That file, including its packed or thinned part; undefined if there is none. */
-  openLog(row: RunRow, stream: "stdout" | "stderr", rank?: number): LogFile | undefined;
+  openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined;
   /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;

@@ -38,6 +38,7 @@ import type {
   Core,
   Edit,
   HostInfo,
+  LogOf,
   ProxyHello,
   ProxyLink,
   ProxySession,
@@ -331,12 +332,12 @@ export class Engine implements Core {
   directoryOf(row: RunRow): string {
     return this.#options.layout.runDir(row.baseDir, row.runId);
   }
-  logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string {
-    return this.#views.logFile(row, stream, rank);
+  logFile(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): string {
+    return this.#views.logFile(row, stream, of);
   }
-  openLog(row: RunRow, stream: "stdout" | "stderr", rank?: number): LogFile | undefined {
+  openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
-    return openLog(this.logFile(row, stream, rank), (thin) => rendered(thin, steps));
+    return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
   host(): HostInfo {
     return this.#views.host();

@@ -15,7 +15,8 @@ import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
-import type { HostInfo, RunDetail } from "./core.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { HostInfo, LogOf, RunDetail } from "./core.ts";
 
 export interface ViewsOptions {
   registry: Registry;
@@ -96,12 +97,15 @@ export class Views {
     return { runs: runs.map((row) => this.detail(row)), nextToken, total: registry.count(filter) };
   }
 
-  /** @param rank of a run with several; rank 0's output is the journal */
-  logFile(row: RunRow, stream: "stdout" | "stderr", rank = 0): string {
-    const files = this.#files(row);
+  /** @throws {MosaicError} `invalid_argument` for an attempt that the run did not have */
+  logFile(row: RunRow, stream: "stdout" | "stderr", { rank = 0, attempt }: LogOf = {}): string {
+    if (attempt !== undefined && (attempt < 1 || attempt > row.attempt)) {
+      const had = row.attempt === 1 ? "one attempt, 1" : `attempts 1 to ${row.attempt}`;
+      throw new MosaicError("invalid_argument", `attempt is ${attempt}: run ${row.runId} has ${had}`);
+    }
     // A waiting attempt has written nothing yet.
-    const attempt = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
-    return files.rankLog(attempt, rank, stream);
+    const newest = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
+    return this.#files(row).rankLog(attempt ?? newest, rank, stream);
   }
 
   /** Empty for a run with one rank. */

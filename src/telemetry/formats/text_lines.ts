@@ -18,6 +18,8 @@ export interface LineEpisode {
 export interface LineFields {
   dialect: TextDialect;
   step: number | undefined;
+  /** The step is the line's episode, because the line has no step. */
+  stepIsEpisode: boolean;
   wallTime: number | undefined;
   scalars: [tag: string, value: number][];
   episode: LineEpisode | undefined;
@@ -29,6 +31,8 @@ const MAX_FIELDS = 1000;
 const MAX_ROWS = 512;
 /** An epoch may be a fraction (Transformers), so here it is a series. In a file with a header it can be the step. */
 const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
+/** What places a line: its step, else its episode. */
+const PLACE_NAMES = [...LINE_STEP_NAMES, "episode"];
 const KIND_NAMES = ["type", "event_type", "event"];
 
 export class TextLines {
@@ -140,16 +144,16 @@ function episodeOf(value: { [key: string]: ParamValue }): LineEpisode | undefine
 
 /** The object's other numbers are scalars. */
 function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue }): LineFields {
-  const { episode: nested, ...beside } = value;
-  if (!isObject(nested)) { for (const name of ["r", "l", "t"]) delete beside[name]; }
-  const { step, wallTime, scalars } = placed(flatNumbers(beside, "/"));
-  return { dialect: "episode", step, wallTime, scalars, episode };
+  const own = isObject(value["episode"]) ? ["episode"] : ["r", "l", "t"];
+  const beside = Object.fromEntries(Object.entries(value).filter(([name]) => !own.includes(name)));
+  return { dialect: "episode", ...placed(flatNumbers(beside, "/")), episode };
 }
 
 const PAIR = /([A-Za-z_][\w./-]{0,127})=(\[[^\]=]*\]|[^\s,;|=]+)(?:[\s,;|]+|$)/y;
 
 /**
  * The line consists of `key=value` pairs after an optional short beginning, with at least two pairs, or a step among them.
+ * After a beginning, a step or an episode must be among them.
  */
 function readPairs(text: string, episodes: boolean): LineFields | undefined {
   const start = /^[^=()]{0,80}?(?=[A-Za-z_][\w./-]{0,127}=)/.exec(text)?.[0];
@@ -164,8 +168,8 @@ function readPairs(text: string, episodes: boolean): LineFields | undefined {
     if (value !== undefined) numbers.set(found[1]!, value);
   }
   if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
-  // After a beginning, only pairs with a step's name are surely a record; others may be settings.
-  if (start !== "" && !LINE_STEP_NAMES.some((name) => numbers.has(name))) return undefined;
+  // After a beginning, only pairs with a step or an episode are surely a record; others may be settings.
+  if (start !== "" && !PLACE_NAMES.some((name) => numbers.has(name))) return undefined;
   return fieldsOf("key_value", numbers, episodes);
 }
 
@@ -180,22 +184,23 @@ function fieldsOf(
   episodes: boolean,
 ): LineFields | undefined {
   if (numbers.size === 0 || numbers.size > MAX_FIELDS) return undefined;
-  const { step, wallTime, scalars } = placed(numbers);
-  if (scalars.length === 0) return undefined;
+  const place = placed(numbers);
+  if (place.scalars.length === 0) return undefined;
   const episodicReturn = numbers.get("episodic_return");
   const episode = !episodes || episodicReturn === undefined
     ? undefined
     : { return: episodicReturn, length: numbers.get("episodic_length") ?? null, time: null };
-  return { dialect, step, wallTime, scalars, episode };
+  return { dialect, ...place, episode };
 }
 
-/** The numbers without those that are its step and time. */
-function placed(numbers: ReadonlyMap<string, number>): Pick<LineFields, "step" | "wallTime" | "scalars"> {
-  const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
+/** The line's step and time, and its numbers without those two. */
+function placed(numbers: ReadonlyMap<string, number>): Omit<LineFields, "dialect" | "episode"> {
+  const stepKey = PLACE_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
   const timeKey = timeName(numbers.keys());
   const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
   return {
     step: stepKey === undefined ? undefined : numbers.get(stepKey),
+    stepIsEpisode: stepKey === "episode",
     wallTime,
     scalars: [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined)),
   };

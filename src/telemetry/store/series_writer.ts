@@ -91,13 +91,14 @@ export class SeriesWriter {
 
   /**
    * The numeric fields of a record's JSON as points. @param step number of the step before it: its position is used for
-   * points whose record names none itself
+   * points whose record names none itself. While the run has no steps, the position of such a point is its index among
+   * the points of its metric and attempt, from 0, as in a file without steps.
    */
   record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
     addViolation(state, TOO_MANY_POINTS, leftOut);
     if (named !== undefined && points.length > 0) state.toldStep = Math.max(state.toldStep, named);
-    const position = named ?? Math.max(0, step - state.live!.stepShift);
+    const position = named ?? (step === 0 ? undefined : Math.max(0, step - state.live!.stepShift));
     for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
   }
 
@@ -128,7 +129,8 @@ export class SeriesWriter {
     this.#buckets.clear();
   }
 
-  #point(state: RunState, rawName: string, value: number, step: number, atMs: number): void {
+  /** @param named undefined: its index in the attempt */
+  #point(state: RunState, rawName: string, value: number, named: number | undefined, atMs: number): void {
     const live = state.live!;
     const name = rawName.isWellFormed() && !rawName.includes("\0")
       ? rawName
@@ -141,7 +143,10 @@ export class SeriesWriter {
       live.metrics.set(own, metric = { summary, head: undefined });
     }
     const { head, summary } = this.#opened(state, metric);
-    if (summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt) {
+    const follows = summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt;
+    if (follows) summary.earlier = summary.points;
+    const step = named ?? summary.points - (summary.earlier ??= this.#earlier(state.runKey, summary.series));
+    if (follows) {
       const start = { attempt: this.#attempt, first: summary.points + 1, position: step };
       this.#rewinds.put(state.runKey, summary.series, start);
     }
@@ -173,6 +178,11 @@ export class SeriesWriter {
       points,
       points === 0 ? [] : openParts(this.#rows.source(runKey, series, points, lastSeq), points),
     );
+  }
+
+  /** How many points the series has of attempts before its newest. */
+  #earlier(runKey: number, series: number): number {
+    return (this.#rewinds.of(runKey, series).at(-1)?.first ?? 1) - 1;
   }
 
   /** In each attempt a name belongs to the source that has it first. */

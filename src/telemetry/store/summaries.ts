@@ -39,6 +39,8 @@ export class SeriesState {
   /** The source of its points in an attempt; "": the journal. */
   label = "";
   attempt = 0;
+  /** How many of its points are of attempts before `attempt`; undefined: not read from the stored starts yet. */
+  earlier: number | undefined;
   changed = false;
   /** How certainly it is the reward of episodes. */
   readonly rewardRank: number;

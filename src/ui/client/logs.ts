@@ -26,6 +26,8 @@ export class Logs {
   #from = 0;
   #to = 0;
   #attempt = 0;
+  /** An earlier attempt, whose log no longer grows; 0: the newest. */
+  #chosen = 0;
   /** Size of the log when it was last read. */
   #seen = 0;
   #rest = h("div", { class: "unfinished" });
@@ -33,6 +35,16 @@ export class Logs {
   #busy = false;
   #generation = 0;
   #lines = h("div", { class: "log-lines", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off" });
+  #attempts = h("select", {
+    "aria-label": "Attempt",
+    hidden: true,
+    onchange: () => {
+      const { value, options } = this.#attempts;
+      this.#chosen = Number(value) === options.length ? 0 : Number(value);
+      this.#found.hidden = true;
+      this.#restart();
+    },
+  });
   #state = h("span", { class: "sub" });
   #follow = h("input", { type: "checkbox", checked: true });
   #plain = h("input", { type: "checkbox", checked: true, onchange: () => this.#restart() });
@@ -72,6 +84,7 @@ export class Logs {
           },
         },
         streams,
+        this.#attempts,
         h("label", {}, this.#follow, " Follow"),
         h("label", {}, this.#plain, " Hide telemetry"),
         this.#earlier,
@@ -119,11 +132,28 @@ export class Logs {
   }
 
   #get(query: { from: number } | { before: number }): Promise<LogChunk> {
-    return logOf<LogChunk>(this.runId, this.#stream, query);
+    return this.#ofAttempt<LogChunk>(query);
+  }
+
+  #ofAttempt<T>(query: Record<string, string | number>): Promise<T> {
+    return logOf<T>(this.runId, this.#stream, this.#chosen === 0 ? query : { ...query, attempt: this.#chosen });
+  }
+
+  /** The number of attempts that the run has. */
+  attempts(newest: number): void {
+    if (this.#attempts.options.length !== newest) {
+      fill(
+        this.#attempts,
+        ...Array.from({ length: newest }, (_, i) => h("option", { value: i + 1 }, `Attempt ${i + 1}`)),
+      );
+    }
+    this.#attempts.value = String(this.#chosen || newest);
+    this.#attempts.hidden = newest < 2;
   }
 
   /** Called on every tick. */
   async update(sizes: Record<string, number>, attemptNumber: number): Promise<void> {
+    if (this.#chosen !== 0) return;
     if (attemptNumber !== this.#attempt && this.#attempt !== 0) return this.#restart();
     const size = sizes[this.#stream] ?? 0;
     if (!this.#follow.checked || this.#busy || size <= this.#to || size === this.#seen || !this.element.isConnected) {
@@ -227,7 +257,7 @@ export class Logs {
     this.#found.hidden = text === "";
     if (text === "") return;
     if (fresh) fill(this.#found, "Searching …");
-    const answer = await logOf<LogMatches>(this.runId, this.#stream, { q: text, from });
+    const answer = await this.#ofAttempt<LogMatches>({ q: text, from });
     const rows = answer.matches.map((m) =>
       h(
         "button",

@@ -379,6 +379,7 @@ function LogPane(
   { runId, tick, attempt: number, inSight }: { runId: string; tick?: Tick; attempt: number; inSight: boolean },
 ) {
   const logs = useMemo(() => new Logs(runId), []);
+  useEffect(() => logs.attempts(number), [number]);
   useEffect(() => {
     if (inSight && tick) logs.update(tick.logs, number);
   }, [tick, inSight]);

@@ -7,10 +7,12 @@ import { FIXTURES } from "./harness.ts";
 /** `dialect step: name=value …`, and the episode. */
 function brief(fields: LineFields | undefined): string {
   if (fields === undefined) return "";
-  const { dialect, step, scalars, episode, wallTime } = fields;
+  const { dialect, step, stepIsEpisode, scalars, episode, wallTime } = fields;
   const values = scalars.map(([tag, value]) => ` ${tag}=${value}`).join("");
   const end = episode === undefined ? "" : ` episode(${episode.return}, ${episode.length}, ${episode.time})`;
-  return `${dialect} ${step ?? "-"}:${values}${end}${wallTime === undefined ? "" : ` at ${wallTime}`}`;
+  return `${dialect} ${step ?? "-"}${stepIsEpisode ? " of episodes" : ""}:${values}${end}${
+    wallTime === undefined ? "" : ` at ${wallTime}`
+  }`;
 }
 
 const CASES: readonly [line: string, expected: string][] = [
@@ -63,6 +65,14 @@ const CASES: readonly [line: string, expected: string][] = [
   ["[INFO] step=3 | loss=0.5", "key_value 3: loss=0.5"],
   ["2026-01-01 12:00:00,123 - INFO - step=10, loss=0.2", "key_value 10: loss=0.2"],
   ["eval: step=3, env=CartPole-v1, return=5", "key_value 3: return=5"],
+  // Without a step, the number of the episode is one.
+  ["episode=3 reward=1.5", "key_value 3 of episodes: reward=1.5"],
+  ["[INFO] episode=3 reward=1.5", "key_value 3 of episodes: reward=1.5"],
+  ['{"episode": 3, "reward": 1.5}', "json 3 of episodes: reward=1.5"],
+  ["{'r': 2.0, 'l': 9, 'episode': 3}", "episode 3 of episodes: episode(2, 9, null)"],
+  ["step=7 episode=3 reward=1.5", "key_value 7: episode=3 reward=1.5"],
+  ["episode=3.5 reward=1.5", "key_value -: episode=3.5 reward=1.5"],
+  ["episode=3", ""],
   ["loss=0.5, acc=0.25", "key_value -: loss=0.5 acc=0.25"],
   ["x=5", ""],
   ["settings: x=5 y=6", ""],

@@ -353,3 +353,32 @@ Deno.test("events of some kinds are found among points of metrics, within a rang
       assert.deepEqual(bench.store.eventSeqs("none", ["artifact"], 0, 10), []);
     }
   }));
+
+Deno.test("series: points of a run that never tells a step are at their index in the attempt", () =>
+  withStore((bench) => {
+    let at = 0;
+    const put = (attempt: number, data: Record<string, number>) =>
+      bench.store.ingest(
+        "R",
+        attempt,
+        batch(at, ++at, { events: [{ kind: "metrics", tsNs: "", dataJson: JSON.stringify(data) }] }),
+      );
+    const stepsOf = (name: string) => bench.store.series("R", name, 0, 0, 100).map(({ step }) => step);
+    for (const loss of [3, 2]) put(1, { loss });
+    bench.reopen();
+    put(1, { loss: 1, other: 5 });
+    assert.deepEqual([stepsOf("loss"), stepsOf("other"), bench.store.summary("R").toldStep], [[0, 1, 2], [0], 0]);
+    at = 0;
+    bench.store.beginAttempt("R", 2, null);
+    put(2, { loss: 9 });
+    put(2, { loss: 8 });
+    bench.reopen();
+    put(2, { loss: 7 });
+    assert.deepEqual(stepsOf("loss"), [0, 1, 2, 0, 1, 2]);
+    // A step that is told counts.
+    put(2, { loss: 6, global_step: 40 });
+    assert.equal(stepsOf("loss").at(-1), 40);
+    assert.equal(bench.store.summary("R").toldReward, null);
+    put(2, { return: 12 });
+    assert.deepEqual(bench.store.summary("R").toldReward, { name: "return", value: 12 });
+  }));
