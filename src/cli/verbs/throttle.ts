@@ -4,7 +4,7 @@ import { wholeNumber } from "../flags.ts";
 
 export const define = controlVerb({
   description:
-    "Limits runs to a number of steps per second. Counted are the steps that a worker prints one by one; a worker that only tells how far it is (a metric's step) is not slowed down.",
+    "Limits runs to a number of steps per second. Counted are the steps that a worker prints one by one; a worker that only tells how far it is (a metric's step) is not slowed down. A worker is stopped for a part of each tenth of a second; its rate reaches the limit within a few seconds.",
   options: (command) => command.requiredOption("--hz <n>", "maximum steps per second; 0: no limit", wholeNumber()),
   examples: [
     ["mosaic throttle @last --hz 500", "at most 500 steps per second"],
