@@ -268,7 +268,10 @@ Deno.test("submit: prints the id and nothing else", async () => {
   const json = await run(["submit", "-o", "json", "-"], answers);
   assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
   const missing = await run(["submit", "/nowhere.json"], answers);
-  assert.deepEqual([missing.code, missing.err], [EXIT.notFound, "mosaic: /nowhere.json: there is no such file or directory\n"]);
+  assert.deepEqual([missing.code, missing.err], [
+    EXIT.notFound,
+    "mosaic: /nowhere.json: there is no such file or directory\n",
+  ]);
 });
 
 Deno.test("submit: a config's violations are printed one a line, as by validate", async () => {
