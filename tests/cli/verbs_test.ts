@@ -320,12 +320,41 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
   );
 });
 
-Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
+Deno.test("run: a program or directory that cannot be used is not submitted, unless the daemon may be on another host", async () => {
   for (const program of ["no-such-program", "./no-such-program", "/no/such/program"]) {
     const { code, err, out } = await run(["run", "--", program]);
     assert.equal(code, EXIT.notFound);
     assert.match(err, /no-such-program|\/no\/such\/program/);
     assert.equal(out, "");
+  }
+  const directory = Deno.makeTempDirSync();
+  try {
+    const file = `${directory}/text.py`;
+    Deno.writeTextFileSync(file, "print(1)", { mode: 0o644 });
+    const cases: [string[], number, RegExp][] = [
+      [
+        ["--", file],
+        2,
+        /text\.py: this file is not executable\n {2}Make it executable: chmod \+x .*; or .*: python \/\S+\.py/,
+      ],
+      [
+        ["--cwd", directory, "--", "./text.py"],
+        2,
+        /chmod \+x \.\/text\.py; or name its interpreter: python \.\/text\.py/,
+      ],
+      [["--", directory], 2, /this is a directory, not a program/],
+      [["--cwd", `${directory}/none`, "--", "true"], 4, /--cwd \S+\/none: there is no such directory/],
+      [["--cwd", file, "--", "true"], 2, /--cwd \S+: this is a file, not a directory/],
+    ];
+    for (const [words, code, message] of cases) {
+      const done = await run(["run", ...words]);
+      assert.deepEqual([done.code, done.out], [code, ""], done.err);
+      assert.match(done.err, message);
+    }
+    const far = ["run", "--target", "far:1", "--cwd", `${directory}/none`, "--", file];
+    assert.equal((await run(far, { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) })).code, 0);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
   }
   for (const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]) {
     const { code, out } = await run(["run", ...words], { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) });
