@@ -797,3 +797,30 @@ Deno.test("a value that an argument does not take is told in mosaic's own words"
   assert.equal(wrong.code, EXIT.usage);
   assert.match(wrong.err, /^mosaic: 'tcsh' is invalid for <shell>\. It must be bash, zsh, fish, runs or columns\.\n/);
 });
+
+Deno.test("plot: a range that ends before it begins is refused", async () => {
+  const { code, err, out } = await run(["plot", "x", "--from", "5000", "--to", "3000"]);
+  assert.deepEqual([code, out, err], [EXIT.usage, "", "mosaic: --from 5000 is above --to 3000\n"]);
+});
+
+Deno.test("token create -o json: the token with its secret", async () => {
+  const stateDir = Deno.makeTempDirSync();
+  try {
+    const words = ["token", "create", "--name", "ci", "--role", "read", "--state-dir", stateDir];
+    const { code, out } = await run([...words, "-o", "json"]);
+    assert.equal(code, 0);
+    const { secret, created_at, ...created } = JSON.parse(out);
+    assert.deepEqual(created, { name: "ci", role: "read", expires_at: null });
+    assert.ok(Date.parse(created_at) > 0 && secret.length > 20, out);
+  } finally {
+    Deno.removeSync(stateDir, { recursive: true });
+  }
+});
+
+Deno.test("daemon --gpus: a value that it does not take is told once, with what it takes", () => {
+  assert.throws(() => daemonOptions(["--gpus", "x"], () => undefined), (error: Error & { hint?: string }) => {
+    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers');
+    assert.match(error.hint ?? "", /^Give "auto", a count/);
+    return true;
+  });
+});
