@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { infoIfThere, removeIfThere } from "../os/files.ts";
+import { explainPath } from "../permissions/missing.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 
 /** Suffix of the copy while it is being written. */
@@ -15,11 +16,13 @@ export function isOfThisHost(path: string): boolean {
   return /(^|\/)\.mosaic\/(worker-\d+\.json|proxy-\d+\.lock|stdin-\d+\.fifo)$/.test(path);
 }
 
-/** @throws MosaicError `unavailable` for a full disk, otherwise the error, with the path */
+/** @throws MosaicError `invalid_argument` for a path that cannot be written to, otherwise `unavailable`; with the path */
 export function writing<T>(path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
+    const known = explainPath(error, path);
+    if (known instanceof MosaicError && known.code === "invalid_argument") throw known;
     if (error instanceof MosaicError) throw error;
     const full = /No space left|disk is full|quota/i.test(messageOf(error));
     throw new MosaicError("unavailable", `cannot write ${path}: ${full ? "the disk is full" : messageOf(error)}`, {

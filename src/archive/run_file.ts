@@ -181,13 +181,15 @@ function digestOf(text: string): string {
 /** Whether a file is of this kind, by its first bytes. */
 export function isRunFile(path: string): boolean {
   try {
+    // Opening a pipe would wait for its writer, and reading from it would take its bytes away.
+    if (!Deno.statSync(path).isFile) return false;
     using file = Deno.openSync(path);
     const head = new Uint8Array(72);
     return (file.readSync(head) ?? 0) === head.length &&
       new TextDecoder().decode(head.subarray(0, 15)) === "SQLite format 3" &&
       new DataView(head.buffer).getUint32(68) === APPLICATION_ID;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound || /Is a directory/.test(messageOf(error))) return false;
+    if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   }
 }

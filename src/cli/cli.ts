@@ -1,6 +1,6 @@
 /** The command line: finds the verb, loads its module, runs it, and turns errors into a message and an exit code. */
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { explainMissing } from "../permissions/missing.ts";
+import { explainPath } from "../permissions/missing.ts";
 import { escapeControl } from "../base/terminal_text.ts";
 import { VERSION_TEXT } from "../base/version.ts";
 import { type Context, realContext } from "./context.ts";
@@ -19,7 +19,7 @@ export async function runCli(args: string[], context: Context = realContext(), p
     return await dispatch(args, context, parts);
   } catch (error) {
     if (error instanceof ReaderGone) return EXIT.ok;
-    return report(explainMissing(error), context);
+    return report(explainPath(error), context);
   }
 }
 
@@ -80,8 +80,9 @@ function report(error: unknown, context: Context): number {
   if (error instanceof MosaicError && error.hint) lines.push(`  ${escapeControl(error.hint)}`);
   if (!(error instanceof MosaicError)) {
     lines.push("  This is a bug in mosaic; set MOSAIC_TRACE=1 for a stack trace.");
-    if (context.env("MOSAIC_TRACE") && error instanceof Error) lines.push(error.stack ?? "");
   }
+  const traced = error instanceof MosaicError ? error.cause : error;
+  if (context.env("MOSAIC_TRACE") && traced instanceof Error) lines.push(traced.stack ?? "");
   try {
     context.err.write(`${lines.join("\n")}\n`);
   } catch (writing) {

@@ -31,8 +31,10 @@ const SCHEMA_MINOR = 0;
 
 export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost", "infrastructure"] as const;
 export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
+/** The entry point of runs that `mosaic import` has made. */
+export const IMPORT_WORKER = "mosaic:import-worker";
 /** Entry points that are part of mosaic. */
-export const BUILT_IN_WORKERS = ["mosaic:demo-worker", "mosaic:import-worker"] as const;
+export const BUILT_IN_WORKERS = ["mosaic:demo-worker", IMPORT_WORKER] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
 /** What starts runs: the daemon on its own host, or an engine (docs/launchers.md). */
 export const LAUNCHERS = ["local", "slurm"] as const;

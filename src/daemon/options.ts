@@ -178,7 +178,11 @@ function checked<T>(flags: string, description: string, parse: (text: string) =>
     try {
       return parse(text);
     } catch (error) {
-      throw new StartFailure(DAEMON_EXIT.usage, `${flags.split(" ")[0]} ${JSON.stringify(text)}: ${messageOf(error)}`);
+      const option = `${flags.split(" ")[0]} ${JSON.stringify(text)}: `;
+      const message = messageOf(error);
+      // Some of the parsers name the option themselves.
+      const whole = message.startsWith(option) ? message : option + message;
+      throw new StartFailure(DAEMON_EXIT.usage, whole, error instanceof MosaicError ? error.hint : undefined);
     }
   });
 }

@@ -4,6 +4,7 @@
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
+import { explainPath } from "../permissions/missing.ts";
 import { isPlaceLocked, readTextIfThere, removeIfThere, tryLockPlace } from "../os/files.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "../registry/migrations.ts";
 import { migrate as migrateTelemetry, SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
@@ -108,6 +109,8 @@ function layoutOf(stateDir: string): Layout {
   try {
     info = Deno.statSync(stateDir);
   } catch (error) {
+    const known = explainPath(error, stateDir);
+    if (known instanceof MosaicError && known.code !== "not_found") throw known;
     throw new MosaicError("not_found", `no state directory ${stateDir}: ${messageOf(error)}`, {
       hint: "Give --state-dir DIR; the daemon creates it at its first start.",
     });

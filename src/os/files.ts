@@ -75,7 +75,7 @@ export function readTextIfThere(path: string): string | undefined {
   try {
     return Deno.readTextFileSync(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
     throw error;
   }
 }

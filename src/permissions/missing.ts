@@ -1,5 +1,6 @@
 /** Error messages for missing permissions, with the flag that grants them. */
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { explainFile } from "../os/file_errors.ts";
 import { programForm } from "../os/self.ts";
 import { EXTRA_VARIABLE } from "./permissions.ts";
 
@@ -14,14 +15,34 @@ const DEEDS: Record<string, string> = {
   sys: "read the system's",
 };
 
-/** Converts Deno's NotCapable error to a MosaicError; returns other errors unchanged. */
-export function explainMissing(error: unknown): unknown {
+/**
+ * Converts Deno's NotCapable error to a MosaicError; returns other errors unchanged.
+ * @param path the path as the user gave it; without it, the one in the error's message
+ */
+export function explainMissing(error: unknown, path?: string): unknown {
   if (!(error instanceof Deno.errors.NotCapable)) return error;
   const match = REFUSAL.exec(error.message);
-  // Something that only -A would grant (/proc, /dev) has no flag to name; it must be read by a shell, otherwise it is a
-  // defect.
-  if (match === null || DEEDS[match[1]!] === undefined) return error;
-  return missing(match[1]!, match[2] ?? "", error);
+  if (match === null) return error;
+  const [, kind, what] = match;
+  if (kind === "all" && what !== undefined) return ofTheSystem(path ?? what, error);
+  return DEEDS[kind!] === undefined ? error : missing(kind!, what ?? "", error);
+}
+
+/**
+ * Converts an error about a path, of the runtime or of the operating system, to a MosaicError that names the path;
+ * returns other errors unchanged.
+ * @param path the path as the user gave it; without it, the one in the error's message
+ */
+export function explainPath(error: unknown, path?: string): unknown {
+  return explainFile(explainMissing(error, path), path);
+}
+
+/** Only all permissions together would grant paths in /proc, /dev and /sys; mosaic has no option for that. */
+function ofTheSystem(path: string, cause: unknown): MosaicError {
+  return new MosaicError("invalid_argument", `${path}: mosaic does not open files in /proc, /dev and /sys`, {
+    hint: "Name another path; where a command reads standard input or writes standard output, - means that.",
+    cause,
+  });
 }
 
 /** @throws MosaicError `permission_denied` if the runtime would refuse `address` (HOST:PORT or unix:PATH). */

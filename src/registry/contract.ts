@@ -538,6 +538,9 @@ export const Token = z.strictObject({
   expires_at: maybe(time()),
 });
 
+/** Printed once. */
+export const CreatedToken = Token.extend({ secret: text() });
+
 export const AuditEntry = z.strictObject({
   at: time(),
   who: text(),
@@ -575,6 +578,7 @@ export const SHAPES = {
   "PermissionPlan": PermissionPlan,
   "Backup": Backup,
   "Token": Token,
+  "CreatedToken": CreatedToken,
   "AuditEntry": AuditEntry,
   "Step": Step,
   "Episode": Episode,

@@ -342,7 +342,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
 
     await holds("permissions", ["daemon"]);
     const at = ["--state-dir", daemon.stateDir];
-    await mosaic(["token", "create", "--name", "ci", "--role", "submit", "--ttl", "1d", ...at]);
+    await holds("token create", ["--name", "ci", "--role", "submit", "--ttl", "1d", ...at]);
     await holds("token", ["list", ...at]);
     await holds("audit", at);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });

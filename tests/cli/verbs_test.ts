@@ -268,7 +268,10 @@ Deno.test("submit: prints the id and nothing else", async () => {
   const json = await run(["submit", "-o", "json", "-"], answers);
   assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
   const missing = await run(["submit", "/nowhere.json"], answers);
-  assert.deepEqual([missing.code, missing.err], [EXIT.notFound, "mosaic: /nowhere.json: no such file\n"]);
+  assert.deepEqual([missing.code, missing.err], [
+    EXIT.notFound,
+    "mosaic: /nowhere.json: there is no such file or directory\n",
+  ]);
 });
 
 Deno.test("submit: a config's violations are printed one a line, as by validate", async () => {
@@ -317,12 +320,41 @@ Deno.test("run --slurm: Slurm places it, with the fields that are given", async 
   );
 });
 
-Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
+Deno.test("run: a program or directory that cannot be used is not submitted, unless the daemon may be on another host", async () => {
   for (const program of ["no-such-program", "./no-such-program", "/no/such/program"]) {
     const { code, err, out } = await run(["run", "--", program]);
     assert.equal(code, EXIT.notFound);
     assert.match(err, /no-such-program|\/no\/such\/program/);
     assert.equal(out, "");
+  }
+  const directory = Deno.makeTempDirSync();
+  try {
+    const file = `${directory}/text.py`;
+    Deno.writeTextFileSync(file, "print(1)", { mode: 0o644 });
+    const cases: [string[], number, RegExp][] = [
+      [
+        ["--", file],
+        2,
+        /text\.py: this file is not executable\n {2}Make it executable: chmod \+x .*; or .*: python \/\S+\.py/,
+      ],
+      [
+        ["--cwd", directory, "--", "./text.py"],
+        2,
+        /chmod \+x \.\/text\.py; or name its interpreter: python \.\/text\.py/,
+      ],
+      [["--", directory], 2, /this is a directory, not a program/],
+      [["--cwd", `${directory}/none`, "--", "true"], 4, /--cwd \S+\/none: there is no such directory/],
+      [["--cwd", file, "--", "true"], 2, /--cwd \S+: this is a file, not a directory/],
+    ];
+    for (const [words, code, message] of cases) {
+      const done = await run(["run", ...words]);
+      assert.deepEqual([done.code, done.out], [code, ""], done.err);
+      assert.match(done.err, message);
+    }
+    const far = ["run", "--target", "far:1", "--cwd", `${directory}/none`, "--", file];
+    assert.equal((await run(far, { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) })).code, 0);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
   }
   for (const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]) {
     const { code, out } = await run(["run", ...words], { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) });
@@ -764,4 +796,31 @@ Deno.test("a value that an argument does not take is told in mosaic's own words"
   const wrong = await run(["completions", "tcsh"]);
   assert.equal(wrong.code, EXIT.usage);
   assert.match(wrong.err, /^mosaic: 'tcsh' is invalid for <shell>\. It must be bash, zsh, fish, runs or columns\.\n/);
+});
+
+Deno.test("plot: a range that ends before it begins is refused", async () => {
+  const { code, err, out } = await run(["plot", "x", "--from", "5000", "--to", "3000"]);
+  assert.deepEqual([code, out, err], [EXIT.usage, "", "mosaic: --from 5000 is above --to 3000\n"]);
+});
+
+Deno.test("token create -o json: the token with its secret", async () => {
+  const stateDir = Deno.makeTempDirSync();
+  try {
+    const words = ["token", "create", "--name", "ci", "--role", "read", "--state-dir", stateDir];
+    const { code, out } = await run([...words, "-o", "json"]);
+    assert.equal(code, 0);
+    const { secret, created_at, ...created } = JSON.parse(out);
+    assert.deepEqual(created, { name: "ci", role: "read", expires_at: null });
+    assert.ok(Date.parse(created_at) > 0 && secret.length > 20, out);
+  } finally {
+    Deno.removeSync(stateDir, { recursive: true });
+  }
+});
+
+Deno.test("daemon --gpus: a value that it does not take is told once, with what it takes", () => {
+  assert.throws(() => daemonOptions(["--gpus", "x"], () => undefined), (error: Error & { hint?: string }) => {
+    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers');
+    assert.match(error.hint ?? "", /^Give "auto", a count/);
+    return true;
+  });
 });

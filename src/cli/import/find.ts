@@ -32,19 +32,22 @@ function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
 /**
  * @param path a directory, or one file
  * @param depth how many levels below a directory are searched. Links are not followed, except `path` itself.
- * @throws MosaicError `not_found`; `invalid_argument` for a file without a reader
+ * @throws MosaicError `not_found`; `invalid_argument` for a file without a reader, a pipe or a device
  */
 export function findRuns(path: string, depth: number): Found {
   let real: string;
-  let isDirectory: boolean;
+  let info: Deno.FileInfo;
   try {
     real = Deno.realPathSync(path);
-    isDirectory = Deno.statSync(real).isDirectory;
+    info = Deno.statSync(real);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
+    // The real path of a pipe, such as of <(command), is no path.
+    if (isThere(path)) throw noFile(path);
     throw new MosaicError("not_found", `${path}: there is no such file or directory`, { cause: error });
   }
-  if (!isDirectory) return { runs: [oneFile(real)], skipped: [] };
+  if (!info.isFile && !info.isDirectory) throw noFile(path);
+  if (info.isFile) return { runs: [oneFile(real)], skipped: [] };
   const found: Found = { runs: [], skipped: [] };
   search(real, depth, found);
   if (found.runs.length > 0) return found;
@@ -52,6 +55,22 @@ export function findRuns(path: string, depth: number): Found {
     hint:
       "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are searched for; " +
       "name another table or JSON Lines file itself, or give --depth.",
+  });
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+function noFile(path: string): MosaicError {
+  return new MosaicError("invalid_argument", `${path} is a pipe or a device, not a file`, {
+    hint: "The daemon reads the files again later: save what it contains as a file, and import that.",
   });
 }
 

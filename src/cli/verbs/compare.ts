@@ -37,7 +37,7 @@ export function define(command: Command, context: Context): void {
       "Compares runs: totals, the last value of every metric, the differences between their parameters and configs, and a plot of one " +
         "series of each run.",
     )
-    .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
+    .argument("<run...>", RUN_ARGUMENT)
     .option("-m, --metric <name>", "series to plot (default: the one that shows how training goes)")
     .option("--overwritten", "also plot records that a later attempt, resumed from a checkpoint, recorded again")
     .option(GROUP_BY_OPTION, `one column and one curve a group, with its spread: ${GROUP_BY_HELP}`)

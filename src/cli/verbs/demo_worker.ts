@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { DEFAULTS, demoWorkerOptions } from "../demo/worker_options.ts";
 import { checkpointDir, runWorker } from "../demo/worker.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { explainPath } from "../../permissions/missing.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
@@ -86,7 +87,9 @@ function readConfig(path: string): Record<string, unknown> {
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
     throw new Error("it is not a JSON object");
   } catch (error) {
-    throw new MosaicError("invalid_argument", `--config ${path}: ${messageOf(error)}`, { cause: error });
+    const known = explainPath(error);
+    const what = known instanceof MosaicError ? known.message : `${path}: ${messageOf(error)}`;
+    throw new MosaicError("invalid_argument", `--config ${what}`, { cause: error });
   }
 }
 

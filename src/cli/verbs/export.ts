@@ -12,6 +12,7 @@ import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
+import { isStandardOutput } from "../standard_streams.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
 import { escapeControl } from "../text.ts";
@@ -83,9 +84,9 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
         const batches = (kind: Kind) => chosenOf(context, link, run.runId, kind, whole, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
-        if (flags["out"] === "-") {
+        if (isStandardOutput(String(flags["out"]))) {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
-            throw new MosaicError("invalid_argument", "--out - takes one kind, as jsonl or csv", {
+            throw new MosaicError("invalid_argument", `--out ${flags["out"]} takes one kind, as jsonl or csv`, {
               hint: "Say which with --kind, such as --kind episodes.",
             });
           }
@@ -134,10 +135,12 @@ function kindsOf(given: unknown, format: ExportFormat): Kind[] {
 const ONLY_MINARI = ["dataset", "episodes", "observation-space", "action-space", "drop-first-step"];
 
 function checkMinariFlags(flags: Record<string, unknown>, runs: number, format: ExportFormat): void {
-  if (format === "minari") {
-    if (flags["out"] === "-") throw new MosaicError("invalid_argument", "--out - is not for --format minari");
-    return;
+  if ((format === "minari" || format === "mosaic") && isStandardOutput(String(flags["out"]))) {
+    throw new MosaicError("invalid_argument", `--out ${flags["out"]} is not for --format ${format}`, {
+      hint: format === "minari" ? "Name a directory." : "Name a file.",
+    });
   }
+  if (format === "minari") return;
   if (runs > 1) {
     throw new MosaicError("invalid_argument", `--format ${format} takes one run`, {
       hint: "Only --format minari puts several runs into one data set.",

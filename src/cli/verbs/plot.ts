@@ -73,6 +73,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (ref: string, given: string | undefined, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
+      const { from, to } = flags as { from?: number; to?: number };
+      if (from !== undefined && to !== undefined && to > 0 && from > to) {
+        throw new MosaicError("invalid_argument", `--from ${from} is above --to ${to}`);
+      }
       let name = given;
       const reported = new Set<string>();
       result.code = await interruptible(context, "", async (signal) => {

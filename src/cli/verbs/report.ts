@@ -4,9 +4,11 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { VERSION } from "../../base/version.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
 import type { SeriesBucket, SeriesListResponse_Item } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { writeFileAtomic } from "../../os/files.ts";
+import { infoIfThere, writeFileAtomic } from "../../os/files.ts";
+import { explainPath } from "../../permissions/missing.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { manual } from "../verb_parser.ts";
+import { isStandardOutput } from "../standard_streams.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
@@ -81,13 +83,25 @@ export function define(command: Command, context: Context): void {
       const runs = await chosenRuns(link, refs, flags);
       const page = await reportText(link, context.now(), runs, flags);
       const file = String(flags["out"]);
-      if (file === "-") {
+      if (isStandardOutput(file)) {
         context.out.write(page);
         return;
       }
       try {
+        const info = infoIfThere(file);
+        // Renaming the page to this name would remove the device or pipe.
+        if (info !== undefined && !info.isFile && !info.isDirectory && !info.isSymlink) {
+          throw new MosaicError("invalid_argument", `${file}: this is a pipe or a device, not a file`, {
+            hint: "Name a file, or - for standard output.",
+          });
+        }
         writeFileAtomic(file, page, { mode: 0o644 });
       } catch (error) {
+        const known = explainPath(error, file);
+        if (known instanceof MosaicError && known.code !== "not_found") throw known;
+        if (known instanceof MosaicError) {
+          throw new MosaicError("not_found", `${file}: its directory does not exist`, { cause: error });
+        }
         throw new MosaicError("invalid_argument", `--out is "${file}", which cannot be written: ${messageOf(error)}`);
       }
       const size = sizeText(new TextEncoder().encode(page).length);

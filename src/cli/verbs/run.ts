@@ -69,7 +69,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
-        exits: { ...FOLLOW_EXITS, 4: "no such program" },
+        exits: { ...FOLLOW_EXITS, 4: "no such program or working directory" },
       }),
     )
     .action(async (words: string[], flags: Record<string, unknown>) => {
@@ -96,7 +96,10 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
-      if (here) requireProgram(program);
+      if (here) {
+        requireDirectory(cwd);
+        requireProgram(program, words[0]!);
+      }
       const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       result.code = await submit(context, JSON.stringify(config), flags, async (link) => {
@@ -157,21 +160,58 @@ function warnOfUnusedGpus({ gpus }: HostResponse, context: Context): void {
   );
 }
 
-/** @param program result of `resolveProgram` @throws MosaicError `not_found` */
-function requireProgram(program: string): void {
+/** @throws MosaicError `not_found`; `invalid_argument` for a file */
+function requireDirectory(cwd: string): void {
+  const info = infoOf(cwd);
+  if (info === "missing") throw new MosaicError("not_found", `--cwd ${cwd}: there is no such directory`);
+  if (info !== undefined && !info.isDirectory) {
+    throw new MosaicError("invalid_argument", `--cwd ${cwd}: this is a file, not a directory`);
+  }
+}
+
+/** What there is at a path; undefined if the caller may not see it: the daemon's user may. */
+function infoOf(path: string): Deno.FileInfo | "missing" | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    const missing = error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+    return missing ? "missing" : undefined;
+  }
+}
+
+const INTERPRETERS: Record<string, string> = {
+  py: "python",
+  sh: "sh",
+  jl: "julia",
+  rb: "ruby",
+  js: "node",
+  R: "Rscript",
+};
+
+/**
+ * @param program result of `resolveProgram`
+ * @param word as the user gave it
+ * @throws MosaicError `not_found`; `invalid_argument` for a directory or a file that is not executable
+ */
+function requireProgram(program: string, word: string): void {
   if (program.startsWith("mosaic:")) return;
   if (!program.startsWith("/")) {
     throw new MosaicError("not_found", `${program}: there is no such program in PATH`, {
       hint: "Give its path, as in ./train.sh, or its interpreter, as in python train.py.",
     });
   }
-  try {
-    Deno.statSync(program);
-  } catch (error) {
-    // A path that cannot be read may exist.
-    if (!(error instanceof Deno.errors.NotFound)) return;
-    throw new MosaicError("not_found", `${program}: there is no such program`, { cause: error });
+  const info = infoOf(program);
+  if (info === undefined) return;
+  if (info === "missing") throw new MosaicError("not_found", `${program}: there is no such program`);
+  if (info.isDirectory) {
+    throw new MosaicError("invalid_argument", `${program}: this is a directory, not a program`);
   }
+  if (((info.mode ?? 0o111) & 0o111) !== 0) return;
+  const interpreter = INTERPRETERS[/\.(\w+)$/.exec(program)?.[1] ?? ""];
+  const named = interpreter === undefined ? "name its interpreter" : `name its interpreter: ${interpreter} ${word}`;
+  throw new MosaicError("invalid_argument", `${program}: this file is not executable`, {
+    hint: `Make it executable: chmod +x ${word}; or ${named}`,
+  });
 }
 
 function isExecutable(path: string): boolean {

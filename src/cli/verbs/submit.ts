@@ -5,6 +5,8 @@ import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated } from "../flags.ts";
+import { isStandardInput } from "../standard_streams.ts";
+import { explainPath } from "../../permissions/missing.ts";
 import { followRun } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link } from "../daemon_link.ts";
@@ -122,15 +124,17 @@ async function withViolations(error: unknown, configJson: string, context: Conte
   return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, { cause: error });
 }
 
+/**
+ * A config, from a file or from standard input.
+ * @throws MosaicError `not_found`; `invalid_argument` or `permission_denied` for a path that cannot be read
+ */
 export async function readConfigText(file: string, context: Context): Promise<string> {
-  if (file === "-") return await context.readInput();
+  if (isStandardInput(file)) return await context.readInput();
   try {
     return await Deno.readTextFile(file);
   } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) throw error;
-    if (error instanceof Deno.errors.NotFound) {
-      throw new MosaicError("not_found", `${file}: no such file`, { cause: error });
-    }
+    const known = explainPath(error, file);
+    if (known instanceof MosaicError) throw known;
     throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -102,7 +102,9 @@ export function define(command: Command, context: Context): void {
           const name = named();
           const secret = createToken(made(), { name, role, ttlMs: flags.ttl });
           entered(layout, `token create ${name} (${role})`);
-          context.out.write(`${secret}\n`);
+          context.out.write(
+            flags.output === "json" ? `${JSON.stringify(createdJson(path, name, secret), null, 2)}\n` : `${secret}\n`,
+          );
           context.err.write("mosaic: the secret is not kept and cannot be shown again\n");
           return;
         }
@@ -126,6 +128,11 @@ export function define(command: Command, context: Context): void {
 function entered(layout: Layout, action: string): void {
   const entry = auditLine({ who: "owner", address: "local", action, outcome: "ok" });
   Deno.writeTextFileSync(layout.auditFile, entry, { append: true, mode: 0o600 });
+}
+
+function createdJson(path: string, name: string, secret: string) {
+  const created = readTokens(path)!.named.find((token) => token.name === name)!;
+  return { ...tokenJson(created), secret };
 }
 
 const isoOf = (ms: number) => new Date(ms).toISOString();

@@ -1,6 +1,7 @@
 /** Requests of people for a run: cancel, pause, resume, throttle, retry, reset. */
 import { MosaicError } from "../../base/errors.ts";
 import { planIfReadable } from "../../config/plan.ts";
+import { IMPORT_WORKER } from "../../config/schema.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -116,6 +117,7 @@ export class Control {
 
   retry(runId: string): RunRow {
     const row = this.#options.registry.require(runId);
+    requireRepeatable(row);
     if (!isEnded(row.state)) {
       throw new MosaicError(
         "failed_precondition",
@@ -131,6 +133,7 @@ export class Control {
   async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
     const { registry } = this.#options;
     const row = registry.require(runId);
+    requireRepeatable(row);
     const resumeFrom = fromCheckpoint === "" ? null : this.#checkpointAt(row, fromCheckpoint);
     if (isEnded(row.state)) return this.#again(row, "reset", resumeFrom);
     if (row.state === "INIT") return registry.update(runId, { resumeFrom });
@@ -198,6 +201,15 @@ export function requireWhole({ runId, damaged }: RunRow): void {
     `the row of run ${runId} in the registry is damaged (${damaged.join(", ")} cannot be read)`,
     { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and retry the run." },
   );
+}
+
+/** Another attempt would store the records of an imported run's files twice. @throws MosaicError `failed_precondition` */
+function requireRepeatable({ runId, configJson }: RunRow): void {
+  const plan = planIfReadable(configJson);
+  if ((plan?.worker.module || plan?.worker.script || plan?.entryPoint) !== IMPORT_WORKER) return;
+  throw new MosaicError("failed_precondition", `run ${runId} is imported and has one attempt: its records are stored`, {
+    hint: `To import it again: mosaic delete ${runId}, then mosaic import with its files.`,
+  });
 }
 
 /** The proxy cannot signal the ranks of a run on several nodes. @throws MosaicError `failed_precondition` */

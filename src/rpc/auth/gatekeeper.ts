@@ -47,7 +47,9 @@ export function gatekeeper(
         if (mayDo(holder.role, rule.needs)) return { type: "role", ...holder };
         throw new MosaicError(
           "permission_denied",
-          `${path} needs the role ${rule.needs}; the token ${holder.name} has the role ${holder.role}`,
+          `${
+            path.slice(path.lastIndexOf("/") + 1)
+          } needs the role ${rule.needs}; the token ${holder.name} has the role ${holder.role}`,
         );
       }
       const session = rule.session === undefined || token === "" ? undefined : sessions.of(token);

@@ -175,6 +175,20 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
   assert.ok(f.registry.transitions(runId).some((t) => t.to === "FAULTED" && t.reason === "reset"));
 });
 
+Deno.test("retry and reset: an imported run is refused another attempt, and stays as it is", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command: ["mosaic:import-worker", "/nowhere/progress.csv"] }));
+  const proxy = await f.connect(runId);
+  const refused = rejected("failed_precondition", /is imported and has one attempt/);
+  await assert.rejects(f.engine.reset(runId, ""), refused);
+  assert.equal(proxy.stops.length, 0);
+  proxy.exit();
+  const ended = await f.state(runId, "TERMINATED");
+  assert.throws(() => f.engine.retry(runId), refused);
+  await assert.rejects(f.engine.reset(runId, ""), refused);
+  assert.deepEqual(f.row(runId), ended);
+});
+
 Deno.test("reset: a checkpoint that is an artifact is found in the run's directory; any other path is the worker's business", async () => {
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));

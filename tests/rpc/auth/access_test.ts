@@ -55,7 +55,7 @@ Deno.test("gatekeeper: no credential, a wrong one, one that does not suffice", (
   assert.throws(() => keeper.enter(path(trainer.listRuns), "guess"), hasCode("unauthenticated", /not one of/));
   assert.throws(
     () => keeper.enter(path(trainer.submitRun), "the-read"),
-    hasCode("permission_denied", /needs the role submit; the token my-read has the role read/),
+    hasCode("permission_denied", /^SubmitRun needs the role submit; the token my-read has the role read$/),
   );
   assert.throws(() => keeper.enter("/x.Y/Z", "the-admin"), hasCode("permission_denied"));
   assert.deepEqual(keeper.enter(path(trainer.listRuns), "the-read"), {
