@@ -16,7 +16,6 @@ import { isStandardOutput } from "../standard_streams.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
 import { escapeControl } from "../text.ts";
-import { EXPORT_WRITER } from "../../telemetry/formats/exported.ts";
 import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
 const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "minari", "mosaic"] as const;
@@ -330,6 +329,7 @@ async function writeEvents(
   records: (kind: Kind) => AsyncIterable<TelemetryRecord>,
 ): Promise<{ path: string; rows: number }> {
   const { eventFileName, scalarFrame, scalarsOf, versionFrame } = await import("../export/event_file.ts");
+  const { EXPORT_WRITER } = await import("../../telemetry/formats/exported.ts");
   const path = `${dir}/${eventFileName(started, "mosaic")}`;
   const rows = await toFile(path, async (out) => {
     out.writeBytes(versionFrame(started, EXPORT_WRITER));
