@@ -62,10 +62,11 @@ export class Reserve {
    */
   make(): boolean {
     const reserved = this.#reserved;
+    const space = reserved === 0 ? this.#space : undefined;
+    this.#space = undefined;
     if (reserved === this.bytes) return true;
     if (reserved === 0) this.release();
-    const { total, available } = this.#space ?? disk(parentOf(this.#path));
-    this.#space = undefined;
+    const { total, available } = space ?? disk(parentOf(this.#path));
     const fits = total === 0 || available >= this.bytes - reserved;
     try {
       this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));
@@ -94,9 +95,9 @@ export class Reserve {
 
   /** Frees the space. */
   release(): void {
+    this.#space = undefined;
     try {
       Deno.removeSync(this.#path);
-      this.#space = undefined;
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }

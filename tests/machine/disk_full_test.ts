@@ -117,7 +117,8 @@ diskTest(
   "telemetry's disk full for long: several proxies wait connected, send nothing twice, and all is stored once there is room",
   async (stage) => {
     const RUNS = LONG_TESTS ? 4 : 2;
-    const disk = stage.disk(`${stage.stateDir}/telemetry`, "64m");
+    // A record of 1 KB takes a page and a half: 14 MB a run, and as much again for the log and the reserve.
+    const disk = stage.disk(`${stage.stateDir}/telemetry`, `${32 * RUNS}m`);
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     using relay = new CountingRelay(`${stage.layout.trainer}/daemon.sock`);
     const gates = ["filled", "held"].map((name) => `${stage.stateDir}/${name}`);
