@@ -4,7 +4,7 @@
  * may store zeros or holes without using space.
  */
 import { parentOf } from "./files.ts";
-import { disk, diskAtStart, type DiskSpace } from "./host_resources.ts";
+import { disk, diskAtStart } from "./host_resources.ts";
 import { messageOf } from "../base/errors.ts";
 
 /** Maximum share of a small file system. */
@@ -18,22 +18,18 @@ const SLACK_BYTES = 64 << 10;
 export function reserveAt(path: string, most: number): Reserve {
   const largest = new Reserve(path, most);
   if (largest.whole) return largest;
-  const space = diskAtStart(parentOf(path));
+  const { total } = diskAtStart(parentOf(path));
   // Without permission to ask, assume a large disk.
-  if (space.total === 0) return largest;
-  return new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(space.total * SHARE))), space);
+  return total === 0 ? largest : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
 }
 
 export class Reserve {
   readonly #path: string;
   readonly bytes: number;
-  /** What the disk had when this was created, for a first `make` soon afterwards. */
-  #space: DiskSpace | undefined;
 
-  constructor(path: string, bytes: number, space?: DiskSpace) {
+  constructor(path: string, bytes: number) {
     this.#path = path;
     this.bytes = bytes;
-    this.#space = space;
   }
 
   /** Whether all of the space is reserved. */
@@ -58,15 +54,15 @@ export class Reserve {
 
   /**
    * Reserves the space. If the disk has too little, keeps nearly all of it: otherwise the next program that fills the disk
-   * takes that, too, and no space is left for a write that must succeed. @returns whether all of it is reserved
+   * takes that, too, and no space is left for a write that must succeed.
+   * @param measure asks for the disk's space
+   * @returns whether all of it is reserved
    */
-  make(): boolean {
+  make(measure = disk): boolean {
     const reserved = this.#reserved;
-    const space = reserved === 0 ? this.#space : undefined;
-    this.#space = undefined;
     if (reserved === this.bytes) return true;
     if (reserved === 0) this.release();
-    const { total, available } = space ?? disk(parentOf(this.#path));
+    const { total, available } = measure(parentOf(this.#path));
     const fits = total === 0 || available >= this.bytes - reserved;
     try {
       this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));
@@ -95,7 +91,6 @@ export class Reserve {
 
   /** Frees the space. */
   release(): void {
-    this.#space = undefined;
     try {
       Deno.removeSync(this.#path);
     } catch (error) {
@@ -150,7 +145,7 @@ export class WithReserve {
 
   /** Call after opening the database. */
   begin(): void {
-    if (this.#reserve === undefined || this.#reserve.make()) return;
+    if (this.#reserve === undefined || this.#reserve.make(diskAtStart)) return;
     this.#short = true;
     this.relieve();
   }

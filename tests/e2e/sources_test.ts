@@ -52,6 +52,17 @@ async function payloads(daemon: TestDaemon, run: string, kind: string): Promise<
 
 const points = async (daemon: TestDaemon, run: string) => (await ownPoints(daemon, run)).length;
 
+/** Lets workers begin that wait for the file `go`, and end that wait for `end`, when each run has so many points. */
+async function letWrite(daemon: TestDaemon, cwd: string, runs: readonly string[], count: number): Promise<void> {
+  for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
+  Deno.writeTextFileSync(`${cwd}/go`, "");
+  for (const run of runs) {
+    await until(async () => await points(daemon, run) === count, { what: "its own points", timeoutMs: 60_000 });
+  }
+  Deno.writeTextFileSync(`${cwd}/end`, "");
+  for (const run of runs) await untilState(daemon, run, "TERMINATED");
+}
+
 withDirectory(
   "a replaced file is read from its beginning and told of, a table with a new column gives no row twice",
   async (daemon, cwd) => {
@@ -153,13 +164,7 @@ withDirectory(
     while [ ! -e end ]; do sleep 0.05; done
     cat ${name}2 >> $file`;
     const runs = [await shell(daemon, cwd, script("one")), await shell(daemon, cwd, script("two"))];
-    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
-    Deno.writeTextFileSync(`${cwd}/go`, "");
-    for (const run of runs) {
-      await until(async () => await points(daemon, run) === 1, { what: "its own point", timeoutMs: 60_000 });
-    }
-    Deno.writeTextFileSync(`${cwd}/end`, "");
-    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    await letWrite(daemon, cwd, runs, 1);
     assert.deepEqual(await valuesOf(daemon, runs[0]!), { one: [11, 12] });
     assert.deepEqual(await valuesOf(daemon, runs[1]!), { two: [21, 22] });
     // The other's files are the other's, by the same names.
@@ -180,13 +185,7 @@ withDirectory(
       const worker = { script: "/bin/sh", arguments: ["-c", script(name)], cwd: `${cwd}/${name}`, use_grpc: false };
       return submit(daemon, configOf({ command: ["sh"], environment: { HOME: cwd }, metadata: { worker } }));
     }));
-    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
-    Deno.writeTextFileSync(`${cwd}/go`, "");
-    for (const run of runs) {
-      await until(async () => await points(daemon, run) === 1, { what: "its own point", timeoutMs: 60_000 });
-    }
-    Deno.writeTextFileSync(`${cwd}/end`, "");
-    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    await letWrite(daemon, cwd, runs, 1);
     assert.deepEqual(await Promise.all(runs.map((run) => valuesOf(daemon, run))), [{ one: [1] }, { two: [1] }]);
   },
 );
@@ -319,13 +318,7 @@ withDirectory(
     const innermost = await shell(daemon, `${cwd}/sub/deep`, script("innermost"));
     const inner = await shell(daemon, `${cwd}/sub`, script("inner"));
     const runs = [outer, inner, innermost];
-    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
-    Deno.writeTextFileSync(`${cwd}/go`, "");
-    for (const run of runs) {
-      await until(async () => await points(daemon, run) === 2, { what: "its own points", timeoutMs: 60_000 });
-    }
-    Deno.writeTextFileSync(`${cwd}/end`, "");
-    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    await letWrite(daemon, cwd, runs, 2);
     for (const [i, run] of runs.entries()) {
       assert.deepEqual(await valuesOf(daemon, run), { [names[i]!]: [1], [`${names[i]}/tb`]: [i] });
       assert.deepEqual(await payloads(daemon, run, "source_problem"), []);

@@ -38,15 +38,14 @@ export function findRuns(path: string, depth: number): Found {
   let real: string;
   let info: Deno.FileInfo;
   try {
+    info = Deno.statSync(path);
+    // The real path of a pipe, such as of <(command), is no path.
+    if (!info.isFile && !info.isDirectory) throw noFile(path);
     real = Deno.realPathSync(path);
-    info = Deno.statSync(real);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
-    // The real path of a pipe, such as of <(command), is no path.
-    if (isThere(path)) throw noFile(path);
     throw new MosaicError("not_found", `${path}: there is no such file or directory`, { cause: error });
   }
-  if (!info.isFile && !info.isDirectory) throw noFile(path);
   if (info.isFile) return { runs: [oneFile(real)], skipped: [] };
   const found: Found = { runs: [], skipped: [] };
   search(real, depth, found);
@@ -56,16 +55,6 @@ export function findRuns(path: string, depth: number): Found {
       "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are searched for; " +
       "name another table or JSON Lines file itself, or give --depth.",
   });
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 function noFile(path: string): MosaicError {
