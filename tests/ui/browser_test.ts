@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { LONG_TESTS } from "../harness/long.ts";
 import { until } from "../harness/wait.ts";
 import { violations } from "./axe.ts";
-import { fail, hostileRun, inBrowser, liveRun, XSS } from "./in_browser.ts";
+import { fail, hostileRun, inBrowser, liveRun, ticks, XSS } from "./in_browser.ts";
 
 inBrowser("the table of runs moves while a run runs", async ({ core, page, base }) => {
   const live = liveRun(core);
@@ -254,7 +254,7 @@ inBrowser(
     await attempts.selectOption("1");
     await shows("first");
     await Deno.writeTextFile(second, "third\n", { append: true });
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await ticks(page, `/api/runs/${runId}/live`, 4);
     await shows("first");
     await attempts.selectOption("2");
     await shows("second,third");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { RunRow } from "../../src/registry/row_types.ts";
 import { until } from "../harness/wait.ts";
 import { violations } from "./axe.ts";
-import { fromMenu, inBrowser, liveRun, points } from "./in_browser.ts";
+import { fromMenu, inBrowser, liveRun, points, ticks } from "./in_browser.ts";
 
 /** A GIF of one pixel. */
 const GIF = Uint8Array.from(atob("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"), (c) => c.charCodeAt(0));
@@ -270,24 +270,12 @@ inBrowser("a comparison reads again only runs of which something was recorded", 
     const { pathname } = new URL(r.url());
     if (/^\/api\/(series|compared)$/.test(pathname)) asked.push(`${pathname} ${r.postData()}`);
   });
-  const some = () =>
-    page.evaluate(() =>
-      new Promise<void>((resolve) => {
-        const stream = new EventSource("/api/live?since=0");
-        let ticks = 0;
-        stream.addEventListener("tick", () => {
-          if (++ticks < 10) return;
-          stream.close();
-          resolve();
-        });
-      })
-    );
   const row = (name: string) => page.locator("tbody tr").filter({ has: page.getByRole("link", { name, exact: true }) });
   await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
   await page.locator("[data-series=episode_reward] canvas").waitFor();
-  await some();
+  await ticks(page, "/api/live", 10);
   asked.length = 0;
-  await some();
+  await ticks(page, "/api/live", 10);
   assert.equal(asked.length, 0, `nothing was recorded: ${asked}`);
   core.addEpisodes(busy.runId, 5, 3);
   await row("busy").getByText("30", { exact: true }).waitFor();

@@ -21,6 +21,20 @@ export async function fromMenu(chart: Locator, name: string): Promise<void> {
   await chart.getByRole("button", { name }).click();
 }
 
+/** Waits for so many ticks of a live stream, which the page gets, too. @param path of the stream, such as `/api/live` */
+export function ticks(page: Page, path: string, count: number): Promise<void> {
+  return page.evaluate(({ path, count }) =>
+    new Promise<void>((resolve) => {
+      const stream = new EventSource(`${path}?since=0`);
+      let heard = 0;
+      stream.addEventListener("tick", () => {
+        if (++heard < count) return;
+        stream.close();
+        resolve();
+      });
+    }), { path, count });
+}
+
 export interface Scene {
   core: PlayedEngine;
   page: Page;
