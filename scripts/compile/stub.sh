@@ -15,64 +15,122 @@ case $self in
 esac
 [ -r "$self" ] || fail "cannot read its own file $self; start it by its path"
 
+# Without these two the runtime says nothing that helps.
+[ -d /proc/self ] || fail "/proc is not mounted, and the runtime needs it: mount -t proc proc /proc"
+[ -e "@INTERPRETER@" ] || fail "the runtime needs glibc, and @INTERPRETER@ is not here (Alpine and others have musl instead): use a host or an image with glibc, such as debian:stable-slim"
+
 newline='
 '
-# The state of a copy: sizes and change times. A change of a file always changes its change time. So while these are as they
-# were when the contents were compared with their checksums, the contents are unchanged. One program for all files, because
-# starting a program costs most.
-contents() ( # DIRECTORY
-  cd "$1" && { LC_ALL=C stat -c '%s %Z' deno app/*.js 2>/dev/null || LC_ALL=C wc -c deno app/*.js; }
-)
+IFS=$newline
+# The checksums of what this file unpacks to.
+sums="@DENO_SHA256@ @PROGRAM_SHA256@"
 
-# Is the copy present, complete and ours? A read-only copy (in an image) has other times than where it was made.
-whole() {
-  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] && [ -r "$1/contents" ] || return 1
-  [ -w "$1" ] || return 0
-  was=
-  while read -r line; do was="${was:+$was$newline}$line"; done <"$1/contents"
-  [ "$was" = "$(contents "$1")" ]
-}
-
-checked() { # FILE SHA256
-  if command -v sha256sum >/dev/null 2>&1; then
-    sum=$(sha256sum <"$1") && [ "${sum%% *}" = "$2" ]
-  else
-    return 0 # gzip's own CRC has been checked
-  fi
-}
-
+# The functions below run in subshells, whose output is the result, or why there is none.
 refuse() { printf '%s' "$1"; exit 1; }
 
-unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
-  umask 077
-  mkdir -p "$1" || refuse "cannot create $1"
-  [ -O "$1" ] || refuse "$1 belongs to somebody else"
-  case $(LC_ALL=C ls -ld "$1") in
-  ?????-??-* | '') ;; # Without ls only the owner is known.
-  *) refuse "other users may write to $1; chmod go-w it" ;;
+# Enters DIRECTORY if nobody but the user and root can change its entries or put something else in its place, which each
+# directory from / down to it must show. `stat` follows no link, and a path below a checked directory cannot be exchanged by
+# others. Only a directory with the sticky bit may be open to others, because they cannot rename what is not theirs; and any,
+# if this is a container's first process: nobody else is in it. Sets `states`, the states of FILES below DIRECTORY. One
+# program reads all of them, because starting a program costs most. With `shared`, DIRECTORY itself may have the sticky bit, too.
+enter() { # DIRECTORY [FILE...]
+  cd -P "$1" || refuse "cannot enter $1"
+  [ -z "$physical" ] || [ "$PWD" = "$1" ] || refuse "$1 is a link"
+  shift
+  files="$*" at=$PWD
+  set --
+  while [ -n "${at%/}" ]; do set -- "$at" "$@" && at=${at%/*}; done
+  set -- / "$@"
+  user= states=
+  for line in $(LC_ALL=C stat -c '%u %f %s %Z' /proc/self/. "$@" $files); do
+    owner=${line%% *} mode=${line#* }
+    mode=$((0x${mode%% *}))
+    if [ -z "$user" ]; then
+      user=$owner
+      continue
+    elif [ $# = 0 ]; then
+      states=$states$line$newline
+      continue
+    fi
+    [ $((mode & 0170000)) = $((0040000)) ] || refuse "$1 is not a directory"
+    case $owner in
+    0 | "$user") ;;
+    *) [ $# != 1 ] && root_outside "$owner" || refuse "$1 belongs to somebody else (user $owner)" ;;
+    esac
+    [ $((mode & 022)) = 0 ] || [ $$ = 1 ] || { [ $((mode & 01000)) != 0 ] && [ "$#$shared" != 1 ]; } ||
+      refuse "other users may write to $1; chmod go-w it"
+    shift
+  done
+  [ $# = 0 ] || refuse "cannot read the state of $1"
+}
+
+# In a user namespace that does not map root, root's files belong to this number.
+root_outside() { # OWNER
+  IFS=' ' read -r first outer count </proc/self/uid_map && [ "$first $outer $count" != "0 0 4294967295" ] &&
+    [ "$1" = "$(head -n 1 /proc/sys/kernel/overflowuid)" ]
+}
+
+# Prints the copy's directory, if the copy is what this file unpacks to. The files were compared with the checksums when
+# they were unpacked, and `contents` recorded the checksums and the states of the files, beside them, where only the user and
+# root can write. Any change of a file changes its change time. So while the record is right, the files are. A copy
+# in a read-only place (an image) has other times than where it was made.
+whole() { # CACHE
+  shared=
+  enter "$1/@KEY@" app deno 'app/*.js'
+  [ "${PWD##*/}" = @KEY@ ] || refuse "$1/@KEY@ is a link"
+  [ -x deno ] && [ -r app/main.js ] && [ -r contents ] || refuse "$PWD is not complete"
+  was=
+  while read -r line; do was=$was$line$newline; done <contents
+  case $was in
+  "$sums$newline$states") ;;
+  "$sums$newline"*) [ ! -w . ] || refuse "$PWD was changed" ;;
+  *) refuse "$PWD is of another file" ;;
   esac
+  printf '%s' "$PWD"
+}
+
+packed() { # OFFSET SIZE SHA256 OUTPUT
+  tail -c "+$1" "$self" | head -c "$2" | gzip -dc >"$4" ||
+    refuse "cannot unpack into $base: the disk is full, or this file is damaged (then copy it again)"
+  sum=$(sha256sum <"$4") && [ "${sum%% *}" = "$3" ] ||
+    refuse "what was unpacked does not match its checksum: this file is damaged, copy it again"
+}
+
+unpack() { # CACHE: prints the copy's directory, or why it cannot be made
+  umask 077
+  above=$1
+  until [ -d "${above:-/}" ]; do above=${above%/*}; done
+  if [ "$above" != "$1" ]; then
+    # In a directory of somebody else nothing is created.
+    shared=yes
+    enter "${above:-/}"
+    mkdir -p "$1" || refuse "cannot create $1"
+  fi
+  shared=
+  enter "$1"
+  base=$PWD
   # A damaged copy is removed now: at the end, another first start may have put its own copy there.
-  whole "$1/@KEY@" || rm -rf "$1/@KEY@"
-  part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
+  (whole "$base") >/dev/null || rm -rf @KEY@
+  part=$(mktemp -d "$base/.unpack.XXXXXX") || refuse "cannot write to $base"
   trap 'rm -rf "$part"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  tail -c +@DENO_OFFSET@ "$self" | head -c @DENO_PACKED@ | gzip -dc >"$part/deno" &&
-    tail -c +@PROGRAM_OFFSET@ "$self" | head -c @PROGRAM_PACKED@ | gzip -dc >"$part/app.tar" ||
-    refuse "cannot unpack into $1: the disk is full, or this file is damaged (then copy it again)"
-  checked "$part/deno" @DENO_SHA256@ && checked "$part/app.tar" @PROGRAM_SHA256@ ||
-    refuse "what was unpacked does not match its checksum: this file is damaged, copy it again"
-  chmod 700 "$part/deno" && mkdir "$part/cache" "$part/app" || refuse "cannot write to $1"
-  tar -xf "$part/app.tar" -C "$part/app" && rm "$part/app.tar" || refuse "cannot unpack into $1: tar failed"
-  [ -x "$part/deno" ] || refuse "programs cannot be executed in $1 (mounted noexec)"
-  contents "$part" >"$part/contents" || refuse "cannot write to $1"
-  sync "$part/deno" "$part/contents" "$part"/app/*.js
+  cd "$part" && printf '#!/bin/sh\n' >probe && chmod 700 probe || refuse "cannot write to $base"
+  ./probe || refuse "programs cannot be executed in $base (mounted noexec)"
+  packed @DENO_OFFSET@ @DENO_PACKED@ @DENO_SHA256@ deno
+  packed @PROGRAM_OFFSET@ @PROGRAM_PACKED@ @PROGRAM_SHA256@ app.tar
+  chmod 700 deno && mkdir cache app && rm probe || refuse "cannot write to $base"
+  tar -xf app.tar -C app && rm app.tar || refuse "cannot unpack into $base: tar failed"
+  said=$(DENO_DIR=$part/cache ./deno --version 2>&1) || refuse "the runtime does not start here: $said"
+  enter "$part" app deno 'app/*.js'
+  printf '%s\n%s' "$sums" "$states" >contents || refuse "cannot write to $base"
+  sync deno contents app/*.js
   # Of several first starts at once one rename wins, and all use its result.
-  mv "$part" "$1/@KEY@"
-  rm -rf "$1/@KEY@/${part##*/}"
-  whole "$1/@KEY@" || refuse "cannot complete $1/@KEY@"
-  tidy "$1"
-) 2>/dev/null
+  mv "$part" "$base/@KEY@"
+  rm -rf "$base/@KEY@/${part##*/}"
+  tidy "$base" >/dev/null
+  whole "$base"
+}
 
 # Removes copies of other versions, unpacked over a month ago, from which no process runs here; and leftovers of interrupted starts.
 tidy() { # CACHE
@@ -89,37 +147,62 @@ tidy() { # CACHE
   :
 }
 
-IFS=$newline
-home=
-find_whole() { # CACHES
-  for base in $1; do
-    case $base in /*) whole "$base/@KEY@" && home=$base/@KEY@ && break ;; esac
+home= reasons= physical=
+found() { # CACHE
+  case $1 in /*) [ -x "$1/@KEY@/deno" ] && said=$(whole "$1" 2>/dev/null) && home=$said ;; *) return 1 ;; esac
+}
+made() { # CACHE
+  case $1 in /*) ;; *) return 1 ;; esac
+  said=$(unpack "$1" 2>/dev/null) && home=$said && return
+  reasons="$reasons
+  ${said:-cannot use $1}"
+  return 1
+}
+
+# The temporary directories are everybody's: a name there may have been taken by somebody else, by a link or by a mount.
+own_entry() { # DIRECTORY: is it there, and made by the user?
+  [ ! -L "$1" ] && [ -O "$1" ] && [ "$(LC_ALL=C stat -c %d "$1")" = "$(LC_ALL=C stat -c %d "${1%/*}")" ]
+}
+each_shared() { # FUNCTION: is called with each temporary directory, until it succeeds
+  for shared_directory in "${TMPDIR:-/tmp}" /dev/shm; do
+    shared_directory=$(cd -P "$shared_directory" 2>/dev/null && printf '%s' "$PWD") && "$1" "$shared_directory" && return
   done
+}
+found_shared() { # TEMPORARY
+  for base in "$1/mosaic-cache-$user" "$1/mosaic-cache-$user".??????; do
+    own_entry "$base" && found "$base" && return
+  done
+  return 1
+}
+made_shared() { # TEMPORARY
+  base=$1/mosaic-cache-$user
+  if [ -e "$base" ] || [ -L "$base" ]; then
+    own_entry "$base" || base=$(umask 077 && mktemp -d "$base.XXXXXX" 2>/dev/null) || return
+  fi
+  made "$base" && return
+  rmdir "$base" 2>/dev/null
+  return 1
 }
 
 caches="${MOSAIC_CACHE_DIR:-}
 ${XDG_CACHE_HOME:+$XDG_CACHE_HOME/mosaic}
 ${HOME:+$HOME/.cache/mosaic}"
-find_whole "$caches"
+for base in $caches; do found "$base" && break; done
 if [ -z "$home" ]; then
   lacking=
-  for program in chmod gzip head id mkdir mktemp mv rm tail tar wc; do
+  for program in chmod gzip head mkdir mktemp mv rm rmdir sha256sum stat tail tar; do
     command -v "$program" >/dev/null 2>&1 || lacking="$lacking $program"
   done
   [ -z "$lacking" ] || fail "unpacking needs programs that are not on the PATH:$lacking (install coreutils or BusyBox, tar and gzip)"
-  user=$(id -u)
-  others="${TMPDIR:-/tmp}/mosaic-cache-$user
-/dev/shm/mosaic-cache-$user"
-  find_whole "$others"
+  user=$(LC_ALL=C stat -c %u /proc/self/.)
+  physical=yes
+  each_shared found_shared
 fi
 if [ -z "$home" ]; then
-  reasons=
-  for base in $caches $others; do
-    case $base in /*) ;; *) continue ;; esac
-    why=$(unpack "$base") && home=$base/@KEY@ && break
-    reasons="$reasons
-  ${why:-cannot use $base}"
-  done
+  physical=
+  for base in $caches; do made "$base" && break; done
+  physical=yes
+  [ -n "$home" ] || each_shared made_shared
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
 

@@ -9,8 +9,8 @@ const RECIPE = new URL("../../packaging/container/", import.meta.url).pathname;
 
 /** What the portable form needs (docs/packaging.md), and what the tests' workers need. */
 const PROGRAMS = [
-  ...["sh", "cat", "chmod", "date", "gzip", "head", "id", "mkdir", "mkfifo", "mktemp", "mv", "rm", "sha256sum", "sync"],
-  ...["tail", "tar", "wc", "sleep"],
+  ...["sh", "cat", "chmod", "date", "gzip", "head", "mkdir", "mkfifo", "mktemp", "mv", "rm", "rmdir", "sha256sum"],
+  ...["sleep", "stat", "sync", "tail", "tar", "wc"],
 ];
 
 /** Copies a program with the libraries that it is linked to. */
