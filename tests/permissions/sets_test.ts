@@ -11,6 +11,7 @@ import {
 } from "../../src/permissions/permissions.ts";
 import { planFor } from "../../src/permissions/part_plan.ts";
 import type { World } from "../../src/permissions/world.ts";
+import { BASE_DIRS } from "../../src/base/layout.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf } from "../harness/processes.ts";
@@ -21,7 +22,7 @@ import config from "../../deno.json" with { type: "json" };
 
 const STATE = "/var/lib/mosaic";
 const SOCKET = `${STATE}/trainer/daemon.sock`;
-const RUN_DIR = `${STATE}/trainer/runs/R`;
+const RUN_ROOTS = BASE_DIRS.map((name) => `${STATE}/trainer/${name}`);
 
 const world: World = {
   cwd: "/",
@@ -64,10 +65,14 @@ Deno.test("sets: they grant what a host's service needs, and next to nothing bey
     [
       "proxy",
       // A working directory elsewhere is not observed.
-      await planFor("proxy", ["--run-id", "R", "--run-dir", RUN_DIR], { ...world, cwd: RUN_DIR }),
+      (await Promise.all(
+        RUN_ROOTS.map((root) =>
+          planFor("proxy", ["--run-id", "R", "--run-dir", `${root}/R`], { ...world, cwd: `${root}/R` })
+        ),
+      )).reduce(together),
       permissions({
-        read: [`${STATE}/trainer/daemon.json`, SOCKET, `${STATE}/trainer/runs`],
-        write: [SOCKET, `${STATE}/trainer/runs`],
+        read: [`${STATE}/trainer/daemon.json`, SOCKET, ...RUN_ROOTS].sort(),
+        write: [SOCKET, ...RUN_ROOTS].sort(),
         net: [`unix:${SOCKET}`],
       }),
     ],
@@ -135,15 +140,26 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
       const steps = await mosaic("client", ["steps", id, "-o", "jsonl", ...at]);
       assert.equal(steps.split("\n").length, 20);
     });
-    await t.step("a proxy that somebody else starts carries out its run", async () => {
-      const external = configOf({ command: ["unused"], metadata: { worker: { external: true } } });
-      const id = await mosaic("client", ["submit", "-", ...at], external);
-      const { directory } = await untilState(daemon, id, "HANDSHAKE");
-      const target = ["--target", `127.0.0.1:${page}`];
-      await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
-      await untilState(daemon, id, "TERMINATED");
-      assert.equal((await getRun(daemon, id)).outcome, "succeeded");
-    });
+    const kinds: Record<typeof BASE_DIRS[number], unknown> = {
+      runs: { module: "unused" },
+      evals: { module: "unused", config: { test_mode: true } },
+      custom_scripts: { script: "unused" },
+    };
+    for (const [base, worker] of Object.entries(kinds)) {
+      await t.step(`a proxy that somebody else starts carries out its run of ${base}`, async () => {
+        const external = configOf({
+          command: ["unused"],
+          metadata: { worker: { ...worker as object, external: true } },
+        });
+        const id = await mosaic("client", ["submit", "-", ...at], external);
+        const { directory } = await untilState(daemon, id, "HANDSHAKE");
+        assert.ok(directory.endsWith(`/trainer/${base}/${id}`), directory);
+        const target = ["--target", `127.0.0.1:${page}`];
+        await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
+        await untilState(daemon, id, "TERMINATED");
+        assert.equal((await getRun(daemon, id)).outcome, "succeeded");
+      });
+    }
     // The proxy's set has the worker's whole environment: without a daemon's start file the proxy hands it on.
     Deno.symlinkSync(places.outside, `${runs}/link`);
     const inRuns = { ...places, inside: runs };
