@@ -3,6 +3,7 @@
  * Each rate is printed beside a yardstick: the rate of the machine itself with the same records in the same minute. Ratios
  * can be compared between machines and days, times cannot.
  */
+import { taskArguments } from "../scripts/task_arguments.ts";
 import { timed } from "./measure.ts";
 import { type Figure, table, writeResults } from "./report.ts";
 
@@ -13,8 +14,6 @@ export interface BenchOptions {
    */
   pick<T>(full: T, quick: T, smoke: T): T;
 }
-
-const SIZES = ["--quick", "--smoke"];
 
 type Part = (options: BenchOptions) => Promise<Figure[]>;
 
@@ -63,19 +62,23 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   },
 };
 
-async function main(args: string[]): Promise<number> {
-  const size = args.includes("--smoke") ? "smoke" : args.includes("--quick") ? "quick" : "full";
+async function main(): Promise<number> {
+  const more = Object.entries(PARTS).map(([name, { what }]) => `\n  ${name.padEnd(12)} ${what}`).join("");
+  const { values, words } = taskArguments(
+    import.meta.url,
+    { quick: { type: "boolean" }, smoke: { type: "boolean" } },
+    { positionals: true, more },
+  );
+  const size = values.smoke ? "smoke" : values.quick ? "quick" : "full";
   const options: BenchOptions = { pick: (full, quick, smoke) => ({ full, quick, smoke })[size] };
-  const unknown = args.filter((arg) => !SIZES.includes(arg) && !(arg in PARTS));
+  const unknown = words.filter((word) => !(word in PARTS));
   if (unknown.length > 0) {
-    console.error(`unknown: ${unknown.join(", ")}. deno task bench [--quick | --smoke] [part…], with the parts`);
-    for (const [name, { what }] of Object.entries(PARTS)) console.error(`  ${name.padEnd(12)} ${what}`);
+    console.error(`no part is named ${unknown.join(", ")}. The parts:${more}`);
     return 2;
   }
-  const names = args.filter((arg) => arg in PARTS);
   const figures: Figure[] = [];
   const seconds: Record<string, number> = {};
-  for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
+  for (const name of words.length > 0 ? words : Object.keys(PARTS)) {
     const part = await PARTS[name]!.load();
     console.error(`${name}: ${PARTS[name]!.what} …`);
     seconds[name] = await timed(async () => void figures.push(...await part(options))) / 1000;
@@ -83,8 +86,8 @@ async function main(args: string[]): Promise<number> {
   console.log(table(figures));
   if (size === "smoke") return 0;
   const directory = new URL("results", import.meta.url).pathname;
-  console.error(`\nwritten to ${writeResults(directory, figures, { size, parts: names, seconds })}`);
+  console.error(`\nwritten to ${writeResults(directory, figures, { size, parts: words, seconds })}`);
   return 0;
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+if (import.meta.main) Deno.exit(await main());

@@ -11,6 +11,7 @@
  */
 import { MosaicClient } from "../src/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
+import { taskArguments } from "../scripts/task_arguments.ts";
 import { PROGRAM } from "../tests/harness/daemon.ts";
 import { DaemonUnderTest } from "./daemon_under_test.ts";
 import { median, pause, processFigures } from "./measure.ts";
@@ -41,11 +42,10 @@ interface Told {
   wrong: string[];
 }
 
-function option(name: string, otherwise: number): number {
-  const at = Deno.args.indexOf(`--${name}`);
-  const value = at < 0 ? otherwise : Number(Deno.args[at + 1]);
-  if (!(value > 0)) throw new Error(`--${name} needs a number above 0, not ${Deno.args[at + 1]}`);
-  return value;
+function above0(name: string, text: string): number {
+  if (Number(text) > 0) return Number(text);
+  console.error(`--${name} ${text}: it is a number above 0`);
+  Deno.exit(2);
 }
 
 const sizeOf = (path: string): number => {
@@ -230,4 +230,10 @@ function report(samples: readonly Sample[], told: Told): void {
   console.error(`written to ${directory}soak-${started}.csv and .svg`);
 }
 
-if (import.meta.main) Deno.exit(await soak(option("minutes", 180), option("every", 2)));
+if (import.meta.main) {
+  const { values } = taskArguments(import.meta.url, {
+    minutes: { type: "string", default: "180" },
+    every: { type: "string", default: "2" },
+  });
+  Deno.exit(await soak(above0("minutes", values.minutes), above0("every", values.every)));
+}

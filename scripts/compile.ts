@@ -10,24 +10,21 @@
  * Beside it: `mosaic.sha256` (checksums of the executable and the next file), `mosaic.cdx.json` (CycloneDX) and
  * `THIRD_PARTY_LICENSES`; with `--sign` and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
  */
-import { parseArgs } from "node:util";
 import { fail, ROOT, sha256 } from "./compile/build.ts";
 import { compiled, type Profile, PROFILES } from "./compile/compiled.ts";
 import { licences } from "./compile/licences.ts";
 import { portable } from "./compile/portable.ts";
 import { sbom } from "./compile/sbom.ts";
 import { sign } from "./compile/sign.ts";
+import { taskArguments } from "./task_arguments.ts";
 
-const { values: options } = parseArgs({
-  args: Deno.args,
-  options: {
-    offline: { type: "boolean" },
-    target: { type: "string" },
-    profile: { type: "string" },
-    output: { type: "string" },
-    compression: { type: "string", default: "6" },
-    sign: { type: "string" },
-  },
+const { values: options } = taskArguments(import.meta.url, {
+  offline: { type: "boolean" },
+  target: { type: "string" },
+  profile: { type: "string" },
+  output: { type: "string" },
+  compression: { type: "string", default: "6" },
+  sign: { type: "string" },
 });
 const output = options.output ?? `${ROOT}dist/mosaic`;
 Deno.mkdirSync(output.replace(/[^/]*$/, "") || ".", { recursive: true });

@@ -3,18 +3,15 @@
  * check of the stored records. Prints the failed seeds with the findings, and exits with 1 if there are any. Each process
  * runs 40 schedules and then starts the next process, because the runtime retains some memory of every gRPC connection.
  */
-import { parseArgs } from "node:util";
 import { runSchedule } from "../tests/faults/run_schedule.ts";
+import { taskArguments } from "./task_arguments.ts";
 
 const PER_PROCESS = 40;
-const { values } = parseArgs({
-  args: Deno.args,
-  options: {
-    runs: { type: "string", default: "50" },
-    seed: { type: "string", default: "1" },
-    jobs: { type: "string", default: "4" },
-    share: { type: "boolean", default: false },
-  },
+const { values } = taskArguments(import.meta.url, {
+  runs: { type: "string", default: "50" },
+  seed: { type: "string", default: "1" },
+  jobs: { type: "string", default: "4" },
+  share: { type: "boolean", default: false },
 });
 const [runs, seed, jobs] = [Number(values.runs), Number(values.seed), Number(values.jobs)];
 if (![runs, seed, jobs].every((n) => Number.isSafeInteger(n) && n > 0)) {

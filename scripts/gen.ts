@@ -1,15 +1,17 @@
 /**
- * Writes the generated files: `src/gen` from `proto/` (by buf and protoc-gen-es, both pinned npm packages), from the table
- * of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the published JSON Schema of a
- * config from `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the tree differs from what would
- * be written.
+ * `deno task gen [--check]`: writes the generated files: `src/gen` from `proto/` (by buf and protoc-gen-es, both pinned npm
+ * packages), from the table of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the
+ * published JSON Schema of a config from `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the
+ * tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
+import { taskArguments } from "./task_arguments.ts";
 
 const BUF = "npm:@bufbuild/buf@1.74.0";
+const { values } = taskArguments(import.meta.url, { check: { type: "boolean" } });
 const root = new URL("..", import.meta.url).pathname;
 
 async function generate(out: string): Promise<void> {
@@ -61,7 +63,7 @@ function filesBelow(dir: string, prefix = ""): string[] {
   ).sort();
 }
 
-if (Deno.args.includes("--check")) {
+if (values.check) {
   const fresh = Deno.makeTempDirSync();
   await generate(fresh);
   const expected = filesBelow(fresh);
