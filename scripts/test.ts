@@ -1,7 +1,7 @@
 /**
- * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, and every test file, each in a
- * process of its own (a file that hangs or aborts the runtime affects no other), two for each core at a time, the longest
- * first: most files wait for processes of their own more than they compute.
+ * `deno task test [--no-checks] [--record] [PATH…]`: formatting, lint, types and generated code, and every test file,
+ * each in a process of its own (a file that hangs or aborts the runtime affects no other), two for each core at a time, the
+ * longest first: most files wait for processes of their own more than they compute.
  *
  * A file that fails is run again, alone, after all others. If it then passes, it is reported as FLAKY with the output of
  * its failure and does not fail the suite, because the machines that run this are shared and busy. It is still a defect
@@ -12,7 +12,8 @@
  * `deno test` starts the source files.
  *
  * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by this directory,
- * killed and reported.
+ * killed and reported. When the suite ends in any other way (a signal to it, to its group or to what has started it), the
+ * same happens to all that run from its directories (leftovers.ts).
  *
  * A test that needs an optional program prints "SKIPPED: …" where it is missing, and one that needs a right of the host
  * (mounting, tracing) "NOT ALLOWED HERE: …". The runner prints these lines, and the names of ignored tests in a file that
@@ -26,6 +27,8 @@
  */
 import { bundle } from "./compile/build.ts";
 import { portable } from "./compile/portable.ts";
+import { afterTheEnd, reap } from "./leftovers.ts";
+import { taskArguments } from "./task_arguments.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 /** The lock of what tests, benches and the generator import; deno.lock has what mosaic itself runs, and nothing else. */
@@ -49,34 +52,18 @@ interface Result {
   output: string;
 }
 
+/** Their paths from the root of the tree. */
 function testFiles(dir: string): string[] {
-  return [...Deno.readDirSync(dir)].sort((a, b) => a.name < b.name ? -1 : 1).flatMap((entry) => {
+  return [...Deno.readDirSync(root + dir)].sort((a, b) => a.name < b.name ? -1 : 1).flatMap((entry) => {
     const path = `${dir}/${entry.name}`;
     if (entry.isDirectory) return testFiles(path);
     return entry.name.endsWith("_test.ts") ? [path] : [];
   });
 }
 
-/** Kills processes that still run from a directory that will be removed; returns the command lines. */
-function reap(directory: string): string[] {
-  const left: string[] = [];
-  for (const entry of Deno.readDirSync("/proc")) {
-    const pid = Number(entry.name);
-    if (!Number.isSafeInteger(pid) || pid <= 1 || pid === Deno.pid) continue;
-    try {
-      const command = Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
-      if (!command.includes(directory)) continue;
-      Deno.kill(pid, "SIGKILL");
-      left.push(`${pid} ${command.slice(0, 160)}`);
-    } catch {
-      // It has ended, or belongs to another user.
-    }
-  }
-  return left;
-}
-
 async function runFile(file: string): Promise<Result> {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  const directory = `${suiteDirectory}-${String(++filesStarted).padStart(4, "0")}`;
+  Deno.mkdirSync(directory, { mode: 0o700 });
   const started = performance.now();
   const child = new Deno.Command(Deno.execPath(), {
     // Not --quiet, which hides what a file prints while it is loaded: why its tests are skipped.
@@ -113,7 +100,7 @@ async function runFile(file: string): Promise<Result> {
   const ignored = Number(counts?.[3] ?? 0);
   const skipped = Math.max(skips.length, ignoredNames.length);
   return {
-    file: file.slice(root.length),
+    file,
     ok: success && passed + ignored > 0,
     passed: Math.max(0, passed - Math.max(0, skips.length - ignoredNames.length)),
     failed: success ? 0 : Math.max(1, Number(counts?.[2] ?? 1)),
@@ -168,19 +155,23 @@ async function checks(): Promise<number> {
   return failed;
 }
 
-const paths = Deno.args.filter((a) => !a.startsWith("--"));
+const { values: options, words: paths } = taskArguments(
+  import.meta.url,
+  { "no-checks": { type: "boolean" }, record: { type: "boolean" } },
+  { positionals: true },
+);
 // Beside the tests: a check uses one core, and types take the longest.
-const checking = paths.length === 0 && !Deno.args.includes("--no-checks") ? checks() : Promise.resolve(0);
+const checking = paths.length === 0 && !options["no-checks"] ? checks() : Promise.resolve(0);
 
 const durations: Record<string, number> = JSON.parse(Deno.readTextFileSync(DURATIONS));
-const seconds = (file: string) => durations[file.slice(root.length)] ?? 0;
+const seconds = (file: string) => durations[file] ?? 0;
 const long = Deno.env.get("MOSAIC_TEST_LONG") === "1";
-const files = testFiles(`${root}tests`)
+const files = testFiles("tests")
   .filter((f) =>
-    paths.length === 0
-      ? long || !LONG.includes(f.slice(root.length))
-      : paths.some((p) => f.slice(root.length).startsWith(p.replace(/^\.\//, "")))
+    paths.length === 0 ? long || !LONG.includes(f) : paths.some((p) => f.startsWith(p.replace(/^\.\//, "")))
   )
+  // A file that is not in the tree.
+  .concat(paths.filter((p) => p.startsWith("/")))
   .sort((a, b) => seconds(b) - seconds(a));
 if (paths.length === 0 && !long) {
   console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, 35 of 50 fault schedules, and full sizes`);
@@ -189,10 +180,16 @@ if (files.length === 0) {
   console.error(`no test file is at ${paths.join(", ")}`);
   Deno.exit(2);
 }
-const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
-addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
-for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => Deno.exit(130));
-const program = programIn(directory);
+const suiteDirectory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+let filesStarted = 0;
+await afterTheEnd(suiteDirectory);
+for (const [signal, code] of [["SIGHUP", 129], ["SIGINT", 130], ["SIGTERM", 143]] as const) {
+  Deno.addSignalListener(signal, () => Deno.exit(code));
+}
+// A parent that is killed tells nobody.
+const parent = Deno.ppid;
+Deno.unrefTimer(setInterval(() => Deno.ppid === parent || Deno.exit(129), 500));
+const program = programIn(suiteDirectory);
 const results: Result[] = [];
 const suspects: Result[] = [];
 let next = 0;
@@ -207,7 +204,7 @@ await Promise.all(Array.from({ length: jobs }, async () => {
 
 const failedChecks = await checking;
 
-if (Deno.args.includes("--record")) {
+if (options.record) {
   const longest = results.filter((r) => r.seconds >= 3).map((r) => [r.file, Math.round(r.seconds)] as const);
   longest.sort(([a], [b]) => a < b ? -1 : 1);
   Deno.writeTextFileSync(DURATIONS, JSON.stringify(Object.fromEntries(longest), null, 2) + "\n");
@@ -216,7 +213,7 @@ if (Deno.args.includes("--record")) {
 const flaky: Result[] = [];
 for (const first of suspects) {
   console.log(`\n--- output of ${first.file}\n${first.output}\n--- end; once more, alone:`);
-  const second = await runFile(root + first.file);
+  const second = await runFile(first.file);
   report(second, second.ok ? "ok  " : "FAIL");
   if (second.ok) flaky.push(first);
   else console.log(second.output);
