@@ -42,8 +42,9 @@ enter() { # DIRECTORY [FILE...]
   while [ -n "${at%/}" ]; do set -- "$at" "$@" && at=${at%/*}; done
   set -- / "$@"
   user= states=
-  for line in $(LC_ALL=C stat -c '%u %f %s %Z' /proc/self/. "$@" $files); do
+  for line in $(LC_ALL=C stat -c '%u %g %f %s %Z' /proc/self/. "$@" $files); do
     owner=${line%% *} mode=${line#* }
+    group=${mode%% *} mode=${mode#* }
     mode=$((0x${mode%% *}))
     if [ -z "$user" ]; then
       user=$owner
@@ -58,10 +59,21 @@ enter() { # DIRECTORY [FILE...]
     *) [ $# != 1 ] && root_outside "$owner" || refuse "$1 belongs to somebody else (user $owner)" ;;
     esac
     [ $((mode & 022)) = 0 ] || [ $$ = 1 ] || { [ $((mode & 01000)) != 0 ] && [ "$#$shared" != 1 ]; } ||
+      { [ $((mode & 02)) = 0 ] && private "$group"; } ||
       refuse "other users may write to $1; chmod go-w it"
     shift
   done
   [ $# = 0 ] || refuse "cannot read the state of $1"
+}
+
+# Nobody else is in a group that has the user's number, or root's, and no members. Many hosts give each user such a group, and
+# let it write to what the user makes.
+private() { # GROUP
+  case $1 in 0 | "$user") ;; *) return 1 ;; esac
+  while IFS=: read -r name password number members; do
+    [ "$number" != "$1" ] || case $members in '' | "$name") return 0 ;; esac
+  done </etc/group
+  return 1
 }
 
 # In a user namespace that does not map root, root's files belong to this number.

@@ -30,7 +30,7 @@ function namesIn(path: string): string[] {
 
 /** As the stub does it when a copy is unpacked: what it holds now is right. */
 function recordContents(copy: string): void {
-  const states = "stat -c '%u %f %s %Z' app deno app/*.js";
+  const states = "stat -c '%u %g %f %s %Z' app deno app/*.js";
   const args = ["-c", `cd "$0" && { head -n 1 contents && ${states}; } >new && mv new contents`, copy];
   assert.ok(new Deno.Command("/bin/sh", { args }).outputSync().success);
 }

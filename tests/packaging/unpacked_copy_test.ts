@@ -130,14 +130,20 @@ attack("an older copy under this file's name is replaced, also one whose own rec
 });
 
 attack("a cache below a directory that others can write to is passed over", async (place) => {
-  for (const [name, mode, owner] of [["open", 0o777, 0], ["group", 0o775, 0], ["theirs", 0o755, OTHER]] as const) {
+  for (
+    const [name, mode, owner, group] of [
+      ["open", 0o777, 0, 0],
+      ["group", 0o775, 0, OTHER],
+      ["theirs", 0o755, OTHER, OTHER],
+    ] as const
+  ) {
     const above = `${place.root}/${name}`;
     Deno.mkdirSync(`${above}/cache`, { recursive: true });
     const made = `${above}/cache`;
     isRight(await place.run({ MOSAIC_CACHE_DIR: made }));
     assert.equal(namesIn(made).length, 1, "below a safe directory it is used");
     const copy = `${made}/${namesIn(made)[0]}`;
-    Deno.chownSync(above, owner, owner);
+    Deno.chownSync(above, owner, group);
     Deno.chmodSync(above, mode);
     // Whoever replaced it would be found out by this.
     Deno.writeTextFileSync(`${copy}/deno`, "#!/bin/sh\necho theirs\n");
@@ -147,6 +153,28 @@ attack("a cache below a directory that others can write to is passed over", asyn
     Deno.removeSync(`${place.tmp}/mosaic-cache-0`, { recursive: true });
   }
 });
+
+attack(
+  "a directory that the user's own group may write to is used, until somebody else is in the group",
+  async (place) => {
+    const above = `${place.root}/home`;
+    const groups = `${place.root}/groups`;
+    const cache = `${above}/cache`;
+    const asUser = `setpriv --reuid=${OTHER} --regid=${OTHER} --clear-groups`;
+    const inside = `mount --bind ${groups} /etc/group || exit 9; exec ${asUser} "$@"`;
+    const run = () => place.run({ MOSAIC_CACHE_DIR: cache }, mosaic, ["unshare", "--mount", "sh", "-c", inside, "sh"]);
+    Deno.mkdirSync(above);
+    Deno.chownSync(above, OTHER, OTHER);
+    Deno.chmodSync(above, 0o775);
+    Deno.writeTextFileSync(groups, `root:x:0:\nme:x:${OTHER}:\n`);
+    isRight(await run());
+    assert.equal(namesIn(cache).length, 1);
+    assert.deepEqual(namesIn(place.tmp), []);
+    Deno.writeTextFileSync(groups, `root:x:0:\nme:x:${OTHER}:me,somebody\n`);
+    isRight(await run());
+    assert.deepEqual(namesIn(place.tmp), [`mosaic-cache-${OTHER}`]);
+  },
+);
 
 attack("a copy that others may write to is replaced", async (place) => {
   const cache = `${place.root}/cache`;
