@@ -41,8 +41,9 @@ enter() { # DIRECTORY [FILE...]
   set --
   while [ -n "${at%/}" ]; do set -- "$at" "$@" && at=${at%/*}; done
   set -- / "$@"
+  lines=$(LC_ALL=C stat -c '%u %g %f %s %Z' /proc/self/. "$@" $files) || refuse "cannot read the state of $PWD"
   user= states=
-  for line in $(LC_ALL=C stat -c '%u %g %f %s %Z' /proc/self/. "$@" $files); do
+  for line in $lines; do
     owner=${line%% *} mode=${line#* }
     group=${mode%% *} mode=${mode#* }
     mode=$((0x${mode%% *}))
@@ -63,7 +64,6 @@ enter() { # DIRECTORY [FILE...]
       refuse "other users may write to $1; chmod go-w it"
     shift
   done
-  [ $# = 0 ] || refuse "cannot read the state of $1"
 }
 
 # Nobody else is in a group that has the user's number, or root's, and no members. Many hosts give each user such a group, and
@@ -116,6 +116,7 @@ unpack() { # CACHE: prints the copy's directory, or why it cannot be made
     # In a directory of somebody else nothing is created.
     shared=yes
     enter "${above:-/}"
+    set -- "${PWD%/}${1#"$above"}"
     mkdir -p "$1" || refuse "cannot create $1"
   fi
   shared=
