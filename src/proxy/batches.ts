@@ -1,4 +1,5 @@
 /** Builds the message that delivers a chunk of the journal. */
+import { messageOf } from "../base/errors.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
@@ -88,7 +89,17 @@ export function buildBatch(
     if (violationSamples.length < SAMPLES) violationSamples.push(sample(lines.line(i)));
   };
   const take = (lines: Lines, text: TextRecords) => {
-    for (let i = 0; i < lines.length; i++) takeLine(lines, i, text);
+    for (let i = 0; i < lines.length; i++) {
+      try {
+        takeLine(lines, i, text);
+      } catch (error) {
+        // An error of one line costs this line only.
+        malformedLines++;
+        if (malformedSamples.length < SAMPLES) {
+          malformedSamples.push(sample(`not readable (${messageOf(error)}): ${lines.line(i)}`));
+        }
+      }
+    }
   };
   const takeLine = (lines: Lines, i: number, text: TextRecords) => {
     const parsed = readLine(lines, i, context, check, shapes);

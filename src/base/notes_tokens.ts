@@ -1,0 +1,19 @@
+/** Notes in Markdown as tokens, in time that grows with their length. For reports and the page. */
+import { Lexer, type Token } from "marked";
+
+/** Address-like words: at each letter of one, GFM looks for the @ at its end. */
+const LONGEST_WORD = 2000;
+
+/** @throws for some thousand nested quotes or lists, which the parser cannot read */
+export function tokensOf(text: string): Token[] {
+  return Lexer.lex(text, { gfm: !hasLongWord(text) });
+}
+
+function hasLongWord(text: string): boolean {
+  for (let from = 0, at = 0; at <= text.length; at++) {
+    if (at < text.length && text.charCodeAt(at) > 32) continue;
+    if (at - from > LONGEST_WORD) return true;
+    from = at + 1;
+  }
+  return false;
+}
