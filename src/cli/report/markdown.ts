@@ -9,7 +9,7 @@ export function markdown(text: string): Html {
   try {
     return blocks(tokensOf(text));
   } catch {
-    // The parser cannot handle some thousand nested quotes.
+    // The parser cannot read notes that nest too deep.
     return html`<pre>${text}</pre>`;
   }
 }

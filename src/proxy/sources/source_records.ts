@@ -128,8 +128,9 @@ function stepOf({ step }: { step: number | undefined }): { global_step?: number 
 
 /** The name of a tag's series; undefined if it can have none. */
 function nameOf(tag: string): string | undefined {
+  if (tag === "" || tag.length > MAX_NAME_LENGTH) return undefined;
   const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag) ? tag : OWN + tag;
-  return tag === "" || name.length > MAX_NAME_LENGTH ? undefined : name;
+  return name.length > MAX_NAME_LENGTH ? undefined : name;
 }
 
 function isSameMoment(
