@@ -74,6 +74,13 @@ export function buildBatch(
   let malformedLines = chunk.overlong;
   if (chunk.overlong > 0) malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes is too long and left out`);
 
+  if (chunk.passedOver !== undefined) {
+    malformedLines++;
+    malformedSamples.push(
+      sample(`a line of ${chunk.to - chunk.from} bytes at ${chunk.from} is left out: ${chunk.passedOver}`),
+    );
+  }
+
   if (chunk.lost !== undefined) {
     const { from, lost: { why, bytes } } = chunk;
     events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });

@@ -67,9 +67,14 @@ function requireShallow(json: string): void {
 function readFile(format: FormatName, bytes: Uint8Array): void {
   const reader = openFormat(format);
   for (let turns = 0; turns < 10_000; turns++) {
-    const { records, again } = reader.read(bytes.subarray(reader.offset), { end: true, maxRecords: 2000 });
+    const { records, problems, again } = reader.read(bytes.subarray(reader.offset), { end: true, maxRecords: 2000 });
+    const failed = problems.find(({ detail }) => detail.startsWith("not readable"));
+    if (failed !== undefined) throw new Error(failed.detail);
     const { events, episodes } = recordsOf(records, "file", CONTEXT, () => "media/file");
-    for (const { dataJson } of events) requireShallow(dataJson);
+    for (const { kind, dataJson } of events) {
+      requireShallow(dataJson);
+      if (kind === "source_problem") throw new Error(dataJson);
+    }
     for (const { metadataJson } of episodes) requireShallow(metadataJson);
     JSON.stringify(reader.state());
     if (!again) return;
