@@ -37,7 +37,7 @@ const JUDGED = 2048;
 /** Times the cost of a byte in JSON.parse: from here on the growth is looked at. */
 const SUSPECT = 40;
 /** Times the cost of a byte in JSON.parse: too slow, however it grows. */
-const TOO_SLOW = 4000;
+const TOO_SLOW = 20_000;
 /** Of the time, for eight times the input: 8 is linear, 64 quadratic. */
 const GROWTH = 24;
 const TRIES = 3;
@@ -104,7 +104,7 @@ export async function hunt(
         if (growth > GROWTH && ms < SLOW_MS) growth = await best(form(shape.at(length * 8)), name) / ms;
       }
       const grows = growth > GROWTH && ms > LEAST_MS && !target.isShort;
-      if (judge(input, ms, name) > TOO_SLOW * nsPerByte || grows) {
+      if (judge(input, ms, name) > TOO_SLOW * Math.max(nsPerByte, jsonCost()) || grows) {
         const times = `${growth.toFixed(0)} times as long for eight times the length`;
         report.findings.push(`${input.length} bytes of ${name}: ${ms.toFixed(1)} ms, ${times}`);
         return;
@@ -121,7 +121,7 @@ export async function hunt(
       if (ms === undefined) continue;
       // This machine may have done something else meanwhile.
       if (ms * 1e6 / input.length > SUSPECT * nsPerByte) ms = await best(input, name);
-      if (judge(input, ms, name) > TOO_SLOW * nsPerByte && ms > LEAST_MS) {
+      if (judge(input, ms, name) > TOO_SLOW * Math.max(nsPerByte, jsonCost()) && ms > LEAST_MS) {
         report.findings.push(`${input.length} bytes of ${name}: ${ms.toFixed(1)} ms`);
       }
       continue;
