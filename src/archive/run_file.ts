@@ -24,6 +24,10 @@ const CHUNK_BYTES = 1 << 20;
 /** Files in `.mosaic` about the journal and about the worker's end. */
 const CONTROL = /^(exit|journal)-\d+\.json$/;
 
+/** Bounds on the paths of a run's files. */
+const MAX_PATH = 4096;
+const MAX_LEVELS = 256;
+
 const ROWS = /^(registry\.db|telemetry\.sqlite)$/;
 
 interface Entry {
@@ -200,6 +204,7 @@ function misplaced(entries: readonly Entry[], runId: string): string | undefined
   return entries.find(({ path, kind }) => {
     const parts = path.split("/");
     const [top, first, ...rest] = parts;
+    if (path.length > MAX_PATH || parts.length > MAX_LEVELS) return true;
     const isPath = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
     const isBelowLeaf = parts.some((_, i) => i > 0 && leaves.has(parts.slice(0, i).join("/")));
     if (!isPath || isBelowLeaf) return true;
@@ -239,7 +244,10 @@ export class RunFile implements Disposable {
       this.#entries = JSON.parse(head["entries"]!) as Entry[];
       const wrong = /^[0-9A-Z]{26}$/.test(this.runId) ? misplaced(this.#entries, this.runId) : this.runId;
       if (wrong !== undefined) {
-        throw this.#damaged("its list of files", new Error(`${JSON.stringify(wrong)} is no part of a run`));
+        throw this.#damaged(
+          "its list of files",
+          new Error(`${JSON.stringify(wrong.slice(0, 200))} is no part of a run`),
+        );
       }
       this.files = this.#entries.filter(({ kind }) => kind === "file").length;
     } catch (error) {

@@ -43,9 +43,42 @@ function afterString(text: string, at: number): number {
 const PLAIN_NUMBERS =
   /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|\[(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:, ?(?!\])|(?=\])))*\])$/;
 
+/**
+ * Levels of objects and arrays in a JSON text of others: a deeper one counts as text that is not JSON. Whatever walks a value
+ * (JSON.stringify, structuredClone, protobuf, mosaic's own functions) calls itself once per level, and ends with an error a
+ * few thousand levels deep; SQLite's functions read 1000.
+ */
+export const MAX_JSON_DEPTH = 200;
+
+/** JSON.parse for text of others. @throws SyntaxError also for a text that nests deeper than MAX_JSON_DEPTH */
+export function parsedJson(text: string): unknown {
+  if (isTooDeep(text)) throw new SyntaxError(`it nests more than ${MAX_JSON_DEPTH} levels of objects and arrays`);
+  return JSON.parse(text);
+}
+
+/** Whether more brackets than MAX_JSON_DEPTH are open at once. */
+export function isTooDeep(text: string): boolean {
+  if (text.length <= MAX_JSON_DEPTH) return false;
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c === QUOTE) {
+      for (i++; i < text.length && text.charCodeAt(i) !== QUOTE; i++) if (text.charCodeAt(i) === BACKSLASH) i++;
+    } // A bracket and a brace differ in one bit; each closing one is two after its opening one.
+    else if ((c | 32) === OPEN) {
+      if (++depth > MAX_JSON_DEPTH) return true;
+    } else if ((c | 32) === OPEN + 2) depth--;
+  }
+  return false;
+}
+
+const QUOTE = 34;
+const BACKSLASH = 92;
+const OPEN = "{".charCodeAt(0);
+
 export function isJson(text: string): boolean {
   try {
-    JSON.parse(text);
+    parsedJson(text);
     return true;
   } catch {
     return false;
@@ -72,7 +105,7 @@ export function namedNonFinite(text: string): Record<string, unknown> | undefine
 function objectOf(text: string, repair: (text: string) => string): Record<string, unknown> | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parsedJson(text);
   } catch {
     const repaired = repair(text);
     if (repaired === text || !isJson(repaired)) return undefined;

@@ -1,4 +1,5 @@
 /** Paths of all files below a state directory (the seeds' layout). */
+import { withoutTrailingSlashes } from "./trailing_slashes.ts";
 import { MosaicError } from "./errors.ts";
 
 /** Directories of runs below `trainer/`. */
@@ -17,7 +18,7 @@ export function resolveStateDir(option: string | undefined, env: (name: string) 
     });
   }
   const absolute = chosen.startsWith("/") ? chosen : `${Deno.cwd()}/${chosen}`;
-  return absolute.replace(/\/+$/, "") || "/";
+  return withoutTrailingSlashes(absolute) || "/";
 }
 
 function exists(path: string): boolean {

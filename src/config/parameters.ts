@@ -82,7 +82,7 @@ function typed(word: string): ParameterText {
   if (/^(?:true|false)$/i.test(word)) return word.toLowerCase() === "true";
   if (/^(?:none|null)$/i.test(word)) return null;
   const digits = word.replace(/(?<=\d)_(?=\d)/g, "");
-  if (!/^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?$/i.test(digits)) return word;
+  if (!/^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?$/i.test(digits)) return word;
   const number = Number(digits);
   const isExact = Number.isFinite(number) && (Number.isSafeInteger(number) || !/^[-+]?\d+$/.test(digits));
   return isExact ? number : word;

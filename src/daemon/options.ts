@@ -1,4 +1,5 @@
 /** The options of `mosaic daemon`. */
+import { withoutTrailingSlashes } from "../base/trailing_slashes.ts";
 import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
 import { manual, newCommand, oneOf, plainError } from "../cli/verb_parser.ts";
@@ -102,7 +103,7 @@ function cgroup(text: string): string {
   if (text !== "auto" && !text.startsWith("/")) {
     throw new Error("must be auto or an absolute path below /sys/fs/cgroup");
   }
-  return text.replace(/(.)\/+$/, "$1");
+  return withoutTrailingSlashes(text) || "/";
 }
 
 function sizeBetween(least: number, most: number): (text: string) => number {

@@ -1,4 +1,5 @@
 /** Which records of a run's logs and files are missing among the stored ones, and where they belong. Pure. */
+import { parsedJson } from "../base/json_text.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
 import { METRICS_KIND } from "../proxy/text_records.ts";
 
@@ -118,7 +119,7 @@ function partsOf(record: LogRecord): string[] {
 
 function fieldsOf({ dataJson }: WorkerEventRecord): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(dataJson);
+    const value: unknown = parsedJson(dataJson);
     return typeof value === "object" && value !== null && !Array.isArray(value)
       ? value as Record<string, unknown>
       : undefined;

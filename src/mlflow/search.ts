@@ -36,6 +36,9 @@ const REST =
   /^\s*(!=|>=|<=|=|>|<|(?:NOT\s+)?IN\b|I?LIKE\b)\s*(\((?:[^'"()]|'[^']*'|"[^"]*")*\)|'[^']*'|"[^"]*"|[-+\w.]+)/i;
 const AND = /^\s+AND\b/i;
 const MAX_LENGTH = 4096;
+const MAX_ORDERS = 32;
+/** Characters that the LIKEs of one search compare; a second has some tens of millions on a busy host. */
+const MAX_COMPARED = 20e6;
 
 /** @throws SearchError for unsupported syntax, with its position */
 export class SearchError extends Error {}
@@ -44,13 +47,14 @@ export class SearchError extends Error {}
 export function conditionsOf(filter: string): (run: Searched) => boolean {
   if (filter.length > MAX_LENGTH) throw new SearchError(`it has more than ${MAX_LENGTH} characters`);
   const conditions: ((run: Searched) => boolean)[] = [];
+  const comparisons = { left: MAX_COMPARED };
   for (let rest = filter; rest.trim() !== "";) {
     const field = FIELD.exec(rest);
     const match = field && REST.exec(rest.slice(field[0].length));
     if (!match) {
       throw new SearchError(`"${rest.trim()}" is no condition such as metrics.loss < 0.1 or tags.team = 'rl'`);
     }
-    conditions.push(condition(fieldOf(field), match[1]!.toUpperCase().replace(/\s+/, " "), match[2]!));
+    conditions.push(condition(fieldOf(field), match[1]!.toUpperCase().replace(/\s+/, " "), match[2]!, comparisons));
     rest = rest.slice(field[0].length + match[0].length);
     const and = AND.exec(rest);
     if (and === null && rest.trim() !== "") throw new SearchError(`"${rest.trim()}": conditions are joined by AND`);
@@ -61,8 +65,12 @@ export function conditionsOf(filter: string): (run: Searched) => boolean {
 
 /** @param order "metrics.loss ASC", the most important first; runs without the field come last */
 export function orderOf(order: readonly string[]): (a: Searched, b: Searched) => number {
+  if (order.length > MAX_ORDERS) throw new SearchError(`it has ${order.length} orders; ${MAX_ORDERS} are possible`);
   const by = order.map((text) => {
-    const [, what = "", direction = ""] = /^(.*?)(?:\s+(ASC|DESC))?\s*$/i.exec(text)!;
+    if (text.length > MAX_LENGTH) throw new SearchError(`an order has more than ${MAX_LENGTH} characters`);
+    const whole = text.trimEnd();
+    const direction = /\s(ASC|DESC)$/i.exec(whole)?.[1] ?? "";
+    const what = whole.slice(0, whole.length - direction.length).trimEnd();
     const found = FIELD.exec(what);
     if (found?.[0].length !== what.length) {
       throw new SearchError(`"${text}" is not an order, such as metrics.loss DESC`);
@@ -85,7 +93,12 @@ function fieldOf([, entity = "attribute", key]: RegExpExecArray): Field {
   return ENTITIES[ALIASES[name] ?? name]!(key!.replace(/^["`]|["`]$/g, ""));
 }
 
-function condition(field: Field, operator: string, text: string): (run: Searched) => boolean {
+function condition(
+  field: Field,
+  operator: string,
+  text: string,
+  comparisons: { left: number },
+): (run: Searched) => boolean {
   if (text.startsWith("(") !== operator.endsWith("IN")) throw new SearchError(`${operator} ${text}: IN takes a list`);
   const unquoted = (word: string) => word.slice(1, -1);
   if (operator.endsWith("IN")) {
@@ -102,7 +115,7 @@ function condition(field: Field, operator: string, text: string): (run: Searched
     const pattern = cased(String(wanted));
     return (run) => {
       const value = field(run);
-      return typeof value === "string" && isLike(cased(value), pattern);
+      return typeof value === "string" && isLike(cased(value), pattern, comparisons);
     };
   }
   return (run) => {
@@ -126,15 +139,33 @@ function condition(field: Field, operator: string, text: string): (run: Searched
   };
 }
 
-/** `%` matches any text, `_` one character. Takes time proportional to the product of the lengths. */
-function isLike(text: string, pattern: string): boolean {
-  let [at, from, any, anyAt] = [0, 0, -1, 0];
+const PERCENT = 37;
+const UNDERSCORE = 95;
+
+/**
+ * `%` matches any text, `_` one character. Takes time proportional to the product of the lengths, so that is counted.
+ * @throws SearchError when the whole search has compared too much
+ */
+function isLike(text: string, pattern: string, comparisons: { left: number }): boolean {
+  let at = 0;
+  let from = 0;
+  let any = -1;
+  let anyAt = 0;
   while (at < text.length) {
-    if (pattern[from] === "%") [any, anyAt] = [from++, at];
-    else if (from < pattern.length && (pattern[from] === "_" || pattern[from] === text[at])) {
-      [at, from] = [at + 1, from + 1];
-    } else if (any >= 0) [from, at] = [any + 1, ++anyAt];
-    else return false;
+    if (--comparisons.left < 0) {
+      throw new SearchError("LIKE would compare too much here: the values are long; give a pattern with fewer % and _");
+    }
+    const wanted = from < pattern.length ? pattern.charCodeAt(from) : -1;
+    if (wanted === PERCENT) {
+      any = from++;
+      anyAt = at;
+    } else if (wanted === UNDERSCORE || wanted === text.charCodeAt(at)) {
+      at++;
+      from++;
+    } else if (any >= 0) {
+      from = any + 1;
+      at = ++anyAt;
+    } else return false;
   }
   return /^%*$/.test(pattern.slice(from));
 }

@@ -78,9 +78,9 @@ export function addRun(
   );
   if (repeated !== undefined) return repeated;
   const name = wanted.name || (of.length === 0 ? usual : `${usual}-${of.length + 1}`);
-  const taken = (prefix: string) => of.some((run) => run.prefix === prefix);
+  const taken = prefixesOf(of);
   let prefix = of.length === 0 ? "" : `${name}/`;
-  for (let i = 2; prefix !== "" && taken(prefix); i++) prefix = `${name}-${i}/`;
+  for (let i = 2; prefix !== "" && taken.has(prefix); i++) prefix = `${name}-${i}/`;
   const id = crypto.randomUUID().replaceAll("-", "");
   const run: MlflowRun = {
     ...wanted,
@@ -97,15 +97,22 @@ export function seriesName(run: MlflowRun, key: string): string {
   return isMetricName(name) ? name : `mlflow/${name}`;
 }
 
-/** The metric of a series; undefined if the series does not belong to this MLflow run. */
-export function metricKey(tracked: Tracked, run: MlflowRun, series: string): string | undefined {
+export function prefixesOf(runs: readonly MlflowRun[]): ReadonlySet<string> {
+  return new Set(runs.map(({ prefix }) => prefix));
+}
+
+/** The prefix and the metric of a series: the longest prefix that fits. Undefined if the series belongs to no MLflow run. */
+export function metricKey(prefixes: ReadonlySet<string>, series: string): { prefix: string; key: string } | undefined {
   // The series that every run has belong to no MLflow run.
   if (!isMetricName(series)) return undefined;
-  const other = tracked.runs.some(({ prefix }) => prefix.length > run.prefix.length && series.startsWith(prefix));
-  if (other || !series.startsWith(run.prefix)) return undefined;
-  const key = series.slice(run.prefix.length);
+  let prefix = series;
+  while (!prefixes.has(prefix)) {
+    if (prefix === "") return undefined;
+    prefix = prefix.slice(0, prefix.slice(0, -1).lastIndexOf("/") + 1);
+  }
+  const key = series.slice(prefix.length);
   const renamed = key.startsWith("mlflow/") ? key.slice("mlflow/".length) : key;
-  return isMetricName(renamed) ? key : renamed;
+  return { prefix, key: isMetricName(renamed) ? key : renamed };
 }
 
 /** MLflow stores parameters as the text of Python's `str`. */

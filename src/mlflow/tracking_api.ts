@@ -3,6 +3,7 @@
  * `http://HOST:PORT/mlflow/RUN_ID`. A client sees only the MLflow runs of its own run of mosaic. Points become series of
  * that run; experiments, tags and parameters are stored in a file in its directory.
  */
+import { parsedJson } from "../base/json_text.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -22,6 +23,7 @@ import {
   type LoggedModel,
   metricKey,
   type MlflowRun,
+  prefixesOf,
   seriesName,
   type Tracked,
   trackedOf,
@@ -41,6 +43,8 @@ const RESULTS = 25_000;
 const MAX_STATE_BYTES = 8 << 20;
 
 type Json = Record<string, unknown>;
+/** The newest point of each metric of an MLflow run. */
+type Latest = (run: MlflowRun) => Json[];
 type KeyValue = { key: string; value: string };
 
 /** An error in the form of MLflow's clients. */
@@ -152,17 +156,26 @@ export class MlflowApi {
     }
   }
 
-  /** The newest point of each of its metrics. */
-  latest({ row, tracked }: Open, run: MlflowRun): Json[] {
+  /** The newest point of each metric of an MLflow run. Each series is looked up once, for the first run that is asked for. */
+  latest(open: Open): Latest {
+    let byPrefix: Map<string, Json[]> | undefined;
+    return ({ prefix }) => (byPrefix ??= this.#latestPoints(open)).get(prefix) ?? [];
+  }
+
+  #latestPoints({ row, tracked }: Open): Map<string, Json[]> {
     const { records } = this.#core;
-    const metrics: Json[] = [];
+    const byPrefix = new Map<string, Json[]>();
+    const prefixes = prefixesOf(tracked.runs);
     for (const { name, points } of records.listSeries(row.runId)) {
-      const key = metricKey(tracked, run, name);
-      if (key === undefined) continue;
+      const { prefix, key } = metricKey(prefixes, name) ?? {};
+      if (prefix === undefined) continue;
       const [at] = records.series(row.runId, name, points, points, 1);
-      if (at !== undefined) metrics.push({ key, value: numberOnWire(at.last), timestamp: at.atMs, step: at.step ?? 0 });
+      if (at === undefined) continue;
+      let metrics = byPrefix.get(prefix);
+      if (metrics === undefined) byPrefix.set(prefix, metrics = []);
+      metrics.push({ key, value: numberOnWire(at.last), timestamp: at.atMs, step: at.step ?? 0 });
     }
-    return metrics;
+    return byPrefix;
   }
 
   /** Points of one series after row `since` of the run's metrics. */
@@ -226,23 +239,26 @@ const METHODS: Readonly<Record<string, Method>> = {
       tags,
     }, row.name);
     api.save(run);
-    return { run: runJson(api, run, made) };
+    return { run: runJson(api.latest(run), run, made) };
   },
-  "runs/get": (api, { run, fields }) => ({ run: runJson(api, run, mlflowRun(run, fields)) }),
+  "runs/get": (api, { run, fields }) => ({ run: runJson(api.latest(run), run, mlflowRun(run, fields)) }),
   "runs/search": (api, { run, fields }) => {
-    const ids = Array.isArray(fields.experiment_ids) ? fields.experiment_ids.map(String) : [];
+    const ids = new Set(Array.isArray(fields.experiment_ids) ? fields.experiment_ids.map(String) : []);
     const view = string(fields, "run_view_type") || "ACTIVE_ONLY";
     const order = Array.isArray(fields.order_by) ? fields.order_by.map(String) : [];
-    const [holds, compare] = searching(() => [conditionsOf(string(fields, "filter")), orderOf(order)] as const);
-    const found = run.tracked.runs
-      .filter((r) => ids.includes(r.experiment) && (view === "ALL" || r.deleted === (view === "DELETED_ONLY")))
-      .map((r) => ({ r, searched: searchedOf(api, run, r) }))
-      .filter(({ searched }) => holds(searched))
-      .sort((a, b) => compare(a.searched, b.searched) || b.r.start - a.r.start);
+    const latest = api.latest(run);
+    const found = searching(() => {
+      const [holds, compare] = [conditionsOf(string(fields, "filter")), orderOf(order)];
+      return run.tracked.runs
+        .filter((r) => ids.has(r.experiment) && (view === "ALL" || r.deleted === (view === "DELETED_ONLY")))
+        .map((r) => ({ r, searched: searchedOf(latest, run, r) }))
+        .filter(({ searched }) => holds(searched))
+        .sort((a, b) => compare(a.searched, b.searched) || b.r.start - a.r.start);
+    });
     const from = whole(fields, "page_token", 0);
     const to = from + whole(fields, "max_results", 1000);
     return {
-      runs: found.slice(from, to).map(({ r }) => runJson(api, run, r)),
+      runs: found.slice(from, to).map(({ r }) => runJson(latest, run, r)),
       ...(to < found.length ? { next_page_token: String(to) } : {}),
     };
   },
@@ -402,8 +418,8 @@ function experimentJson({ directory }: Open, { id, name, tags }: Experiment): Js
   };
 }
 
-function runJson(api: MlflowApi, open: Open, run: MlflowRun): Json {
-  const data = { metrics: api.latest(open, run), params: pairsOf(run.params), tags: pairsOf(run.tags) };
+function runJson(latest: Latest, open: Open, run: MlflowRun): Json {
+  const data = { metrics: latest(run), params: pairsOf(run.params), tags: pairsOf(run.tags) };
   return { info: infoJson(open, run), data, inputs: {}, outputs: {} };
 }
 
@@ -458,12 +474,12 @@ function pointOf(run: MlflowRun, fields: Json): MetricPoint {
   return { name, value, step: whole(fields, "step", 0), timestamp: whole(fields, "timestamp", Date.now()) };
 }
 
-function searchedOf(api: MlflowApi, open: Open, run: MlflowRun): Searched {
+function searchedOf(latest: Latest, open: Open, run: MlflowRun): Searched {
   let metrics: Map<string, number> | undefined;
   return {
-    // Each is a lookup in the store, and most searches use none.
+    // Most searches use none.
     get metrics() {
-      return metrics ??= new Map(api.latest(open, run).map(({ key, value }) => [String(key), Number(value)]));
+      return metrics ??= new Map(latest(run).map(({ key, value }) => [String(key), Number(value)]));
     },
     params: run.params,
     tags: run.tags,
@@ -521,8 +537,8 @@ function queryOf(request: Request): Json {
 
 function bodyOf(text: string): Json {
   try {
-    const value = JSON.parse(text === "" ? "{}" : text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    const value = parsedJson(text === "" ? "{}" : text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
   } catch {
     // The error below says so.
   }

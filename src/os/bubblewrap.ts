@@ -2,6 +2,7 @@
  * `metadata.sandbox`: the worker sees the host read-only, has its own /tmp, /run and process table, can write only to its run
  * directory and the paths named in the config, sees nothing else of mosaic's state, and has no network unless configured.
  */
+import { withoutTrailingSlashes } from "../base/trailing_slashes.ts";
 import { MosaicError } from "../base/errors.ts";
 
 export interface SandboxOptions {
@@ -40,7 +41,7 @@ const KEPT_OF_RUN = ["/run/current-system", "/run/opengl-driver"];
 const RESOLVERS = ["systemd/resolve/stub-resolv.conf", "systemd/resolve/resolv.conf", "NetworkManager/resolv.conf"];
 
 function contains(directory: string, path: string): boolean {
-  return directory === "/" || path === directory || path.startsWith(`${directory.replace(/\/+$/, "")}/`);
+  return directory === "/" || path === directory || path.startsWith(`${withoutTrailingSlashes(directory)}/`);
 }
 
 /**

@@ -21,5 +21,5 @@ export function socketPlace(trainer: string, env: (name: string) => string | und
 
 /** Socket of this daemon's TLS, beside the other (src/wire/tls_upgrade.ts). */
 export function tlsSocket(socket: string): string {
-  return socket.replace(/[^/]*$/, "tls.sock");
+  return `${socket.slice(0, socket.lastIndexOf("/") + 1)}tls.sock`;
 }

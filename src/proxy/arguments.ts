@@ -1,4 +1,5 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
+import { withoutTrailingSlashes } from "../base/trailing_slashes.ts";
 import { parseTarget } from "../wire/target.ts";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
@@ -183,7 +184,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
 }
 
 function absolute(path: string): string {
-  return (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(/(.)\/+$/, "$1");
+  return withoutTrailingSlashes(path.startsWith("/") ? path : `${Deno.cwd()}/${path}`) || "/";
 }
 
 function positive(option: string, text: string | undefined): number | undefined {

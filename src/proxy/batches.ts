@@ -1,4 +1,5 @@
 /** Builds the message that delivers a chunk of the journal. */
+import { messageOf } from "../base/errors.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
@@ -73,6 +74,13 @@ export function buildBatch(
   let malformedLines = chunk.overlong;
   if (chunk.overlong > 0) malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes is too long and left out`);
 
+  if (chunk.passedOver !== undefined) {
+    malformedLines++;
+    malformedSamples.push(
+      sample(`a line of ${chunk.to - chunk.from} bytes at ${chunk.from} is left out: ${chunk.passedOver}`),
+    );
+  }
+
   if (chunk.lost !== undefined) {
     const { from, lost: { why, bytes } } = chunk;
     events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
@@ -88,7 +96,17 @@ export function buildBatch(
     if (violationSamples.length < SAMPLES) violationSamples.push(sample(lines.line(i)));
   };
   const take = (lines: Lines, text: TextRecords) => {
-    for (let i = 0; i < lines.length; i++) takeLine(lines, i, text);
+    for (let i = 0; i < lines.length; i++) {
+      try {
+        takeLine(lines, i, text);
+      } catch (error) {
+        // An error of one line costs this line only.
+        malformedLines++;
+        if (malformedSamples.length < SAMPLES) {
+          malformedSamples.push(sample(`not readable (${messageOf(error)}): ${lines.line(i)}`));
+        }
+      }
+    }
   };
   const takeLine = (lines: Lines, i: number, text: TextRecords) => {
     const parsed = readLine(lines, i, context, check, shapes);

@@ -10,8 +10,10 @@ import type { IngestStream } from "./ingest_stream.ts";
 import type { Journal, JournalChunk } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
+import { Lines } from "../telemetry/dialects/lines.ts";
+import { Suspects } from "./suspects.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
-import type { FileSources } from "./sources/file_sources.ts";
+import type { FileSources, SourceBatchInit } from "./sources/file_sources.ts";
 import type { Company } from "./sources/own_source.ts";
 import type { FileUploads } from "./uploads.ts";
 import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
@@ -65,6 +67,7 @@ export class Delivery implements Receiver {
   /** Bytes of files sent over this connection. */
   #filesSent = 0;
   #announcements: ReturnType<typeof setInterval> | undefined;
+  readonly #suspects = new Suspects();
   /** Between `connect` and `close`: the modules may be loaded only after `close`. */
   #wanted = false;
 
@@ -122,8 +125,10 @@ export class Delivery implements Receiver {
   }
 
   disconnected(error: unknown): void {
+    const code = error instanceof MosaicError ? error.code : undefined;
+    if (code !== undefined) this.#suspects.failed(messageOf(error), code);
     const failure: Failure = {
-      code: error instanceof MosaicError ? error.code : undefined,
+      code,
       message: messageOf(error),
       announced: this.#plan.address.isAnnounced(),
     };
@@ -136,6 +141,11 @@ export class Delivery implements Receiver {
       this.#sealedForm = message.value.sealedForm;
       this.#uploadRate = message.value.files && Number(message.value.files.rate);
       this.#allUploaded = false;
+      const stored = new Map(this.#observed?.cursors.map(({ name, serial }) => [name, serial]));
+      const position = Number(message.value.journalPosition);
+      this.#suspects.welcomed(({ source, name, at }) =>
+        source === "stdout" ? at < position : at <= (stored.get(name) ?? 0)
+      );
     }
     if (message.case === "observed") this.#files?.accompanied(companyOf(message.value));
     if (message.case === "fileAck") this.#uploads?.answered(message.value);
@@ -251,22 +261,38 @@ export class Delivery implements Receiver {
   #sendOfFiles(most: number, final: boolean): void {
     const batch = this.#files?.next(most, final);
     if (batch === undefined) return this.#queue.put({ tag: "caught_up", source: "files", final });
-    const { message, bytes } = batch;
+    const { bytes } = batch;
+    const { name, serial } = batch.message.cursor as { name: string; serial: bigint };
+    const at = Number(serial);
+    const why = this.#suspects.passes("files", name, at);
+    const message = why === undefined ? batch.message : passedOver(batch.message, why);
+    this.#suspects.sending({ source: "files", name, at, to: at });
     const to = this.#filesSent += bytes;
     this.#parts!.transport.send({ case: "sourceBatch", value: { ...message, position: BigInt(to) } });
     this.#queue.put({ tag: "batch_sent", source: "files", to, lines: 0, bytes, steps: 0, eventKinds: [] });
   }
 
   #sendBatch(most: number, final: boolean): void {
-    const chunk = this.#journal.next(final, most);
+    const isAlone = this.#suspects.isAlone(this.#journal.position);
+    const chunk = this.#journal.next(final, isAlone ? 1 : most);
     if (chunk === undefined) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     const { transport, buildBatch } = this.#parts!;
     const { from } = chunk;
-    const { message, steps, eventKinds, to, lines, framed } = buildBatch(
-      chunk,
-      this.#sealedForm,
-      final ? { final } : { final, written: this.#journal.size() },
-    );
+    const why = this.#suspects.passes("stdout", "", from);
+    this.#suspects.sending({ source: "stdout", name: "", at: from, to: chunk.to });
+    if (why !== undefined) this.#log.warn({ from, to: chunk.to, error: why }, "a line is passed over");
+    let built: BuiltBatch;
+    try {
+      built = buildBatch(
+        why === undefined ? chunk : { ...chunk, lines: Lines.of(), passedOver: why },
+        this.#sealedForm,
+        final || isAlone ? { final: true } : { final: false, written: this.#journal.size() },
+      );
+    } catch (error) {
+      this.#suspects.failed(messageOf(error));
+      throw error;
+    }
+    const { message, steps, eventKinds, to, lines, framed } = built;
     if (to < chunk.to) this.#journal.giveBack(to);
     // All of it is the beginning of an unfinished table.
     if (to === from && chunk.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
@@ -286,6 +312,14 @@ export class Delivery implements Receiver {
   #journalSize(): bigint {
     return BigInt(this.#journal.size());
   }
+}
+
+/** Says in the place of a file's records that they are left out. */
+function passedOver({ cursor }: SourceBatchInit, error: string): SourceBatchInit {
+  const detail = `some of its records are left out, because the daemon did not take them twice: ${error}`;
+  const data = { source: cursor?.name ?? "", problem: "corrupt", at: 0, bytes: 0, detail };
+  const events = [{ kind: "source_problem", dataJson: JSON.stringify(data), tsNs: "" }];
+  return { cursor, episodesJson: new Uint8Array(0), eventsJson: new TextEncoder().encode(JSON.stringify(events)) };
 }
 
 function observedOf(observed: Observed | undefined): Parameters<FileSources["restore"]>[0] {

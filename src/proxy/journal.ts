@@ -14,6 +14,8 @@ export interface JournalChunk {
   lines: Lines;
   /** Number of skipped lines that are too long for any message. */
   overlong: number;
+  /** Why the line between the two positions is left out: it could not be delivered. */
+  passedOver?: string;
   /** Nothing between the two positions can be read any more; `bytes` is null if the amount is unknown. */
   lost?: { why: string; bytes: number | null };
 }

@@ -1,4 +1,5 @@
 /** Converts messages of a proxy's connection to the types of the core, and back. Pure. */
+import { parsedJson } from "../base/json_text.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/core/core.ts";
 import type {
@@ -35,7 +36,7 @@ const decoder = new TextDecoder();
 function parsed<T>(bytes: Uint8Array, field: string, empty: T): T {
   if (bytes.length === 0) return empty;
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return parsedJson(decoder.decode(bytes)) as T;
   } catch (error) {
     throw new MosaicError("invalid_argument", `${field} is not JSON: ${messageOf(error)}`);
   }
@@ -55,7 +56,7 @@ export function sealedOf(message: SealedMessage): Sealed {
   const { n, crc, head, hot, raw, body, info, clamped, agentId, workerId, policyLabel, backend } = message;
   let read: unknown;
   try {
-    read = JSON.parse(head);
+    read = parsedJson(head);
   } catch (error) {
     throw new MosaicError("invalid_argument", `the head of sealed steps is not JSON: ${messageOf(error)}`);
   }

@@ -1,4 +1,5 @@
 /** Actions on runs from the page; each is one call of the core. */
+import { parsedJson } from "../base/json_text.ts";
 import type { Core, Edit } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -54,7 +55,7 @@ function amount(body: Body, field: string): number {
 function parseBody(text: string): Body {
   if (text.trim() === "") return {};
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
   } catch {
     // The error below covers this.

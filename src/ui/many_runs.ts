@@ -1,4 +1,5 @@
 /** Reads many runs for one request of the page; a thousand runs take a while, so other work runs in between. */
+import { parsedJson } from "../base/json_text.ts";
 import { MosaicError } from "../base/errors.ts";
 import { natural } from "../base/natural_order.ts";
 import { yieldToOthers } from "../base/sleep.ts";
@@ -33,7 +34,7 @@ interface SeriesWanted {
 /** @throws MosaicError `invalid_argument` */
 function fieldsOf(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parsedJson(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
     // The error below covers this.

@@ -29,6 +29,7 @@ export interface LogChunk {
 const REST_LENGTH = 4000;
 
 const NEWLINE = 10;
+const CARRIAGE_RETURN = 13;
 const decoder = new TextDecoder();
 
 /** Anything but a regular file has no size; reading it gives an error that says why. */
@@ -95,8 +96,10 @@ function logOf(attempt: number | undefined): LogOf {
 
 /** A progress bar writes its line repeatedly, separated by carriage returns: the last one counts. */
 function restOf(bytes: Uint8Array): string {
-  const text = decoder.decode(bytes).replace(/\r+$/, "");
-  return text.slice(text.lastIndexOf("\r") + 1).slice(-REST_LENGTH);
+  let end = bytes.length;
+  while (bytes[end - 1] === CARRIAGE_RETURN) end--;
+  const line = bytes.subarray(0, end);
+  return decoder.decode(line.subarray(line.lastIndexOf(CARRIAGE_RETURN) + 1)).slice(-REST_LENGTH);
 }
 
 /** The lines before byte `before`, about `length` bytes of them, for scrolling back. */
@@ -127,6 +130,32 @@ export interface LogMatches {
   done: boolean;
 }
 
+/** In lower case, at the same positions: this letter alone becomes longer. */
+function lowered(text: string): string {
+  return text.replaceAll("\u0130", "i").toLowerCase();
+}
+
+/** Finds the matches first and the borders of their lines then, because a log may consist of empty lines. */
+export function* linesWith(wanted: string, bytes: Uint8Array): Generator<{ from: number; to: number; line: string }> {
+  if (wanted.includes("\n")) return;
+  const text = decoder.decode(bytes);
+  const searched = lowered(text);
+  let begin = 0;
+  let from = 0;
+  for (let found = searched.indexOf(wanted); found >= 0; found = searched.indexOf(wanted, begin)) {
+    // Bytes and text have the same lines; other positions differ.
+    for (let next; (next = text.indexOf("\n", begin)) >= 0 && next < found;) {
+      begin = next + 1;
+      from = bytes.indexOf(NEWLINE, from) + 1;
+    }
+    const end = text.indexOf("\n", begin);
+    const to = end < 0 ? bytes.length : bytes.indexOf(NEWLINE, from) + 1;
+    yield { from, to, line: text.slice(begin, end < 0 ? undefined : end) };
+    if (end < 0) return;
+    [begin, from] = [end + 1, to];
+  }
+}
+
 /** Lines from byte `from` on that contain `text` (ignoring case), at most `limit`. */
 export async function searchLog(
   core: Core,
@@ -137,19 +166,17 @@ export async function searchLog(
   limit: number,
   attempt?: number,
 ): Promise<LogMatches> {
-  const wanted = text.toLowerCase();
+  const wanted = lowered(text);
   const matches: LogMatches["matches"] = [];
   let offset = from;
   let size = 0;
   while (matches.length < limit && offset - from < SEARCH_BYTES) {
-    const chunk = await readLog(core, row, stream, offset, attempt);
+    const { bytes, ...chunk } = await readLines(core, row, stream, offset, attempt);
     size = chunk.size;
     if (chunk.to === chunk.from) return { matches, to: chunk.to, size, done: true };
-    let at = chunk.from;
-    for (const line of chunk.text.split("\n")) {
-      if (line.toLowerCase().includes(wanted)) matches.push({ offset: at, line: line.slice(0, 2000) });
-      at += new TextEncoder().encode(line).length + 1;
-      if (matches.length === limit) return { matches, to: at, size, done: false };
+    for (const { from: begin, to: end, line } of linesWith(wanted, bytes)) {
+      matches.push({ offset: chunk.from + begin, line: line.slice(0, 2000) });
+      if (matches.length === limit) return { matches, to: chunk.from + end, size, done: false };
     }
     offset = chunk.to;
   }

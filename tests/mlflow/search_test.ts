@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/mlflow/search.ts";
+import { metricKey } from "../../src/mlflow/tracked.ts";
 
 function run(name: string, metrics: Record<string, number>, params = {}, tags = {}): Searched {
   const attributes = { run_name: name, status: "FINISHED", start_time: 5, end_time: null };
@@ -52,4 +53,22 @@ Deno.test("mlflow search: an order; runs without the field come last, and those 
   assert.equal(sorted("metrics.`val loss`", "attributes.run_name DESC"), "adcb");
   assert.equal(sorted("start_time DESC"), "abcd");
   assert.throws(() => orderOf(["metrics.loss UP"]), SearchError);
+});
+
+Deno.test("mlflow search: what would take long is refused, whatever the values", () => {
+  const long = run("e", {}, {}, { t: "a".repeat(1_000_000) });
+  const slow = conditionsOf(`tags.t LIKE '%${"a".repeat(4000)}b'`);
+  assert.throws(() => slow(long), /LIKE would compare too much/);
+  assert.equal(conditionsOf("tags.t LIKE '%b%'")(long), false);
+  assert.throws(() => orderOf(Array<string>(33).fill("metrics.loss")), /33 orders/);
+  assert.throws(() => orderOf(["\t".repeat(5000)]), /more than 4096 characters/);
+});
+
+Deno.test("mlflow search: a series belongs to the MLflow runs with the longest prefix that fits", () => {
+  const prefixes = new Set(["", "a/", "a/b/", "/"]);
+  assert.deepEqual(metricKey(prefixes, "loss"), { prefix: "", key: "loss" });
+  assert.deepEqual(metricKey(prefixes, "a/c/loss"), { prefix: "a/", key: "c/loss" });
+  assert.deepEqual(metricKey(prefixes, "a/b/loss"), { prefix: "a/b/", key: "loss" });
+  assert.deepEqual(metricKey(prefixes, "/loss"), { prefix: "/", key: "loss" });
+  assert.equal(metricKey(new Set(["a/"]), "b/loss"), undefined);
 });

@@ -161,3 +161,16 @@ Deno.test("proxy: the session token travels with the stream, heartbeats come", (
     assert.equal(await proxy.code(), 0);
     assert.equal(scene.daemon.tokens[0], "Bearer secret");
   }));
+
+Deno.test("proxy: a line that the daemon fails to store twice is passed over and counted, and no other is lost", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    daemon.poison = "arsenic";
+    const proxy = scene.shell(`${printSteps(0, 500)}; echo '{"type":"step","step_index":500,"action":"arsenic"}'
+      ${printSteps(501, 1000)}; exit 4`);
+    assert.equal(await proxy.code(), 4);
+    assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 1000).filter((step) => step !== 500));
+    assert.equal(daemon.malformedLines, 1);
+    assert.match(daemon.samples[0]!, /a line of 52 bytes at \d+ is left out: internal error/);
+    assert.equal(daemon.position, scene.journal().length);
+  }));

@@ -47,6 +47,8 @@ export class FakeDaemon {
   refusal: MosaicError | undefined;
   /** Drops this many exit reports before it acknowledges one. */
   forgetExits = 0;
+  /** A batch with this action ends the connection with an internal error. */
+  poison = "";
   /** HOST:PORT or unix:PATH. */
   target = "";
   #server: Deno.HttpServer | undefined;
@@ -173,6 +175,9 @@ export class FakeDaemon {
         const { value } = message;
         this.seen = Math.max(this.seen, Number(value.toPosition));
         if (this.silent) return;
+        if (this.poison !== "" && new TextDecoder().decode(value.stepsJson).includes(this.poison)) {
+          return this.#fail(call, new MosaicError("internal", "no batch with poison is stored"));
+        }
         assert.equal(Number(value.fromPosition), this.position, "a gap or a repetition");
         this.position = Number(value.toPosition);
         this.#store(json<StepColumns>(value.stepsJson) ?? { n: 0 });

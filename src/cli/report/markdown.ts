@@ -1,14 +1,15 @@
 /** Notes as HTML. Pure. */
 import { html } from "hono/html";
-import { Lexer, type MarkedToken, type Token } from "marked";
+import type { MarkedToken, Token } from "marked";
+import { tokensOf } from "../../base/notes_tokens.ts";
 import { all, type Html } from "./html_parts.ts";
 
 /** Builds elements from tokens, never HTML from text: HTML in the notes is shown as text. */
 export function markdown(text: string): Html {
   try {
-    return blocks(Lexer.lex(text));
+    return blocks(tokensOf(text));
   } catch {
-    // The parser cannot handle some thousand nested quotes.
+    // The parser cannot read notes that nest too deep.
     return html`<pre>${text}</pre>`;
   }
 }

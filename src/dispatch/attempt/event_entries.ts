@@ -6,6 +6,7 @@
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { refusesContent } from "../../telemetry/store/failures.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import {
   ENTERED_KINDS,
@@ -96,6 +97,11 @@ export class EventEntries {
     try {
       registry.appendEvent(this.#runId, kind, entryData(kind, dataJson, seq));
     } catch (error) {
+      if (refusesContent(error)) {
+        // It would be refused each time, and those behind it would wait for ever. Its record stays in the telemetry.
+        log.error({ run_id: this.#runId, kind, seq, error: messageOf(error) }, "event left out of the event log");
+        return;
+      }
       this.#waitAfter = seq - 1;
       if (seq === this.#warnedSeq) return;
       this.#warnedSeq = seq;

@@ -1,4 +1,5 @@
 /** Which other runs may write files in a run's working directory. Pure. */
+import { withoutTrailingSlashes } from "../../base/trailing_slashes.ts";
 import type { Company } from "../core/core.ts";
 
 /** @param cwd the run's working directory. @param others those of all other live runs; at least one */
@@ -17,5 +18,5 @@ function isBelow(inner: string, outer: string): boolean {
 }
 
 function trimmed(path: string): string {
-  return path.replace(/\/+$/, "");
+  return withoutTrailingSlashes(path);
 }

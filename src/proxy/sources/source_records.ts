@@ -4,6 +4,7 @@
  * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
+import { messageOf } from "../../base/errors.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
@@ -47,6 +48,7 @@ export function recordsOf(
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
   let group: { step: number | undefined; wallTime: number | undefined; points: Map<string, number> } | undefined;
+  let failed = 0;
   const flush = () => {
     if (group === undefined) return;
     const points = Object.fromEntries(group.points);
@@ -65,6 +67,22 @@ export function recordsOf(
       continue;
     }
     flush();
+    try {
+      take(record, i);
+    } catch (error) {
+      // An error of one record costs this record only.
+      const detail = `a record of kind ${record.kind} is left out: ${messageOf(error)}`;
+      if (failed++ === 0) events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail }));
+    }
+  }
+  flush();
+  if (failed > 1) {
+    const detail = `${failed - 1} further records are left out`;
+    events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail }));
+  }
+  return { episodes, events };
+
+  function take(record: Exclude<SourceRecord, ScalarRecord>, i: number): void {
     switch (record.kind) {
       case "episode":
         episodes.push(episodeOf(record, context));
@@ -104,8 +122,6 @@ export function recordsOf(
         break;
     }
   }
-  flush();
-  return { episodes, events };
 }
 
 export function problemEvent(source: string, { what, at, bytes, detail }: Problem): WorkerEventRecord {
@@ -128,8 +144,9 @@ function stepOf({ step }: { step: number | undefined }): { global_step?: number 
 
 /** The name of a tag's series; undefined if it can have none. */
 function nameOf(tag: string): string | undefined {
+  if (tag === "" || tag.length > MAX_NAME_LENGTH) return undefined;
   const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag) ? tag : OWN + tag;
-  return tag === "" || name.length > MAX_NAME_LENGTH ? undefined : name;
+  return name.length > MAX_NAME_LENGTH ? undefined : name;
 }
 
 function isSameMoment(

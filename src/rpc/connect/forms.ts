@@ -1,4 +1,5 @@
 /** The forms of calls and answers, by content type: Connect and gRPC-Web, with messages in binary or as JSON. */
+import { parsedJson } from "../../base/json_text.ts";
 import {
   create,
   type DescMessage,
@@ -34,7 +35,7 @@ export function jsonCoding(): Promise<Coding> {
     return {
       decode(schema, bytes) {
         try {
-          const json = bytes.length === 0 ? {} : JSON.parse(decoder.decode(bytes)) as JsonValue;
+          const json = bytes.length === 0 ? {} : parsedJson(decoder.decode(bytes)) as JsonValue;
           return fromJson(schema, json, { ignoreUnknownFields: true });
         } catch (error) {
           throw new MosaicError("invalid_argument", `not a ${schema.typeName} message in JSON: ${messageOf(error)}`, {

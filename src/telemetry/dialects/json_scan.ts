@@ -1,9 +1,12 @@
 /**
  * Finds the end of a JSON value in bytes, and checks that it is JSON. The result is the same as JSON.parse's, but no objects
- * are created: most fields of a record are passed on as the worker wrote them, and need only this check.
+ * are created: most fields of a record are passed on as the worker wrote them, and need only this check. A value that nests
+ * deeper than MAX_JSON_DEPTH is none.
  * All functions take the position at which something begins and return the position after it, or -1 if it is not JSON. `end`
  * is the end of the text; later bytes are not read.
  */
+
+import { MAX_JSON_DEPTH } from "../../base/json_text.ts";
 
 export const QUOTE = 34;
 export const MINUS = 45;
@@ -129,7 +132,7 @@ function afterKey(bytes: Uint8Array, at: number, end: number): number {
   return colon < end && bytes[colon] === COLON ? afterBlanks(bytes, colon + 1, end) : -1;
 }
 
-/** Open brackets, outermost first. An explicit stack, because a text may nest deeper than calls can. */
+/** Open brackets, outermost first. */
 const open: number[] = [];
 
 /** @param nonFinite whether NaN, Infinity and -Infinity count as numbers. */
@@ -143,6 +146,8 @@ export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite
       // In ASCII each closing bracket is two after the opening one.
       if (i < end && bytes[i] === first + 2) i++;
       else {
+        // The object of the line itself is the first level.
+        if (depth + 2 > MAX_JSON_DEPTH) return -1;
         open[depth++] = first;
         if (first === OPEN_BRACE && (i = afterKey(bytes, i, end)) < 0) return -1;
         continue;

@@ -4,6 +4,7 @@
  * line that looks like telemetry and cannot be read; it begins like an object with a quoted key and is not JSON, or a field
  * that must be a number is not.
  */
+import { isTooDeep, MAX_JSON_DEPTH } from "../../base/json_text.ts";
 import type { LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../ingest_batch.ts";
 import { readEpisode } from "./episode.ts";
@@ -95,7 +96,9 @@ function readObject(
   check: RecordCheck | undefined,
 ): ParsedLine {
   if (!fields.load(lines, from, end)) {
-    return /^\{\s*(?:"|$)/.test(lines.slice(from, end)) ? { type: "malformed", why: "not valid JSON" } : OTHER;
+    const text = lines.slice(from, end);
+    if (!/^\{\s*(?:"|$)/.test(text)) return OTHER;
+    return { type: "malformed", why: isTooDeep(text) ? `more than ${MAX_JSON_DEPTH} levels deep` : "not valid JSON" };
   }
   for (const slot of KIND_SLOTS) {
     const value = fields.isText(slot) ? fields.value(slot) as string : "";

@@ -1,4 +1,5 @@
 /** Shared by all readers: the position, the head of the file, and the loop over its records. */
+import { messageOf } from "../../base/errors.ts";
 import { crc32c } from "./crc32c.ts";
 import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult } from "./format_reader.ts";
 import type { SourceRecord } from "./tracker_records.ts";
@@ -6,6 +7,7 @@ import type { SourceRecord } from "./tracker_records.ts";
 /** A longer record is skipped, which bounds a reader's memory. */
 export const MAX_RECORD_BYTES = 64 << 20;
 const HEAD_BYTES = 64;
+const LF = 10;
 const MAX_RECORDS = 10_000;
 
 /** Where a reader puts its results. */
@@ -53,7 +55,7 @@ export abstract class BaseReader implements FormatReader {
     let at = 0;
     while (at < bytes.length && out.records.length + out.problems.length < maxRecords) {
       out.need = 1;
-      const used = this.decode(bytes, at, out);
+      const used = this.#decoded(bytes, at, out);
       if (used < 0) {
         this.#offset = 0;
         this.#head = [0, 0];
@@ -73,6 +75,25 @@ export abstract class BaseReader implements FormatReader {
       out.problems.push({ what: "torn", at: this.#offset, bytes: bytes.length, detail });
     }
     return result(out, at > 0 && !out.wait);
+  }
+
+  /** An error of one record costs this record only: reading goes on behind the next newline, or at the end. */
+  #decoded(bytes: Uint8Array, at: number, out: Output): number {
+    const before = out.records.length;
+    try {
+      return this.decode(bytes, at, out);
+    } catch (error) {
+      out.records.length = before;
+      const newline = bytes.indexOf(LF, at);
+      const used = (newline < 0 ? bytes.length : newline + 1) - at;
+      out.problems.push({
+        what: "corrupt",
+        at: this.#offset,
+        bytes: used,
+        detail: `not readable: ${messageOf(error)}`,
+      });
+      return used;
+    }
   }
 
   #setHead(head: Uint8Array): void {

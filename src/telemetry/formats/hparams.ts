@@ -115,14 +115,26 @@ export function readHparams(content: Uint8Array, wallTime: number | undefined): 
 export function paramsOfTable(tag: string, text: string, wallTime: number | undefined): ParamsRecord | undefined {
   if (!/(?:^|\/)(?:hyper-?param(?:eter)?s|hparams|args|config)(?:\/text_summary)?$/i.test(tag)) return undefined;
   const [header, rule, ...rows] = text.split("\n");
-  if (!/^\s*\|?\s*[^|]+\|[^|]+\|?\s*$/.test(header ?? "")) return undefined;
-  if (!/^\s*\|?\s*:?-+:?\s*\|\s*:?-+:?\s*\|?\s*$/.test(rule ?? "")) return undefined;
+  if (cellsOf(header ?? "")?.every((cell) => cell !== "") !== true) return undefined;
+  if (cellsOf(rule ?? "")?.every((cell) => /^:?-+:?$/.test(cell)) !== true) return undefined;
   const values: [string, ParamValue][] = [];
   for (const row of rows) {
     // The value may contain bars: only the first, the second and the last belong to the table.
-    const cells = /^\s*\|([^|]+)\|(.*)\|\s*$/.exec(row);
-    if (cells !== null) values.push([cells[1]!.trim(), scalarOfText(cells[2]!.trim())]);
+    const line = row.trim();
+    const bar = line.indexOf("|", 1);
+    const isRow = line.startsWith("|") && line.endsWith("|") && bar > 1 && bar < line.length - 1;
+    if (isRow) values.push([line.slice(1, bar).trim(), scalarOfText(line.slice(bar + 1, -1).trim())]);
   }
   if (values.length === 0) return undefined;
   return { kind: "params", origin: "text_summary", wallTime, values: Object.fromEntries(values), removed: [] };
+}
+
+/** Both cells of a line; bars at its ends may be missing. Undefined if it has another number of cells. */
+function cellsOf(line: string): string[] | undefined {
+  const text = line.trim();
+  const cells = text.slice(text.startsWith("|") ? 1 : 0, text.length > 1 && text.endsWith("|") ? -1 : undefined).split(
+    "|",
+    3,
+  );
+  return cells.length === 2 ? cells.map((cell) => cell.trim()) : undefined;
 }

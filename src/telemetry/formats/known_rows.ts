@@ -6,14 +6,17 @@
 /** Two 32-bit lanes: a single one would collide in one of 65 000 tables. */
 type Lanes = [number, number];
 
-function cellHash(column: string, value: string): Lanes {
+function columnHash(column: string): Lanes {
   let a = 0x811c9dc5;
   let b = 0x1b873593;
   for (let i = 0; i < column.length; i++) {
     a = Math.imul(a ^ column.charCodeAt(i), 0x01000193);
     b = Math.imul(b ^ column.charCodeAt(i), 0x85ebca6b);
   }
-  a ^= 0x9e37;
+  return [a ^ 0x9e37, b];
+}
+
+function cellHash([a, b]: Lanes, value: string): Lanes {
   for (let i = 0; i < value.length; i++) {
     a = Math.imul(a ^ value.charCodeAt(i), 0x01000193);
     b = Math.imul((b << 13) ^ (b >>> 19) ^ value.charCodeAt(i), 0xc2b2ae35);
@@ -36,6 +39,8 @@ export class Rows {
   #count = 0;
   #hash: Lanes = [0, 0];
   #rungs: string[] = [];
+  #columns: readonly string[] = [];
+  #columnHashes: readonly Lanes[] = [];
 
   get count(): number {
     return this.#count;
@@ -47,12 +52,14 @@ export class Rows {
   }
 
   add(columns: readonly string[], cells: readonly string[]): void {
+    // Once for a table: its header may be long, and its rows short.
+    if (columns !== this.#columns) [this.#columns, this.#columnHashes] = [columns, columns.map(columnHash)];
     let a = 0;
     let b = 0;
-    for (let i = 0; i < columns.length; i++) {
-      const cell = cells[i];
-      if (cell === undefined || cell === "") continue;
-      const hash = cellHash(columns[i]!, cell);
+    for (let i = 0; i < Math.min(columns.length, cells.length); i++) {
+      const cell = cells[i]!;
+      if (cell === "") continue;
+      const hash = cellHash(this.#columnHashes[i]!, cell);
       a = (a + hash[0]) | 0;
       b = (b + hash[1]) | 0;
     }

@@ -2,11 +2,12 @@
  * Values as Python programs print them: JSON, `repr` of dicts, lists and numbers, and NumPy's and PyTorch's forms of numbers
  * (`np.float32(0.5)`, `array([12.], dtype=float32)`, `tensor(0.3)`). Bounded: one pass, a limited depth.
  */
+import { parsedJson } from "../../base/json_text.ts";
 import type { ParamValue } from "./tracker_records.ts";
 
 const MAX_DEPTH = 64;
 const NUMBER = /[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y;
-const PLAIN_NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+const PLAIN_NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const WORD = /[A-Za-z_][\w.]*/y;
 const BLANKS = /\s*/y;
 
@@ -213,7 +214,7 @@ export function literalOf(text: string): ParamValue | undefined {
 /** JSON as Python writes it: NaN and infinities may be bare words. */
 export function jsonOf(text: string): ParamValue | undefined {
   try {
-    return JSON.parse(text) as ParamValue;
+    return parsedJson(text) as ParamValue;
   } catch {
     // Only a text with such a word can be valid for Python.
     return /\b(?:NaN|Infinity)\b/.test(text) ? literalOf(text) : undefined;

@@ -81,15 +81,32 @@ export class TextLines {
     const table = this.#table;
     this.#table = undefined;
     if (table === undefined || line.length > 256) return undefined;
-    const row = /^\| ( {3})?(\S[^|]*?) *\| ([^|]*?) *\|\s*$/.exec(line);
-    if (row === null || table.rows.length >= MAX_ROWS) return undefined;
-    const [, indent, key, value] = row;
-    if (indent === undefined) table.scope = key!.endsWith("/") && value === "" ? key! : "";
-    const number = numberOfText(value!);
-    if (number !== undefined) table.rows.push([(indent === undefined ? "" : table.scope) + key!, number]);
+    const row = rowOf(line);
+    if (row === undefined || table.rows.length >= MAX_ROWS) return undefined;
+    const { isIndented, key, value } = row;
+    if (!isIndented) table.scope = key.endsWith("/") && value === "" ? key : "";
+    const number = numberOfText(value);
+    if (number !== undefined) table.rows.push([(isIndented ? table.scope : "") + key, number]);
     this.#table = table;
     return undefined;
   }
+}
+
+/** `| key | value |`, or with three more spaces before the key. */
+function rowOf(line: string): { isIndented: boolean; key: string; value: string } | undefined {
+  const cells = line.trimEnd().split("|", 5);
+  if (cells.length !== 4 || cells[0] !== "" || cells[3] !== "" || !cells[2]!.startsWith(" ")) return undefined;
+  const isIndented = cells[1]!.startsWith("    ");
+  const key = cells[1]!.slice(isIndented ? 4 : 1);
+  if (!cells[1]!.startsWith(" ") || !/^\S/.test(key)) return undefined;
+  return { isIndented, key: withoutSpaces(key), value: withoutSpaces(cells[2]!.slice(1)) };
+}
+
+/** Spaces at the end only: a tab belongs to the cell. */
+function withoutSpaces(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === " ") end--;
+  return text.slice(0, end);
 }
 
 function isRule(line: string): boolean {

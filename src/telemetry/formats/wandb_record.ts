@@ -3,6 +3,7 @@
  * promises not to change their meaning in files. History, config, run, exit, files and console output are read; summaries
  * and system metrics are not, because they repeat other records.
  */
+import { MAX_JSON_DEPTH } from "../../base/json_text.ts";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { isObject } from "./flat.ts";
 import { jsonOf, numberOfText } from "./literal.ts";
@@ -65,6 +66,7 @@ function readItem(bytes: Uint8Array): Item {
     2: (r) => nested.push(r.string()),
     16: (r) => json = r.string(),
   });
+  if (nested.length > MAX_JSON_DEPTH) throw new RangeError(`a key of ${nested.length} parts`);
   return { path: nested.length > 0 ? nested : [key], value: numberOfText(json) ?? jsonOf(json) };
 }
 

@@ -1,4 +1,5 @@
 /** Builds the check that the proxy applies to each record, from a config's schema_id and schema_definition. */
+import { parsedJson } from "../../base/json_text.ts";
 import type { RecordCheck } from "../dialects/parse_line.ts";
 import { RECORDS } from "../record_fields.ts";
 import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
@@ -45,7 +46,7 @@ function readField(kind: "step" | "episode"): (record: Record<string, unknown>, 
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parsedJson(text);
   } catch {
     return text;
   }

@@ -85,7 +85,7 @@ function elementsOf(tokens: () => Token[]): ComponentChildren {
   try {
     return blocks(tokens());
   } catch {
-    // The parser cannot handle some thousand nested quotes; the rest of the page must not fail.
+    // The parser cannot read notes that nest too deep; the rest of the page must not fail.
     return undefined;
   }
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isTooDeep, MAX_JSON_DEPTH, parsedJson } from "../../../src/base/json_text.ts";
 import { Fields } from "../../../src/telemetry/dialects/fields.ts";
 import { afterBlanks, afterValue } from "../../../src/telemetry/dialects/json_scan.ts";
 import { Lines } from "../../../src/telemetry/dialects/lines.ts";
@@ -83,9 +84,20 @@ Deno.test("JSON walk: bare non-finite words are values where they are asked for"
   }
 });
 
-Deno.test("JSON walk: nesting has no limit of its own", () => {
-  assert.equal(accepted("[".repeat(200_000) + "]".repeat(200_000)), true);
-  assert.equal(accepted("[".repeat(200_000) + "]".repeat(199_999)), false);
+Deno.test("JSON walk: a value nests at most as deep as one that parsedJson takes", () => {
+  for (const [open, close] of [["[", "]"], ['{"a":', "}"]] as const) {
+    const nested = (levels: number) => `${open.repeat(levels)}0${close.repeat(levels)}`;
+    assert.equal(accepted(nested(MAX_JSON_DEPTH - 1)), true);
+    assert.equal(accepted(nested(MAX_JSON_DEPTH)), false, "the line's own object is a level");
+    assert.equal(isTooDeep(nested(MAX_JSON_DEPTH)), false);
+    assert.equal(isTooDeep(nested(MAX_JSON_DEPTH + 1)), true);
+    for (const levels of [6000, 20_000, 200_000]) {
+      assert.equal(accepted(nested(levels)), false);
+      assert.throws(() => parsedJson(nested(levels)), /more than 200 levels/);
+    }
+  }
+  const inText = `["${"[".repeat(1000)}\\\"${"{".repeat(1000)}"]`;
+  assert.deepEqual(parsedJson(inText), JSON.parse(inText), "brackets in texts do not count");
 });
 
 Deno.test("fields: values are those of JSON.parse, whatever the number looks like", () => {

@@ -1,0 +1,488 @@
+/** Every reader of text and bytes of others, as a target. */
+import { DatabaseSync } from "node:sqlite";
+import { gunzipSync } from "node:zlib";
+import { createHash } from "node:crypto";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { RunFile } from "../../src/archive/run_file.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { joinedBytes } from "../../src/base/joined_bytes.ts";
+import { Layout } from "../../src/base/layout.ts";
+import { isTooDeep } from "../../src/base/json_text.ts";
+import { tokensOf } from "../../src/base/notes_tokens.ts";
+import { escapeControlLines, TerminalFilter } from "../../src/base/terminal_text.ts";
+import { markdown } from "../../src/cli/report/markdown.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { parametersOf } from "../../src/config/parameters.ts";
+import { planOf } from "../../src/config/plan.ts";
+import { prepareRun } from "../../src/config/prepare.ts";
+import { presentConfig } from "../../src/config/present_config.ts";
+import type { Core } from "../../src/dispatch/core/core.ts";
+import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/mlflow/search.ts";
+import { addRun, metricKey, type MlflowRun, prefixesOf, trackedOf, typedParameter } from "../../src/mlflow/tracked.ts";
+import { buildBatch } from "../../src/proxy/batches.ts";
+import { recordsOf } from "../../src/proxy/sources/source_records.ts";
+import { fits, parseExpression } from "../../src/registry/query/expression.ts";
+import type { RunRow } from "../../src/registry/row_types.ts";
+import { Lines } from "../../src/telemetry/dialects/lines.ts";
+import type { FormatName } from "../../src/telemetry/formats/format_reader.ts";
+import { openFormat } from "../../src/telemetry/formats/formats.ts";
+import { CHUNK, chunkCrc } from "../../src/telemetry/formats/leveldb_log.ts";
+import { frame } from "../../src/telemetry/formats/tfrecord.ts";
+import { WANDB_HEADER } from "../../src/telemetry/formats/wandb_file.ts";
+import { groupsOf } from "../../src/telemetry/groups.ts";
+import { flatParameters } from "../../src/telemetry/parameters.ts";
+import { linesWith, readLog, readLogBefore } from "../../src/ui/run_log.ts";
+import { configOf } from "../harness/configs.ts";
+import type { Target } from "./hunt.ts";
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const bytesOf = (text: string) => encoder.encode(text);
+const CONTEXT = { agentId: "agent", workerId: "worker" };
+const FORMATS = new URL("../telemetry/formats/fixtures/", import.meta.url);
+const DIALECTS = new URL("../telemetry/dialects/fixtures/", import.meta.url);
+const fixture = (name: string) => Deno.readFileSync(new URL(name, FORMATS));
+
+const JSON_TOKENS = [
+  '{"a":',
+  '"a":1,',
+  '"reward":',
+  '"type":"step",',
+  "[1,",
+  "1.5,",
+  "{},",
+  "[],",
+  '"\\u0041",',
+  "-Infinity,",
+];
+const PYTHON_TOKENS = ["'a':", "np.float32(", "array([", "tensor(", "dtype=", "True,", "None,", "1_0", "<a ", "=="];
+
+/** Fails for a record whose texts nest deeper than text of others may, with what encloses them. */
+function requireShallow(json: string): void {
+  if (isTooDeep(json) && isTooDeep(json.slice(json.indexOf("[") + 1))) throw new Error("a record nests too deep");
+  JSON.stringify(JSON.parse(json));
+}
+
+/** Reads a file as a proxy does, in pieces, and converts its records. */
+function readFile(format: FormatName, bytes: Uint8Array): void {
+  const reader = openFormat(format);
+  for (let turns = 0; turns < 10_000; turns++) {
+    const { records, problems, again } = reader.read(bytes.subarray(reader.offset), { end: true, maxRecords: 2000 });
+    const failed = problems.find(({ detail }) => detail.startsWith("not readable"));
+    if (failed !== undefined) throw new Error(failed.detail);
+    const { events, episodes } = recordsOf(records, "file", CONTEXT, () => "media/file");
+    for (const { kind, dataJson } of events) {
+      requireShallow(dataJson);
+      if (kind === "source_problem") throw new Error(dataJson);
+    }
+    for (const { metadataJson } of episodes) requireShallow(metadataJson);
+    JSON.stringify(reader.state());
+    if (!again) return;
+  }
+  throw new Error("the reader does not end");
+}
+
+const { LengthDelimited, Bit32, Varint } = WireType;
+
+/** An event with one summary, as torch and TensorFlow write it. */
+function eventFile(tag: string, put: (value: BinaryWriter) => void): Uint8Array {
+  const event = new BinaryWriter().tag(2, Varint).int64(7).tag(5, LengthDelimited).fork();
+  event.tag(1, LengthDelimited).fork().tag(1, LengthDelimited).string(tag.toWellFormed());
+  put(event);
+  return frame(event.join().join().finish());
+}
+
+const textTensor = (text: string) => (value: BinaryWriter) =>
+  value.tag(8, LengthDelimited).fork().tag(1, Varint).int32(7).tag(8, LengthDelimited).string(text.toWellFormed())
+    .join();
+
+function wandbFile(field: number, put: (record: BinaryWriter) => void): Uint8Array {
+  const record = new BinaryWriter().tag(field, LengthDelimited).fork();
+  put(record);
+  const data = record.join().finish();
+  const parts: Uint8Array[] = [WANDB_HEADER];
+  for (let at = 0, left = 32_768 - WANDB_HEADER.length; at < data.length || at === 0;) {
+    const piece = data.subarray(at, at + left - 7);
+    at += piece.length;
+    const type = at === data.length
+      ? (piece.length === data.length ? CHUNK.FULL : CHUNK.LAST)
+      : (at === piece.length ? CHUNK.FIRST : CHUNK.MIDDLE);
+    const head = new DataView(new ArrayBuffer(7));
+    head.setUint32(0, chunkCrc(type, piece), true);
+    head.setUint16(4, piece.length, true);
+    head.setUint8(6, type);
+    parts.push(new Uint8Array(head.buffer), piece);
+    left = 32_768;
+  }
+  return joinedBytes(parts);
+}
+
+const item = (key: string, json: string) => (record: BinaryWriter) =>
+  record.tag(1, LengthDelimited).fork().tag(1, LengthDelimited).string(key.toWellFormed())
+    .tag(16, LengthDelimited).string(json.toWellFormed()).join();
+
+const nestedItem = (text: string) => (record: BinaryWriter) => {
+  record.tag(1, LengthDelimited).fork();
+  for (const key of text.toWellFormed()) record.tag(2, LengthDelimited).string(key);
+  record.tag(16, LengthDelimited).string("1").join();
+};
+
+/** A message of one length-delimited field within another, as deep as the text is long. */
+function nestedMessage(text: string): Uint8Array {
+  let bytes = bytesOf("x");
+  for (let i = 0; i < Math.min(2000, text.length); i++) {
+    bytes = new BinaryWriter().tag(1 + text.charCodeAt(i) % 20, LengthDelimited).bytes(bytes).finish() as typeof bytes;
+  }
+  return bytes;
+}
+
+const groups = (text: string) => new Uint8Array(text.length).fill(0x0b);
+
+const events: Target = {
+  name: "events",
+  tokens: ["|param|value|\n", "|-|-|\n", "|a|", " |", ":-:", ...JSON_TOKENS],
+  forms: [
+    (text) => eventFile("config/text_summary", textTensor(`|param|value|\n|-|-|\n${text}`)),
+    (text) => eventFile("config", textTensor(text)),
+    (text) => eventFile("args", textTensor(`a|b\n${text}`)),
+    (text) => eventFile(text, (value) => value.tag(2, Bit32).float(1)),
+    (text) => joinedBytes(text.split("a", 4000).map((tag) => eventFile(tag, (value) => value.tag(2, Bit32).float(1)))),
+    (text) => frame(nestedMessage(text)),
+    (text) => frame(groups(text)),
+    (text) => frame(bytesOf(text)),
+    bytesOf,
+  ],
+  samples: [
+    joinedBytes([
+      ...Array.from({ length: 20 }, (_, i) => eventFile(`loss/${i}`, (value) => value.tag(2, Bit32).float(i))),
+      eventFile("config", textTensor("|param|value|\n|-|-|\n|lr|0.1|\n")),
+    ]),
+  ],
+  read: (bytes) => readFile("tfevents", bytes),
+};
+
+const wandb: Target = {
+  name: "wandb",
+  tokens: JSON_TOKENS,
+  forms: [
+    (text) => wandbFile(2, item("loss", text)),
+    (text) => wandbFile(2, item(text, "1")),
+    (text) => wandbFile(2, item("a", `{"_type":"histogram","values":${text},"bins":${text}}`)),
+    (text) => wandbFile(5, item("lr", text)),
+    (text) => wandbFile(5, nestedItem(text)),
+    (text) => wandbFile(2, nestedItem(text)),
+    (text) => wandbFile(2, (record) => record.raw(nestedMessage(text))),
+    (text) => wandbFile(2, (record) => record.raw(groups(text))),
+    (text) => joinedBytes([WANDB_HEADER, bytesOf(text)]),
+    bytesOf,
+  ],
+  samples: [gunzipSync(fixture("offline.wandb.gz"))],
+  read: (bytes) => readFile("wandb", bytes),
+};
+
+const csv: Target = {
+  name: "csv",
+  tokens: ["1,", '"', '""', ",,", "\n1,2", "step,", "config/a,", "#{", "r,l,t\n"],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`step,loss,config/x\n${text}\n`),
+    (text) => bytesOf(`${text}\n1,2,3\n`),
+    (text) => bytesOf(`#${text}\nr,l,t\n1,2,3\n`),
+    (text) => bytesOf(`step,loss\n1,"${text}"\n2,${text}\n`),
+  ],
+  samples: ["sb3.monitor.csv", "sb3.progress.csv", "tune.progress.csv"].map(fixture),
+  read: (bytes) => readFile("csv", bytes),
+};
+
+const jsonLines: Target = {
+  name: "json-lines",
+  tokens: [...JSON_TOKENS, ...PYTHON_TOKENS],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`{"step":1,"loss":${text}}\n`),
+    (text) => bytesOf(`{"step":1,"config":{"a":${text}}}\n`),
+    (text) => bytesOf(`{"a":NaN,"b":${text}}\n`),
+    (text) => bytesOf(`{"${text}":1}\n`),
+  ],
+  samples: ["sb3.progress.json", "tune.result.json"].map(fixture),
+  read: (bytes) => readFile("jsonl", bytes),
+};
+
+function readPrinted(bytes: Uint8Array): void {
+  const ends: number[] = [];
+  for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, end + 1)) ends.push(end);
+  if (ends.at(-1) !== bytes.length - 1 && bytes.length > 0) ends.push(bytes.length);
+  const chunk = { from: 0, to: bytes.length, lines: new Lines(bytes, ends), overlong: 0 };
+  const { message } = buildBatch(chunk, { context: CONTEXT });
+  const failed = (message.malformedSamples ?? []).find((sample) => sample.startsWith("not readable"));
+  if (failed !== undefined) throw new Error(failed);
+  for (const json of [message.eventsJson!, message.episodesJson!]) {
+    if (json.length === 0) continue;
+    for (const { dataJson = "{}", metadataJson = "{}" } of JSON.parse(decoder.decode(json))) {
+      requireShallow(dataJson);
+      requireShallow(metadataJson || "{}");
+    }
+  }
+}
+
+const printed: Target = {
+  name: "printed",
+  tokens: [
+    ...JSON_TOKENS,
+    ...PYTHON_TOKENS,
+    "| a | 1 |\n",
+    "--------\n",
+    "loss=1 ",
+    "step: ",
+    "{'loss':",
+    "episodic_return=",
+  ],
+  forms: [
+    bytesOf,
+    ...["reward", "observation", "action", "info", "parameters", "x", "render_payload", "ts", "episode_id", "metadata"]
+      .map(
+        (field) => (text: string) => bytesOf(`{"type":"step","${field}":${text}}\n`),
+      ),
+    (text) => bytesOf(`{"type":"step","reward":1,"observation_json":${JSON.stringify(text.toWellFormed())}}\n`),
+    (text) => bytesOf(`{"type":"step","reward":"${text}"}\n`),
+    (text) => bytesOf(`{"type":"parameters","payload":${text}}\n`),
+    (text) => bytesOf(`{"type":"parameters","payload":{"a":${JSON.stringify(text.toWellFormed())}}}\n`),
+    (text) => bytesOf(`{"type":"episode_end","metadata":${text},"reward":${text}}\n`),
+    (text) => bytesOf(`{"type":"artifact","path":${JSON.stringify(text.toWellFormed())}}\n`),
+    (text) => bytesOf(`{'loss': ${text}}\n`),
+    (text) => bytesOf(`{"loss": ${text}}\n`),
+    (text) => bytesOf(`global_step=1, loss=${text}\n`),
+    (text) =>
+      bytesOf(`--------\n| ${text.replaceAll("\n", " ").slice(0, 250)} |\n`.repeat(Math.ceil(text.length / 250))),
+  ],
+  samples: [
+    ...[...Deno.readDirSync(DIALECTS)].map(({ name }) =>
+      bytesOf(
+        Deno.readTextFileSync(new URL(name, DIALECTS)).split("\n").filter((line) => line !== "")
+          .map((line) => (JSON.parse(line) as { line: string }).line).join("\n"),
+      )
+    ),
+    fixture("sb3.stdout.txt"),
+    fixture("transformers.stdout.txt"),
+  ],
+  read: readPrinted,
+};
+
+const RUN: Omit<Searched, "tags" | "params"> = { metrics: new Map([["loss", 1]]), attributes: { run_name: "a" } };
+const mlflow: Target = {
+  name: "mlflow",
+  tokens: ["metrics.", "params.", "`a`", " AND ", " LIKE ", "'%a'", " IN (", "'a',", " DESC", "%", "_", "<= ", "NOT "],
+  // Filter, order, a tag's value, and a key, by the first character.
+  forms: ["f", "o", "t", "k", "p", "s"].map((what) => (text: string) => bytesOf(what + text)),
+  samples: ["fmetrics.loss < 1 and tags.t LIKE '%a_b%' AND run_name IN ('a', 'b')", "ometrics.`val loss` DESC"].map(
+    bytesOf,
+  ),
+  read: (bytes) => {
+    const [what, text] = [decoder.decode(bytes.subarray(0, 1)), decoder.decode(bytes.subarray(1))];
+    try {
+      if (what === "f") conditionsOf(text)({ ...RUN, tags: { t: text }, params: { [text]: text } });
+      else if (what === "o") orderOf([text]);
+      else if (what === "t") {
+        const like = `tags.t LIKE '${text.slice(0, 100).replaceAll("'", "")}' AND tags.t LIKE '%a%b_c%'`;
+        conditionsOf(like)({ ...RUN, tags: { t: text }, params: {} });
+      } else if (what === "p") typedParameter(text);
+      else if (what === "s") trackedOf(text);
+      else {
+        const names = text.split("a");
+        const of = { ...trackedOf(undefined).runs[0], attempt: 1 } as MlflowRun;
+        const tracked = { experiments: [], models: [], runs: names.map((name) => ({ ...of, prefix: `${name}/` })) };
+        addRun(tracked, { experiment: "0", user: "", start: 1, attempt: 1, tags: {}, name: names[0]! }, "run");
+        const prefixes = prefixesOf(tracked.runs);
+        for (const name of text.split("0")) metricKey(prefixes, name.slice(0, 250));
+      }
+    } catch (error) {
+      if (!(error instanceof SearchError)) throw error;
+    }
+  },
+};
+
+const filters: Target = {
+  name: "filters",
+  tokens: ["param.lr", "metric.loss", " and ", " or ", "not ", "(", "~", "'a'", ">= ", "state=", "in "],
+  forms: [bytesOf, (text) => bytesOf(`name ~ "${text}"`), (text) => bytesOf(`metric.${text} > 1`)],
+  samples: [bytesOf(`state = 'failed' and (param.lr > 0.1 or name ~ "a") and not tags = x`)],
+  read: (bytes) => {
+    try {
+      fits(parseExpression(decoder.decode(bytes)), () => "a");
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+    }
+  },
+};
+
+const field = (name: string) => (text: string) => {
+  const config = JSON.parse(configOf({ command: ["sh", "-c", "true"] }));
+  config.metadata[name] = text.toWellFormed();
+  return bytesOf(JSON.stringify(config));
+};
+const configs: Target = {
+  name: "configs",
+  tokens: [
+    ...JSON_TOKENS,
+    "eyJ",
+    "sk-",
+    "password=",
+    "://",
+    "user:",
+    "@tcp(",
+    "token: ",
+    "bearer ",
+    "hf_",
+    "--a=",
+    "seed",
+  ],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(configOf({ command: ["sh"], metadata: { x: 1 } }).replace('"x":1', `"x":${text}`)),
+    (text) => bytesOf(configOf({ command: ["sh", text.toWellFormed()] })),
+    (text) => bytesOf(configOf({ command: ["sh", ...text.toWellFormed().split("a", 2000)] })),
+    (text) => bytesOf(configOf({ command: ["sh"], name: text.toWellFormed() })),
+    (text) => bytesOf(configOf({ command: ["sh"], environment: { A: text.toWellFormed() } })),
+    (text) => bytesOf(configOf({ command: ["sh"], environment: { [text.toWellFormed()]: "" } })),
+    ...["notes", "group", "tags", "anything"].map(field),
+  ],
+  samples: [
+    bytesOf(
+      configOf({ command: ["sh", "-c", "echo", "--lr=0.1"], environment: { A: "b" }, metadata: { tags: ["a"] } }),
+    ),
+    Deno.readFileSync(new URL("../../examples/cartpole.json", import.meta.url)),
+  ],
+  read: (bytes) => {
+    try {
+      const read = readConfig(decoder.decode(bytes));
+      const run = prepareRun(read, { runId: "01ARZ3NDEKTSV4RRFFQ69G5FAV", layout: new Layout("/nowhere") });
+      planOf(run.configJson);
+      parametersOf(run.configJson);
+      presentConfig(run.configJson, false);
+      flatParameters(JSON.parse(run.configJson));
+      groupsOf([{ name: run.name, tags: run.tags }], "name");
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+    }
+  },
+};
+
+const LIVE = { state: "EXECUTING", attempt: 1 } as RunRow;
+
+/** Shows a log as the page, the API and the command line do. */
+async function readLogs(bytes: Uint8Array): Promise<void> {
+  const file = {
+    size: bytes.length,
+    begin: () => 0,
+    read: (from: number, into: Uint8Array) => {
+      const part = bytes.subarray(from, from + into.length);
+      into.set(part);
+      return Promise.resolve(part.length);
+    },
+    [Symbol.dispose]: () => {},
+  };
+  const core = { openLog: () => file } as unknown as Core;
+  await readLog(core, LIVE, "stdout", -bytes.length);
+  await readLogBefore(core, LIVE, "stdout", bytes.length);
+  let matches = 0;
+  for (const wanted of ["a", " ", "\u0130", "aaaaaaaab"]) for (const _ of linesWith(wanted, bytes)) matches++;
+  const text = decoder.decode(bytes);
+  const terminal = new TerminalFilter();
+  for (let at = 0; at < text.length; at += 4096) terminal.pass(text.slice(at, at + 4096));
+  new TerminalFilter().pass(text);
+  escapeControlLines(text);
+}
+
+const logs: Target = {
+  name: "logs",
+  tokens: ["\r", "\r\n", "\n\n", "\x1b[0m", "\x1b[38;5;", "10%|", "step "],
+  forms: [bytesOf],
+  samples: [fixture("sb3.stdout.txt")],
+  read: readLogs,
+};
+
+const directory = Deno.makeTempDirSync({ prefix: "mosaic-fuzz-" });
+globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
+const RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+/** A run file whose list of files is this text. */
+function runFile(entries: string): Uint8Array {
+  const path = `${directory}/made`;
+  Deno.removeSync(directory, { recursive: true });
+  Deno.mkdirSync(directory);
+  const db = new DatabaseSync(path);
+  db.exec(`PRAGMA application_id = ${0x6d6f7361}; PRAGMA user_version = 1;
+    CREATE TABLE head (format INTEGER, run_id TEXT, entries TEXT, sha256 TEXT);
+    CREATE TABLE chunks (entry INTEGER, n INTEGER, data BLOB, PRIMARY KEY (entry, n))`);
+  const text = entries.toWellFormed().replaceAll("\0", " ");
+  const digest = createHash("sha256").update(RUN_ID + text).digest("hex");
+  db.prepare("INSERT INTO head VALUES (1, ?, ?, ?)").run(RUN_ID, text, digest);
+  db.close();
+  return Deno.readFileSync(path);
+}
+
+const entry = (path: string, kind = "directory") => ({ path, kind, mode: 0o700, mtime: 0, bytes: 0, content: "" });
+const runFiles: Target = {
+  name: "run-files",
+  tokens: ["directory/", "directory", "../", "./", "/", "configs/", ".mosaic/", ...JSON_TOKENS],
+  forms: [
+    runFile,
+    (text) => runFile(JSON.stringify([entry("directory"), entry(`directory/${text.toWellFormed()}`)])),
+    (text) => runFile(JSON.stringify([entry("directory"), entry(text.toWellFormed())])),
+    (text) =>
+      runFile(JSON.stringify(text.toWellFormed().split("a", 3000).map((path) => entry(`directory/${path}`, "file")))),
+    (text) => runFile(JSON.stringify([{ ...entry("directory"), content: text.toWellFormed() }])),
+  ],
+  samples: [runFile(JSON.stringify([entry("directory"), entry("directory/a")]))],
+  read: (bytes) => {
+    const path = `${directory}/read`;
+    Deno.writeFileSync(path, bytes);
+    try {
+      using _file = new RunFile(path);
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+    }
+  },
+};
+
+const notes: Target = {
+  name: "notes",
+  isShort: true,
+  tokens: [
+    "**",
+    "__",
+    "[a](",
+    "![a](",
+    "](",
+    "> ",
+    "- ",
+    "1. ",
+    "```",
+    "a@",
+    "www.",
+    "http://a",
+    "<a ",
+    "<!--",
+    "|a",
+    "|-",
+    "~~",
+  ],
+  forms: [bytesOf, (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`)],
+  samples: [
+    bytesOf("# Title\n\nA *word*, **two** and `code`.\n\n- a\n  - b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n"),
+  ],
+  read: (bytes) => {
+    const text = decoder.decode(bytes);
+    void String(markdown(text));
+    try {
+      tokensOf(text);
+    } catch {
+      // Both users show the text instead of notes that nest too deep.
+    }
+  },
+};
+
+export const TARGETS: readonly Target[] = [
+  ...[events, wandb, csv, jsonLines, printed],
+  ...[mlflow, filters, configs, logs, runFiles, notes],
+];
