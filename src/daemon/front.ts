@@ -1,5 +1,5 @@
 /**
- * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
+ * The HTTP handler for the page and the API. Checks, in this order: that no daemon has sent the request, Host and Origin, size of the body, authentication,
  * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so may its other
  * connections on loopback. That shows who calls, not what the person wants: a browser of the same user also sends requests
  * of foreign pages.
@@ -12,6 +12,7 @@ import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
 import { isFromBrowser, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
 import type { HttpHandler } from "../wire/http_listener.ts";
+import { refuseSentByDaemon } from "../wire/sender_headers.ts";
 
 export interface FrontOptions {
   api: HttpApi;
@@ -34,6 +35,11 @@ export function front(
     const { remoteAddr } = info;
     const path = pathOf(request.url);
     const isMlflow = isMlflowCall(path);
+    try {
+      refuseSentByDaemon((name) => request.headers.get(name) ?? undefined);
+    } catch (error) {
+      return refused(error);
+    }
     const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || isCallPath(path)) {
