@@ -7,6 +7,8 @@
 import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
 import { type Peer, UNIX_PEER, type User } from "../rpc/calls.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
+import { MosaicError } from "../base/errors.ts";
+import { URL_BYTES } from "../base/field_limits.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
@@ -37,6 +39,12 @@ export function front(
     const isMlflow = isMlflowCall(path);
     try {
       refuseSentByDaemon((name) => request.headers.get(name) ?? undefined);
+      if (request.url.length > URL_BYTES) {
+        throw new MosaicError(
+          "invalid_argument",
+          `the address has ${request.url.length} bytes; the bound is ${URL_BYTES} bytes`,
+        );
+      }
     } catch (error) {
       return refused(error);
     }

@@ -14,7 +14,17 @@ import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { copyRun } from "./moved_run.ts";
-import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
+import {
+  conditionsOf,
+  eventConditions,
+  fitting,
+  NEWEST_FIRST,
+  OLDEST_FIRST,
+  placeOf,
+  ROW_BYTES,
+  tokenAfter,
+  where,
+} from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
 import {
   artifactFrom,
@@ -174,7 +184,7 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Newest submitted first, or oldest. `token` is the `nextToken` of the previous page: a position in the order, so that
+   * Newest submitted first, or oldest; fewer than `limit` where rows are large. `token` is the `nextToken` of the previous page: a position in the order, so that
    * paging continues even if runs are submitted or deleted in between.
    * @throws `invalid_argument` for a token that no page returned.
    */
@@ -188,8 +198,13 @@ export class Registry implements RunReader {
       conditions.push(`(created_at, run_id) ${page.oldestFirst ? ">" : "<"} (?, ?)`);
       values.push(createdAt, runId);
     }
-    const limit = Math.max(1, Math.trunc(page.limit));
     const order = page.oldestFirst ? OLDEST_FIRST : NEWEST_FIRST;
+    const sizes = this.#sql.all(
+      `SELECT ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${order} LIMIT ?`,
+      ...values,
+      Math.max(1, Math.trunc(page.limit)),
+    );
+    const limit = fitting(sizes.map(({ bytes }) => bytes as number));
     const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${order} LIMIT ?`, ...values, limit + 1);
     const runs = rows.slice(0, limit).map((row) => this.#runFrom(row));
     const last = runs.at(-1);
@@ -204,8 +219,8 @@ export class Registry implements RunReader {
   outlines(filter: RunFilter): RunOutline[] {
     const { conditions, values } = conditionsOf(filter);
     return this.#sql.all(
-      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at
-       FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
+      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at,
+         ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
       ...values,
     ).map(outlineFrom);
   }

@@ -14,6 +14,7 @@ import { methodPath } from "../wire/method_path.ts";
 import { refuseSentByDaemon, requireProgram } from "../wire/sender_headers.ts";
 import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
+import { requireBounds } from "./field_bounds.ts";
 import type { Caller } from "./handlers.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
@@ -199,11 +200,12 @@ export class ServerCall {
 
   /**
    * Decodes and checks one of its messages. @throws MosaicError `resource_exhausted` if it is too large, `invalid_argument` if
-   * it cannot be decoded, `permission_denied` if the caller may not send it
+   * it cannot be decoded or a field is beyond its bound, `permission_denied` if the caller may not send it
    */
   message(bytes: Uint8Array, decoded = decode): MessageShape<DescMessage> {
     if (!isIngest(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
     const message = decoded(this.#method.input, bytes);
+    requireBounds(this.#method.input, message);
     const { runId, run } = message as { runId?: unknown; run?: unknown };
     const { audit, runIdOf } = this.#context;
     if (audit !== undefined && changesSomething(this.caller.path)) {

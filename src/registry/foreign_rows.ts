@@ -1,0 +1,63 @@
+/** The databases in a run file, which somebody else may have made: a run's rows of registry.db and of telemetry.sqlite. */
+import type { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../base/errors.ts";
+import { openForeign } from "../os/foreign_database.ts";
+import { migrate as migrateTelemetry, SCHEMA_VERSION } from "../telemetry/store/tables.ts";
+import { migrate as migrateRegistry, MIGRATIONS } from "./migrations.ts";
+
+/** A record has 64 MiB at most; a row has other fields beside it. */
+const LONGEST_ROW = 128 << 20;
+
+const KINDS = {
+  "registry.db": {
+    newest: MIGRATIONS.at(-1)!.version,
+    create: (db: DatabaseSync, version: number) =>
+      migrateRegistry(db, "registry.db", MIGRATIONS.filter((migration) => migration.version <= version)),
+    // What every list and every event stream reads as JSON.
+    json: ["events.data_json", "runs.tags", "runs.stderr_tail", "placements.nodes", "placements.gpus", "parameters.value"],
+  },
+  "telemetry.sqlite": {
+    newest: SCHEMA_VERSION,
+    create: (db: DatabaseSync, version: number) => migrateTelemetry(db, "telemetry.sqlite", version),
+    json: [],
+  },
+} as const;
+
+export type ForeignRows = keyof typeof KINDS;
+
+/**
+ * @param whole compares all pages, which takes as long as reading the file
+ * @throws MosaicError `invalid_argument` for a database that mosaic has not made, `failed_precondition` for a later version's
+ */
+export function openForeignRows(
+  path: string,
+  kind: ForeignRows,
+  { whole, writable }: { whole: boolean; writable: boolean },
+): DatabaseSync {
+  const { newest, create, json } = KINDS[kind];
+  const db = openForeign(path, {
+    length: LONGEST_ROW,
+    whole,
+    writable,
+    create(own, version) {
+      if (version > newest) {
+        throw new MosaicError("failed_precondition", `${path} has schema ${version}, this mosaic knows ${newest} at most`, {
+          hint: "Import it with the mosaic that has exported it, or a newer one.",
+        });
+      }
+      create(own, version);
+    },
+  });
+  try {
+    for (const name of json) {
+      const [table, column] = name.split(".");
+      if (db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table!, column!) === undefined) continue;
+      const wrong = db.prepare(`SELECT 1 FROM ${table} WHERE ${column} IS NOT NULL AND NOT json_valid(${column}) LIMIT 1`);
+      if (wrong.get() !== undefined) throw new MosaicError("invalid_argument", `${path}: ${name} has text that is no JSON`);
+    }
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
