@@ -34,7 +34,10 @@ export function openForeign(path: string, { create, length, whole, writable = fa
     const strange = [...found].find(([name, sql]) => expected.get(name) !== sql) ??
       [...expected].find(([name]) => !found.has(name));
     if (strange !== undefined) {
-      throw new MosaicError("invalid_argument", `${path} has other tables than mosaic makes: ${strange[0].slice(0, 200)}`);
+      throw new MosaicError(
+        "invalid_argument",
+        `${path} has other tables than mosaic makes: ${strange[0].slice(0, 200)}`,
+      );
     }
     const check = whole ? String(Object.values(db.prepare("PRAGMA quick_check(1)").get()!)[0]) : "ok";
     if (check !== "ok") throw new MosaicError("invalid_argument", `${path} is damaged: ${check}`);
@@ -48,7 +51,9 @@ export function openForeign(path: string, { create, length, whole, writable = fa
 /** What each table, index and view is, by type and name. */
 function schemaOf(db: DatabaseSync): Map<string, string> {
   const rows = db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema").all();
-  return new Map(rows.map(({ type, name, tbl_name, sql }) => [`${type} ${JSON.stringify(name)}`, `${tbl_name} ${sql}`]));
+  return new Map(
+    rows.map(({ type, name, tbl_name, sql }) => [`${type} ${JSON.stringify(name)}`, `${tbl_name} ${sql}`]),
+  );
 }
 
 /** https://www.sqlite.org/fileformat2.html: pages of the table of tables. */
@@ -83,7 +88,9 @@ function requireTree(path: string): void {
     const at = number === 1 ? HEADER_BYTES : 0;
     const cells = view.getUint16(at + 3);
     const from = at + (page[at] === INNER ? 12 : 8);
-    if ((page[at] !== INNER && page[at] !== LEAF) || from + 2 * cells > pageBytes) throw broken(`has the page ${number}`);
+    if ((page[at] !== INNER && page[at] !== LEAF) || from + 2 * cells > pageBytes) {
+      throw broken(`has the page ${number}`);
+    }
     for (let i = 0; i < cells; i++) {
       const cell = view.getUint16(from + 2 * i);
       if (cell + 4 > pageBytes) throw broken(`has the page ${number}`);

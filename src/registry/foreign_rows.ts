@@ -5,19 +5,27 @@ import { openForeign } from "../os/foreign_database.ts";
 import { migrate as migrateTelemetry, SCHEMA_VERSION } from "../telemetry/store/tables.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "./migrations.ts";
 
-/** A record has 64 MiB at most; a row has other fields beside it. */
-const LONGEST_ROW = 128 << 20;
-
 const KINDS = {
   "registry.db": {
     newest: MIGRATIONS.at(-1)!.version,
+    // A config has 8 MiB at most; the row has other fields beside it.
+    longestRow: 16 << 20,
     create: (db: DatabaseSync, version: number) =>
       migrateRegistry(db, "registry.db", MIGRATIONS.filter((migration) => migration.version <= version)),
     // What every list and every event stream reads as JSON.
-    json: ["events.data_json", "runs.tags", "runs.stderr_tail", "placements.nodes", "placements.gpus", "parameters.value"],
+    json: [
+      "events.data_json",
+      "runs.tags",
+      "runs.stderr_tail",
+      "placements.nodes",
+      "placements.gpus",
+      "parameters.value",
+    ],
   },
   "telemetry.sqlite": {
     newest: SCHEMA_VERSION,
+    // A record has 64 MiB at most.
+    longestRow: 128 << 20,
     create: (db: DatabaseSync, version: number) => migrateTelemetry(db, "telemetry.sqlite", version),
     json: [],
   },
@@ -34,16 +42,20 @@ export function openForeignRows(
   kind: ForeignRows,
   { whole, writable }: { whole: boolean; writable: boolean },
 ): DatabaseSync {
-  const { newest, create, json } = KINDS[kind];
+  const { newest, create, json, longestRow } = KINDS[kind];
   const db = openForeign(path, {
-    length: LONGEST_ROW,
+    length: longestRow,
     whole,
     writable,
     create(own, version) {
       if (version > newest) {
-        throw new MosaicError("failed_precondition", `${path} has schema ${version}, this mosaic knows ${newest} at most`, {
-          hint: "Import it with the mosaic that has exported it, or a newer one.",
-        });
+        throw new MosaicError(
+          "failed_precondition",
+          `${path} has schema ${version}, this mosaic knows ${newest} at most`,
+          {
+            hint: "Import it with the mosaic that has exported it, or a newer one.",
+          },
+        );
       }
       create(own, version);
     },
@@ -52,8 +64,12 @@ export function openForeignRows(
     for (const name of json) {
       const [table, column] = name.split(".");
       if (db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table!, column!) === undefined) continue;
-      const wrong = db.prepare(`SELECT 1 FROM ${table} WHERE ${column} IS NOT NULL AND NOT json_valid(${column}) LIMIT 1`);
-      if (wrong.get() !== undefined) throw new MosaicError("invalid_argument", `${path}: ${name} has text that is no JSON`);
+      const wrong = db.prepare(
+        `SELECT 1 FROM ${table} WHERE ${column} IS NOT NULL AND NOT json_valid(${column}) LIMIT 1`,
+      );
+      if (wrong.get() !== undefined) {
+        throw new MosaicError("invalid_argument", `${path}: ${name} has text that is no JSON`);
+      }
     }
     return db;
   } catch (error) {

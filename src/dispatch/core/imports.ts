@@ -84,7 +84,11 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
 }
 
 /** @throws MosaicError `invalid_argument` for a database that mosaic has not made */
-function opened(path: string, kind: ForeignRows, migrate: (db: DatabaseSync, path: string) => void): DatabaseSync | undefined {
+function opened(
+  path: string,
+  kind: ForeignRows,
+  migrate: (db: DatabaseSync, path: string) => void,
+): DatabaseSync | undefined {
   const info = infoIfThere(path);
   if (!info?.isFile) return undefined;
   const db = openForeignRows(path, kind, { whole: info.size <= CHECKED_BYTES, writable: true });
