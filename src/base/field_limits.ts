@@ -113,6 +113,8 @@ export const MLFLOW_LIMITS = { text: 64 * KIB, entries: 10_000 } as const;
  * stored beyond that is read cut, so that it does not make the list of all runs too large to be sent.
  */
 export const STORED_LENGTH = { text: 8 * KIB, list: 256 * KIB } as const;
+/** The data of one event of the event log, which every stream, webhook and page of events must be able to carry. */
+export const EVENT_LIMITS = { bytes: MIB, depth: 500 } as const;
 /** Bytes of the rows of one page of runs: an answer has 64 MiB at most. */
 export const PAGE_BYTES = 32 * MIB;
 

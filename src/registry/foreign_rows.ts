@@ -1,6 +1,7 @@
 /** The databases in a run file, which somebody else may have made: a run's rows of registry.db and of telemetry.sqlite. */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
+import { quote } from "../os/copied_database.ts";
 import { openForeign } from "../os/foreign_database.ts";
 import { migrate as migrateTelemetry, SCHEMA_VERSION } from "../telemetry/store/tables.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "./migrations.ts";
@@ -61,6 +62,7 @@ export function openForeignRows(
     },
   });
   try {
+    requireSizes(db, path, longestRow);
     for (const name of json) {
       const [table, column] = name.split(".");
       if (db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table!, column!) === undefined) continue;
@@ -75,5 +77,22 @@ export function openForeignRows(
   } catch (error) {
     db.close();
     throw error;
+  }
+}
+
+/** SQLite fails at a longer text only when it reads it: in the middle of an import, or of a later list. */
+function requireSizes(db: DatabaseSync, path: string, most: number): void {
+  const columns = db.prepare(
+    `SELECT m.name AS tab, c.name AS col FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+      WHERE m.type = 'table' AND c.type IN ('TEXT', 'BLOB')`,
+  ).all() as { tab: string; col: string }[];
+  for (const { tab, col } of columns) {
+    const longer = db.prepare(`SELECT octet_length(${quote(col)}) AS bytes FROM ${quote(tab)} WHERE bytes > ? LIMIT 1`);
+    const found = longer.get(most);
+    if (found === undefined) continue;
+    throw new MosaicError(
+      "invalid_argument",
+      `${path}: ${tab}.${col} has ${found["bytes"]} bytes; the bound is ${most}`,
+    );
   }
 }

@@ -11,6 +11,7 @@ import { fileBytes } from "../os/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { copyRun } from "./moved_run.ts";
@@ -685,7 +686,7 @@ export class Registry implements RunReader {
   }
 
   #addEvent(run: RunRow, kind: EventKind, data: Record<string, unknown>, at: number): EventRow {
-    const dataJson = JSON.stringify(data);
+    const dataJson = eventJson(data);
     const { lastId: seq } = this.#sql.run(
       "INSERT INTO events (at, run_id, run_name, kind, attempt, data_json) VALUES (?, ?, ?, ?, ?, ?)",
       at,

@@ -71,10 +71,7 @@ Deno.test("csv: a text that a spreadsheet would calculate is a text, and a numbe
   const kept = [-5, "-5", "+0.5", "-1e-7", "-inf", "+Infinity", "NaN", "a=b", "", "1-2", [-1], { "=": 1 }, true, -0.5];
   assert.equal(
     csv(["x"], kept.map((value) => [value])),
-    'x\n-5\n-5\n+0.5\n-1e-7\n-inf\n+Infinity\nNaN\na=b\n\n1-2\n[-1]\n"{""=""":1}"\ntrue\n-0.5\n'.replace(
-      '"{""=""":1}"',
-      '"{""="":1}"',
-    ),
+    'x\n-5\n-5\n+0.5\n-1e-7\n-inf\n+Infinity\nNaN\na=b\n\n1-2\n[-1]\n"{""="":1}"\ntrue\n-0.5\n',
   );
 });
 

@@ -7,12 +7,12 @@ import { SENT_BY_DAEMON } from "../../src/wire/sender_headers.ts";
 import { configOf } from "../harness/configs.ts";
 import { ConnectClient } from "../harness/connect_client.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { LONG_TESTS } from "../harness/long.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
 const SHUTDOWN = "/mosaic.v1.Mosaic/Shutdown";
-/** More starts than a run has attempts. */
-const STARTS = 21;
+const STARTS = LONG_TESTS ? 21 : 5;
 
 Deno.test("own listeners: every name of an address is it, other ports and hosts are not", async () => {
   const names: Record<string, string[]> = {

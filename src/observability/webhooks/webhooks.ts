@@ -5,6 +5,7 @@
  * Delivery is in order and at least once; an event that a target rejects (4xx), that fails `giveUpAfter` times, or that cannot
  * be encoded, is skipped with a warning. A target that is down does not delay other targets.
  */
+import { beyondLimits } from "../../registry/event_data.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { EventRow } from "../../registry/row_types.ts";
 import type { Logger } from "../../base/log.ts";
@@ -273,8 +274,10 @@ export class Webhooks {
   }
 }
 
-/** @throws for data that is no JSON object, or nested too deeply to be written */
+/** @throws for data that is no JSON object, or beyond what a receiver can be expected to read */
 function bodyOf({ seq, runId, runName, attempt, kind, at, dataJson }: EventRow): string {
+  const leftOut = beyondLimits(dataJson);
+  if (leftOut !== undefined) throw new Error(`the event's data ${leftOut}`);
   const whose = { seq, run_id: runId, run_name: runName, attempt };
   return JSON.stringify({
     type: `run.${kind}`,
