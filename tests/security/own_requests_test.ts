@@ -63,7 +63,7 @@ Deno.test("a run names the daemon's own addresses as a webhook: refused, however
   }
 });
 
-Deno.test(`a webhook that reaches the daemon by a redirect or a relay stops it at none of ${STARTS} starts`, async () => {
+Deno.test("a webhook that reaches the daemon by a redirect or a relay stops it at none of its starts", async () => {
   let target = "";
   const answers: number[] = [];
   const place = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
