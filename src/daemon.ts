@@ -22,6 +22,7 @@ import { gpusOf } from "./os/gpus.ts";
 import { Layout } from "./base/layout.ts";
 import { createLogger, type Logger } from "./base/log.ts";
 import { stderrSink } from "./base/log_line.ts";
+import { OwnListeners } from "./observability/webhooks/own_listeners.ts";
 import { readinessOf } from "./observability/readiness.ts";
 import { daemonNeeds, notifyFrom } from "./permissions/daemon_plan.ts";
 import { giveUp } from "./permissions/give_up.ts";
@@ -108,8 +109,9 @@ async function serve(
     });
     const { listen, local, http, socket } = servers;
     if (options.tls !== undefined) stop.hangUp(() => renewCertificates(servers, log));
-    const side = await startSideServices({ core: engine, log, layout, ...options });
-    engine.begin({ listen: dialable(local), http, socket }, options.tls === undefined ? dialable(http) : "");
+    const own = new OwnListeners([listen, local, http]);
+    const side = await startSideServices({ core: engine, log, layout, own, ...options });
+    engine.begin({ listen: dialable(local), http, socket, own }, options.tls === undefined ? dialable(http) : "");
     const samples = startUsageSamples({ live: () => registry.live(), telemetry, log });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,

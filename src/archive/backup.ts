@@ -13,7 +13,7 @@ import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../registry/rows.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import { copyIfChanged, isOfThisHost, writing } from "./copied_files.ts";
+import { copyIfChanged, isOfThisHost, isSecret, writing } from "./copied_files.ts";
 
 /** Marks a directory as a backup, and describes it. */
 const MARK = "backup.json";
@@ -38,16 +38,23 @@ export interface BackupOutcome {
   copied_files: number;
   copied_bytes: number;
   database_bytes: number;
+  /** Tokens and keys are in it. */
+  secrets: boolean;
   /** What could not be copied, and why. */
   left_out: string[];
 }
 
 /**
+ * @param options.secrets also tokens and keys; a sandboxed worker can read a backup outside of the state directory
  * @param to created if it does not exist; otherwise empty or an earlier backup, of which only changed files are copied again
  * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other), `failed_precondition`
  *   (something else is in `to`, or it is in use), `unavailable` (a disk, also if a copy reads differently)
  */
-export async function backUp(stateDir: string, to: string): Promise<BackupOutcome> {
+export async function backUp(
+  stateDir: string,
+  to: string,
+  { secrets = false }: { secrets?: boolean } = {},
+): Promise<BackupOutcome> {
   const from = new Layout(stateDir);
   if (infoIfThere(from.registryDb) === undefined) {
     throw new MosaicError("not_found", `no state directory ${stateDir}: it has no ${from.registryDb}`, {
@@ -59,7 +66,7 @@ export async function backUp(stateDir: string, to: string): Promise<BackupOutcom
   }
   const lock = prepared(to);
   try {
-    return await new Backup(from, new Layout(to)).make();
+    return await new Backup(from, new Layout(to), secrets).make();
   } finally {
     lock.close();
   }
@@ -75,7 +82,11 @@ function prepared(to: string): PlaceLock {
     });
   }
   const { lockFile, trainer } = new Layout(to);
-  writing(to, () => Deno.mkdirSync(trainer, { recursive: true, mode: 0o700 }));
+  writing(to, () => {
+    Deno.mkdirSync(trainer, { recursive: true, mode: 0o700 });
+    // It may have been there before.
+    Deno.chmodSync(to, 0o700);
+  });
   const lock = tryLockPlace(lockFile);
   if (lock !== undefined) return lock;
   throw new MosaicError("failed_precondition", `${to} is in use: by a daemon, or by another backup`, {
@@ -88,13 +99,22 @@ class Backup {
   readonly #to: Layout;
   readonly #done: BackupOutcome;
 
-  constructor(from: Layout, to: Layout) {
+  constructor(from: Layout, to: Layout, secrets: boolean) {
     this.#from = from;
     this.#to = to;
     this.#done = {
       ...{ directory: to.stateDir, state_dir: from.stateDir, mosaic: VERSION },
       ...{ began_at: new Date().toISOString(), finished_at: null },
-      ...{ runs: 0, live_runs: 0, files: 0, copied_files: 0, copied_bytes: 0, database_bytes: 0, left_out: [] },
+      ...{
+        runs: 0,
+        live_runs: 0,
+        files: 0,
+        copied_files: 0,
+        copied_bytes: 0,
+        database_bytes: 0,
+        secrets,
+        left_out: [],
+      },
     };
   }
 
@@ -114,6 +134,10 @@ class Backup {
     await this.#database(registry, this.#from.registryDb, "trainer/registry.db", (copy) => {
       // A daemon on the copy must not take processes of this host for its own.
       copy.exec("UPDATE runs SET proxy = NULL, worker = NULL WHERE outcome IS NULL");
+      // Valid at the original's daemon as long as the run lives; a daemon on the copy gives its proxies this one.
+      if (!this.#done.secrets) {
+        copy.exec("UPDATE runs SET session_token = lower(hex(randomblob(16))) WHERE session_token IS NOT NULL");
+      }
     });
     telemetry?.close();
     registry.close();
@@ -203,7 +227,7 @@ class Backup {
     const kept = new Set<string>();
     for (const { name, isDirectory, isFile, isSymlink } of entries) {
       const below = path === "" ? name : `${path}/${name}`;
-      if (NOT_COPIED.test(below) || isOfThisHost(below)) continue;
+      if (NOT_COPIED.test(below) || isOfThisHost(below) || (!this.#done.secrets && isSecret(below))) continue;
       const todo = what(below);
       if (todo === "gone") continue;
       kept.add(name);

@@ -11,6 +11,11 @@ const UNFINISHED = ".mosaic-new";
 const CHUNK_BYTES = 64 << 10;
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
+/** Tokens and keys: who reads one may act as its owner. */
+export function isSecret(path: string): boolean {
+  return /^trainer\/(tokens\.json|webhook\.secret)$|(^|\/)\.mosaic\/(session-token|proxy-\d+\.json)$/.test(path);
+}
+
 /** Files in a run's `.mosaic` that describe processes on this host, and are wrong on any other. */
 export function isOfThisHost(path: string): boolean {
   return /(^|\/)\.mosaic\/(worker-\d+\.json|proxy-\d+\.lock|stdin-\d+\.fifo)$/.test(path);

@@ -3,12 +3,15 @@
  * the run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
  * same bytes.
  */
+import { Buffer } from "node:buffer";
 import { sha256, zlib } from "../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { infoIfThere, parentOf, removeIfThere } from "../os/files.ts";
+import { openForeign } from "../os/foreign_database.ts";
 import { openRegular } from "../os/untrusted.ts";
+import { type ForeignRows, openForeignRows } from "../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
 import { isConfigOf, pathsOfRun } from "../registry/retention/removal.ts";
@@ -20,7 +23,16 @@ import { writing } from "./copied_files.ts";
 const FORMAT = 1;
 /** "mosa", in the field where SQLite stores the owning application. */
 const APPLICATION_ID = 0x6d6f7361;
+const TABLES = `
+      CREATE TABLE head (format INTEGER, run_id TEXT, entries TEXT, sha256 TEXT);
+      CREATE TABLE chunks (entry INTEGER, n INTEGER, data BLOB, PRIMARY KEY (entry, n));`;
 const CHUNK_BYTES = 1 << 20;
+/** A chunk that does not compress is a little longer than before. */
+const STORED_CHUNK_BYTES = CHUNK_BYTES + (64 << 10);
+const LIST_BYTES = 64 << 20;
+/** Bytes to which a file may unpack without `--max-unpacked`: a made-up one of 140 kB can hold gigabytes. Holes do not count. */
+const UNPACKED = { least: 256 << 20, ratio: 100 } as const;
+const ZEROS = new Uint8Array(CHUNK_BYTES);
 /** Files in `.mosaic` about the journal and about the worker's end. */
 const CONTROL = /^(exit|journal)-\d+\.json$/;
 
@@ -126,8 +138,7 @@ class Writer {
   constructor(db: DatabaseSync) {
     this.#db = db;
     db.exec(`PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT};
-      CREATE TABLE head (format INTEGER, run_id TEXT, entries TEXT, sha256 TEXT);
-      CREATE TABLE chunks (entry INTEGER, n INTEGER, data BLOB, PRIMARY KEY (entry, n)); BEGIN`);
+      ${TABLES} BEGIN`);
   }
 
   /** Adds a file, or a directory with everything below it; links as links, nothing of other kinds. */
@@ -227,21 +238,11 @@ export class RunFile implements Disposable {
   constructor(path: string) {
     this.#path = path;
     try {
-      this.#db = new DatabaseSync(path, { readOnly: true });
-      const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
-      if (user_version > FORMAT) {
-        throw new MosaicError(
-          "failed_precondition",
-          `${path} has format ${user_version}, this mosaic reads ${FORMAT}`,
-          {
-            hint: "Use the mosaic that wrote it, or a newer one.",
-          },
-        );
-      }
-      const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head").get() as Record<string, string>;
+      this.#db = this.#opened();
+      const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head LIMIT 1").get() as Record<string, string>;
       if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
       this.runId = head["run_id"]!;
-      this.#entries = JSON.parse(head["entries"]!) as Entry[];
+      this.#entries = entriesOf(head["entries"]!);
       const wrong = /^[0-9A-Z]{26}$/.test(this.runId) ? misplaced(this.#entries, this.runId) : this.runId;
       if (wrong !== undefined) {
         throw this.#damaged(
@@ -255,6 +256,29 @@ export class RunFile implements Disposable {
     }
   }
 
+  #opened(): DatabaseSync {
+    const path = this.#path;
+    try {
+      return openForeign(path, {
+        length: LIST_BYTES,
+        // Only single rows are read, by their keys.
+        whole: false,
+        create(own, version) {
+          if (version > FORMAT) {
+            throw new MosaicError("failed_precondition", `${path} has format ${version}, this mosaic reads ${FORMAT}`, {
+              hint: "Use the mosaic that wrote it, or a newer one.",
+            });
+          }
+          own.exec(TABLES);
+        },
+      });
+    } catch (error) {
+      throw error instanceof MosaicError && error.code !== "invalid_argument"
+        ? error
+        : this.#damaged("the file", error);
+    }
+  }
+
   #damaged(what: string, cause?: unknown): MosaicError {
     const why = cause === undefined ? "does not match its checksum" : messageOf(cause);
     return new MosaicError("invalid_argument", `${this.#path} is damaged: ${what} (${why})`, {
@@ -263,14 +287,31 @@ export class RunFile implements Disposable {
     });
   }
 
-  /** Writes everything below a new directory. @throws as the constructor; nothing is left then */
-  unpack(into: string): void {
+  /**
+   * Writes everything below a new directory; zeros become holes.
+   * @param most bytes of all files, without holes; undefined: by the file's size
+   * @throws as the constructor, and MosaicError `resource_exhausted` beyond `most`; nothing is left then
+   */
+  unpack(into: string, most = Math.max(UNPACKED.least, UNPACKED.ratio * Deno.statSync(this.#path).size)): void {
     try {
       writing(into, () => Deno.mkdirSync(into, { recursive: true, mode: 0o700 }));
       // Links last, so that nothing is written through one.
       const order = { directory: 0, file: 1, link: 2 };
       const entries = [...this.#entries.entries()].sort(([, a], [, b]) => order[a.kind] - order[b.kind]);
-      for (const [n, entry] of entries) this.#entry(n, entry, into);
+      let left = most;
+      for (const [n, entry] of entries) {
+        left -= this.#entry(n, entry, into, (bytes) => {
+          if (bytes <= left) return;
+          throw new MosaicError(
+            "resource_exhausted",
+            `${this.#path} unpacks to more than ${most} bytes, at ${entry.path}`,
+            { hint: "If you trust who made it: mosaic import --max-unpacked BYTES." },
+          );
+        });
+      }
+      for (const { kind, path } of this.#entries) {
+        if (kind === "file" && ROWS.test(path)) this.#checkRows(`${into}/${path}`, path as ForeignRows);
+      }
       for (const { kind, path, mode } of this.#entries) {
         if (kind === "directory") Deno.chmodSync(`${into}/${path}`, mode & 0o777);
       }
@@ -280,34 +321,86 @@ export class RunFile implements Disposable {
     }
   }
 
-  #entry(n: number, { path, kind, mode, mtime, bytes, content }: Entry, into: string): void {
+  #checkRows(file: string, path: ForeignRows): void {
+    try {
+      openForeignRows(file, path, { whole: true, writable: false }).close();
+    } catch (error) {
+      if (error instanceof MosaicError && error.code !== "invalid_argument") throw error;
+      throw this.#damaged(path, error);
+    }
+  }
+
+  /** @param requireRoom called with the bytes of the entry before they are written @returns the bytes, without holes */
+  #entry(
+    n: number,
+    { path, kind, mode, mtime, bytes, content }: Entry,
+    into: string,
+    requireRoom: (bytes: number) => void,
+  ): number {
     const to = `${into}/${path}`;
-    if (kind === "directory") return writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
+    if (kind === "directory") {
+      writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
+      return 0;
+    }
     writing(to, () => Deno.mkdirSync(parentOf(to), { recursive: true, mode: 0o700 }));
-    if (kind === "link") return writing(to, () => Deno.symlinkSync(content, to));
+    if (kind === "link") {
+      writing(to, () => Deno.symlinkSync(content, to));
+      return 0;
+    }
     const hash = sha256();
-    let written = 0;
+    let stored = 0;
     writing(to, () => Deno.openSync(to, { write: true, createNew: true, mode: 0o600 }).close());
     using file = Deno.openSync(to, { write: true });
-    try {
-      for (const { data } of this.#db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").iterate(n)) {
-        const chunk = zlib().zstdDecompressSync(data as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
-        hash.update(chunk);
-        written += chunk.length;
-        if (written > bytes) break;
+    for (let at = 0, i = 0; at < bytes; i++) {
+      const chunk = this.#chunk(n, i, path);
+      if (chunk.length !== Math.min(CHUNK_BYTES, bytes - at)) throw this.#damaged(path);
+      hash.update(chunk);
+      // A database is read as a whole; other files may have holes.
+      const isHole = !ROWS.test(path) && isZero(chunk);
+      if (!isHole) {
+        requireRoom(stored += chunk.length);
         writing(to, () => {
+          file.seekSync(at, Deno.SeekMode.Start);
           for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
         });
       }
-    } catch (error) {
-      throw error instanceof MosaicError ? error : this.#damaged(path, error);
+      at += chunk.length;
     }
-    if (written !== bytes || hash.digest("hex") !== content) throw this.#damaged(path);
+    if (hash.digest("hex") !== content) throw this.#damaged(path);
+    writing(to, () => file.truncateSync(bytes));
     Deno.chmodSync(to, mode & 0o777);
     Deno.utimeSync(to, new Date(mtime), new Date(mtime));
+    return stored;
+  }
+
+  #chunk(entry: number, n: number, path: string): Uint8Array {
+    try {
+      const row = this.#db.prepare(
+        "SELECT data FROM chunks WHERE entry = ? AND n = ? AND typeof(data) = 'blob' AND octet_length(data) <= ? LIMIT 1",
+      ).get(entry, n, STORED_CHUNK_BYTES);
+      if (row === undefined) throw new Error(`chunk ${n} is missing`);
+      return zlib().zstdDecompressSync(row["data"] as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
+    } catch (error) {
+      throw this.#damaged(path, error);
+    }
   }
 
   [Symbol.dispose](): void {
     this.#db.close();
   }
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  return Buffer.compare(bytes, ZEROS.subarray(0, bytes.length)) === 0;
+}
+
+/** @throws Error for a list that no mosaic has written */
+function entriesOf(text: string): Entry[] {
+  const list: unknown = JSON.parse(text);
+  const isEntry = (one: Partial<Entry> | null) =>
+    typeof one?.path === "string" && ["file", "directory", "link"].includes(one.kind!) &&
+    typeof one.content === "string" &&
+    [one.mode, one.mtime, one.bytes].every((number) => Number.isFinite(number) && number! >= 0);
+  if (Array.isArray(list) && list.every(isEntry)) return list as Entry[];
+  throw new Error("it is no list of files");
 }

@@ -124,3 +124,19 @@ export function rawJson(text: string): string {
   // Line breaks in valid JSON are white space between tokens.
   return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, " ") : json;
 }
+
+const BRACKET = /["[\]{}]/g;
+
+/** How deep arrays and objects of a JSON text are nested. A deep value can be parsed, and not written again. */
+export function depthOf(json: string): number {
+  let depth = 0;
+  let deepest = 0;
+  BRACKET.lastIndex = 0;
+  for (let found; (found = BRACKET.exec(json)) !== null;) {
+    const [sign] = found;
+    if (sign === '"') BRACKET.lastIndex = afterString(json, BRACKET.lastIndex);
+    else if (sign === "[" || sign === "{") deepest = Math.max(deepest, ++depth);
+    else depth--;
+  }
+  return deepest;
+}

@@ -5,7 +5,8 @@ import { commaSeparated, type Format } from "./flags.ts";
 import type { RunJson } from "./message_json.ts";
 import { type Group, groupable, groupColumn, type GroupValue, inGroups, statesText } from "./run_groups.ts";
 import { chooseColumns, queried, type RunColumn, runColumns, valueColumn } from "./runs_table.ts";
-import { csv, table } from "./table.ts";
+import { csv } from "../base/csv_text.ts";
+import { table } from "./table.ts";
 
 /** Default columns of a table of groups. */
 const GROUP_COLUMNS = ["steps", "episodes", "reward"];

@@ -58,23 +58,6 @@ function shrink<Row>(columns: readonly Column<Row>[], widths: number[], width: n
   }
 }
 
-/** RFC 4180, with LF line ends; quotes only where needed. */
-export function csv(header: readonly string[], rows: Iterable<readonly unknown[]>): string {
-  let out = `${header.map(csvField).join(",")}\n`;
-  for (const row of rows) out += csvLine(row);
-  return out;
-}
-
-export function csvLine(row: readonly unknown[]): string {
-  return `${row.map(csvField).join(",")}\n`;
-}
-
-function csvField(value: unknown): string {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
 /** Names and values in two aligned columns; omits entries without a value. */
 export function facts(
   entries: readonly (readonly [name: string, value: string | undefined])[],

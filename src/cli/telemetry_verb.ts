@@ -9,7 +9,8 @@ import { warnOfGap } from "./gaps.ts";
 import { interruptible } from "./interrupt.ts";
 import { Link } from "./daemon_link.ts";
 import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
-import { csv, csvLine, table } from "./table.ts";
+import { csv, csvLine } from "../base/csv_text.ts";
+import { table } from "./table.ts";
 import type { VerbModule } from "./verbs.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */

@@ -1,5 +1,6 @@
 /** All violations of the schema, each with its path and the expected value. */
 import type { z } from "zod";
+import { bytesOfText, CONFIG_LIMITS, isLonger } from "../base/field_limits.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { shown } from "./field_kinds.ts";
 import { type FlatConfig, flatConfig, SCHEMA_MAJOR } from "./schema.ts";
@@ -27,7 +28,7 @@ export function check(
     return { config: undefined, violations: [{ path: "schema_version", message }] };
   }
   const result = flatConfig().safeParse(plain);
-  const hidden = [...hiddenSecrets(plain, [])];
+  const hidden = [...beyondLimits(plain, []), ...hiddenSecrets(plain, [])];
   if (result.success && hidden.length === 0) return { config: result.data, violations: [] };
   const issues = result.error?.issues.flatMap((issue) => flatten(issue, [], plain)) ?? [];
   const violations = [...issues, ...hidden].map(({ path, message }) => ({
@@ -35,6 +36,28 @@ export function check(
     message,
   }));
   return { config: undefined, violations };
+}
+
+/** Texts and collections beyond their bound, in every part of a config, also where any keys are allowed. */
+function* beyondLimits(value: unknown, path: Path): Generator<{ path: Path; message: string }> {
+  const named = CONFIG_LIMITS.named[path.join(".")];
+  if (typeof value === "string") {
+    const most = named ?? CONFIG_LIMITS.text;
+    if (isLonger(value, most)) yield { path, message: `has ${bytesOfText(value)} bytes; at most ${most} are taken` };
+    return;
+  }
+  if (value === null || typeof value !== "object") return;
+  const entries = Object.entries(value);
+  const most = named ?? CONFIG_LIMITS.entries;
+  if (entries.length > most) {
+    yield { path, message: `has ${entries.length} entries; at most ${most} are taken` };
+    return;
+  }
+  for (const [key, inner] of entries) {
+    const at = [...path, Array.isArray(value) ? Number(key) : key];
+    yield* beyondLimits(key, at.concat("(key)"));
+    yield* beyondLimits(inner, at);
+  }
 }
 
 /** Paths where a config that was copied from a view has dots in place of the secret. */

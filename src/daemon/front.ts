@@ -1,5 +1,5 @@
 /**
- * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
+ * The HTTP handler for the page and the API. Checks, in this order: that no daemon has sent the request, Host and Origin, size of the body, authentication,
  * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so may its other
  * connections on loopback. That shows who calls, not what the person wants: a browser of the same user also sends requests
  * of foreign pages.
@@ -7,11 +7,14 @@
 import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
 import { type Peer, UNIX_PEER, type User } from "../rpc/calls.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
+import { MosaicError } from "../base/errors.ts";
+import { URL_BYTES } from "../base/field_limits.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
 import { isFromBrowser, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
 import type { HttpHandler } from "../wire/http_listener.ts";
+import { refuseSentByDaemon } from "../wire/sender_headers.ts";
 
 export interface FrontOptions {
   api: HttpApi;
@@ -34,6 +37,17 @@ export function front(
     const { remoteAddr } = info;
     const path = pathOf(request.url);
     const isMlflow = isMlflowCall(path);
+    try {
+      refuseSentByDaemon((name) => request.headers.get(name) ?? undefined);
+      if (request.url.length > URL_BYTES) {
+        throw new MosaicError(
+          "invalid_argument",
+          `the address has ${request.url.length} bytes; the bound is ${URL_BYTES} bytes`,
+        );
+      }
+    } catch (error) {
+      return refused(error);
+    }
     const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || isCallPath(path)) {

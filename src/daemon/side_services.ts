@@ -1,5 +1,6 @@
 /** Services that only observe the daemon: webhooks, metrics, and export of metrics and traces over OTLP. */
 import { newSecret } from "../observability/webhooks/signature.ts";
+import type { OwnListeners } from "../observability/webhooks/own_listeners.ts";
 import { type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
 import { planOf } from "../config/plan.ts";
 import type { Engine } from "../dispatch/core/engine.ts";
@@ -23,9 +24,10 @@ export async function startSideServices(
     layout: Layout;
     webhook: string | undefined;
     webhookEvents: string[] | undefined;
+    own: OwnListeners;
   },
 ): Promise<SideServices> {
-  const { core, log, layout, webhook, webhookEvents } = options;
+  const { core, log, layout, webhook, webhookEvents, own } = options;
   const { activity, runs } = core;
   activity.eventLoop.start();
   const lifecycle = new LifecycleMetrics(runs, activity, log);
@@ -38,6 +40,7 @@ export async function startSideServices(
     ...(webhookEvents === undefined ? {} : { daemonKinds: webhookEvents }),
     targetOfRun: (runId) => targetOf(runs, runId, log),
     counts: activity.webhooks,
+    own,
   });
   core.beforeDelete((row) => webhooks.runWillGo(row.runId));
   const exports = await exportsIfWanted(core, log);

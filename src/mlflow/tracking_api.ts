@@ -7,6 +7,7 @@ import { parsedJson } from "../base/json_text.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";
 import { withoutSecrets } from "../base/secrets.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { bytesOfText, isLonger, MLFLOW_LIMITS } from "../base/field_limits.ts";
 import { RunFiles } from "../base/layout.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { readRecord, writeRecord } from "../os/untrusted.ts";
@@ -504,6 +505,9 @@ function refuseFilter(fields: Json): void {
 function string(fields: Json, name: string): string {
   const value = fields[name] ?? "";
   if (typeof value !== "string") throw invalid(`${name} is ${JSON.stringify(value)}; it must be a text`);
+  if (isLonger(value, MLFLOW_LIMITS.text)) {
+    throw invalid(`${name} has ${bytesOfText(value)} bytes; the bound is ${MLFLOW_LIMITS.text} bytes`);
+  }
   return value;
 }
 
@@ -523,6 +527,9 @@ function whole(fields: Json, name: string, otherwise: number): number {
 
 function list(fields: Json, name: string): Json[] {
   const value = fields[name] ?? [];
+  if (Array.isArray(value) && value.length > MLFLOW_LIMITS.entries) {
+    throw invalid(`${name} has ${value.length} entries; the bound is ${MLFLOW_LIMITS.entries} entries`);
+  }
   if (Array.isArray(value) && value.every((entry) => typeof entry === "object" && entry !== null)) return value;
   throw invalid(`${name} must be an array of objects`);
 }

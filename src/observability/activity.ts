@@ -32,7 +32,8 @@ export interface ConnectedProxy {
   position: number;
 }
 
-const WEBHOOK_RESULTS = ["delivered", "retried", "given_up"] as const;
+const WEBHOOK_RESULTS = ["delivered", "retried", "given_up", "refused", "not_encodable"] as const;
+export type WebhookResult = typeof WEBHOOK_RESULTS[number];
 
 export class Activity {
   /** Seconds from a submission's arrival to its answer. */

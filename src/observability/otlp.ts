@@ -1,4 +1,6 @@
 /** Reads OpenTelemetry's standard environment variables. Does not load OpenTelemetry. */
+import { SENT_BY_DAEMON } from "../wire/sender_headers.ts";
+
 export type Env = (name: string) => string | undefined;
 export type Signal = "TRACES" | "METRICS";
 
@@ -24,7 +26,10 @@ function protocolOf(env: Env, signal: Signal): Protocol {
 export async function exporterFor<T>(
   env: Env,
   signal: Signal,
-  exporters: Record<Protocol, () => Promise<new () => T>>,
+  exporters: Record<
+    Protocol,
+    () => Promise<new (config?: { headers?: Record<string, string>; timeoutMillis?: number }) => T>
+  >,
 ): Promise<T> {
   const protocol = protocolOf(env, signal);
   if (protocol === "grpc") {
@@ -32,7 +37,8 @@ export async function exporterFor<T>(
     // The exporter gets gRPC by `require`, which finds no package beside an executable (scripts/compile/build.ts).
     Object.assign(globalThis, { MOSAIC_REQUIRED: { "@grpc/grpc-js": (await import("@grpc/grpc-js")).default } });
   }
-  return new (await exporters[protocol]())();
+  // Over gRPC the path is the collector's own; over HTTP it may be any.
+  return new (await exporters[protocol]())(protocol === "grpc" ? undefined : { headers: { ...SENT_BY_DAEMON } });
 }
 
 /** Milliseconds from a variable. @throws Error unless it is a positive number */

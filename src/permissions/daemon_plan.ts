@@ -41,6 +41,8 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     ["--http", optionValue(words, "--http") ?? "127.0.0.1:8055"],
   ] as const;
   const isTls = optionValue(words, "--tls-cert") !== undefined;
+  // To know its own addresses: no webhook may be sent there.
+  const onAll = listeners.some(([, address]) => /^(0\.0\.0\.0|\[::\]):/.test(address));
   for (const [option, address] of listeners) {
     if (address === "none" || (option === "--http" && address === "off")) continue;
     if (isTls && option === "--http") net.push(`unix:${tlsSocket(own.path)}`);
@@ -90,7 +92,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
       write,
       net: fixed,
       run: ["/bin/sh"],
-      sys: ["loadavg", "systemMemoryInfo", "statfs"],
+      sys: ["loadavg", "systemMemoryInfo", "statfs", ...(onAll ? ["networkInterfaces"] : [])],
     }),
   };
 }

@@ -528,6 +528,7 @@ export const Backup = z.strictObject({
   copied_files: integer(),
   copied_bytes: integer(),
   database_bytes: integer(),
+  secrets: z.boolean(),
   left_out: z.array(text()),
 });
 

@@ -1,5 +1,6 @@
 /** Filters and pages over runs, as SQL. */
 import { MosaicError } from "../base/errors.ts";
+import { PAGE_BYTES } from "../base/field_limits.ts";
 import type { EventFilter, RunFilter, RunRow } from "./row_types.ts";
 
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
@@ -69,4 +70,16 @@ export function placeOf(token: string): [number, string] {
     );
   }
   return [Number(match[1]), match[2]!];
+}
+
+/** About the bytes that a run has in a list; read from the rows' headers, without their texts. */
+export const ROW_BYTES = `2048 + ${
+  ["config_json", "notes", "tags", "stderr_tail"].map((column) => `coalesce(octet_length(${column}), 0)`).join(" + ")
+}`;
+
+/** How many of the first rows, each of these bytes, make a page: at least one. */
+export function fitting(sizes: readonly number[]): number {
+  let bytes = 0;
+  const end = sizes.findIndex((size) => (bytes += size) > PAGE_BYTES);
+  return end === -1 ? sizes.length : Math.max(1, end);
 }

@@ -11,10 +11,21 @@ import { fileBytes } from "../os/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { copyRun } from "./moved_run.ts";
-import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
+import {
+  conditionsOf,
+  eventConditions,
+  fitting,
+  NEWEST_FIRST,
+  OLDEST_FIRST,
+  placeOf,
+  ROW_BYTES,
+  tokenAfter,
+  where,
+} from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
 import {
   artifactFrom,
@@ -174,7 +185,7 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Newest submitted first, or oldest. `token` is the `nextToken` of the previous page: a position in the order, so that
+   * Newest submitted first, or oldest; fewer than `limit` where rows are large. `token` is the `nextToken` of the previous page: a position in the order, so that
    * paging continues even if runs are submitted or deleted in between.
    * @throws `invalid_argument` for a token that no page returned.
    */
@@ -188,8 +199,13 @@ export class Registry implements RunReader {
       conditions.push(`(created_at, run_id) ${page.oldestFirst ? ">" : "<"} (?, ?)`);
       values.push(createdAt, runId);
     }
-    const limit = Math.max(1, Math.trunc(page.limit));
     const order = page.oldestFirst ? OLDEST_FIRST : NEWEST_FIRST;
+    const sizes = this.#sql.all(
+      `SELECT ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${order} LIMIT ?`,
+      ...values,
+      Math.max(1, Math.trunc(page.limit)),
+    );
+    const limit = fitting(sizes.map(({ bytes }) => bytes as number));
     const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${order} LIMIT ?`, ...values, limit + 1);
     const runs = rows.slice(0, limit).map((row) => this.#runFrom(row));
     const last = runs.at(-1);
@@ -204,8 +220,8 @@ export class Registry implements RunReader {
   outlines(filter: RunFilter): RunOutline[] {
     const { conditions, values } = conditionsOf(filter);
     return this.#sql.all(
-      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at
-       FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
+      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at,
+         ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
       ...values,
     ).map(outlineFrom);
   }
@@ -670,7 +686,7 @@ export class Registry implements RunReader {
   }
 
   #addEvent(run: RunRow, kind: EventKind, data: Record<string, unknown>, at: number): EventRow {
-    const dataJson = JSON.stringify(data);
+    const dataJson = eventJson(data);
     const { lastId: seq } = this.#sql.run(
       "INSERT INTO events (at, run_id, run_name, kind, attempt, data_json) VALUES (?, ?, ?, ?, ?, ?)",
       at,

@@ -65,11 +65,16 @@ export interface RunRow {
 }
 
 /** A run without its config, for filtering and sorting. */
-export type RunOutline = Pick<
-  RunRow,
-  | ("runId" | "name" | "state" | "outcome" | "reason" | "attempt" | "priority" | "tags")
-  | ("createdAt" | "startedAt" | "finishedAt")
->;
+export type RunOutline =
+  & Pick<
+    RunRow,
+    | ("runId" | "name" | "state" | "outcome" | "reason" | "attempt" | "priority" | "tags")
+    | ("createdAt" | "startedAt" | "finishedAt")
+  >
+  & {
+    /** About the bytes of the whole run in a list. */
+    bytes: number;
+  };
 
 /** Fields that change outside a transition. */
 export type RunPatch = Partial<

@@ -2,6 +2,7 @@
 import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { type ArtifactRow } from "./row_types.ts";
+import { STORED_LENGTH } from "../base/field_limits.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
 import type { EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./row_types.ts";
 import type { SqlRow } from "./sqlite.ts";
@@ -130,14 +131,29 @@ function jsonOf(text: string): unknown {
   }
 }
 
+/** Columns with bounds of their own, which every version has had. */
+const WHOLE = ["config_json", "notes"];
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)}… (cut)`;
+}
+
+/** The first texts, as many as fit. */
+function firstOf(texts: string[]): string[] {
+  let left = STORED_LENGTH.list;
+  const end = texts.findIndex((text) => (left -= text.length) < 0);
+  return end === -1 ? texts : [...texts.slice(0, end), "… (cut)"];
+}
+
 /** Quarantines damaged columns: substitutes their values and names them in `damaged`, so that other runs stay readable. */
 export function runFrom(row: SqlRow): RunRow {
   const damaged: string[] = [];
   const decode = (column: string, kind: Kind): unknown => {
     const value = row[column] as string | null;
+    if (kind === "text" && typeof value === "string" && !WHOLE.includes(column)) return cut(value, STORED_LENGTH.text);
     if (!isChecked(kind)) return kind === "flag" && value !== null ? (value as unknown) === 1 : value;
     const read = readChecked(kind, value);
-    if (read !== undefined) return read;
+    if (read !== undefined) return kind === "texts" ? firstOf(read as string[]) : read;
     damaged.push(column);
     return readChecked(kind, IN_ITS_PLACE[kind]);
   };
@@ -166,6 +182,7 @@ export function outlineFrom(row: SqlRow): RunOutline {
     createdAt: row.created_at,
     startedAt: row.started_at,
     finishedAt: row.finished_at,
+    bytes: row.bytes,
   } as RunOutline;
 }
 

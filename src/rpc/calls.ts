@@ -11,8 +11,10 @@ import { Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Counts } from "../observability/activity.ts";
 import type { Audit, AuditEntry } from "../wire/audit.ts";
 import { methodPath } from "../wire/method_path.ts";
+import { refuseSentByDaemon, requireProgram } from "../wire/sender_headers.ts";
 import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
+import { requireBounds } from "./field_bounds.ts";
 import type { Caller } from "./handlers.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
@@ -59,7 +61,7 @@ export interface CallStart {
 }
 
 const ANYBODY: Principal = { type: "anybody" };
-const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
+const OWNER = { type: "role", role: "admin", name: "owner" } as const satisfies Principal;
 const AGAIN = "Try again when it runs.";
 
 /** A proxy's call. Proxies are counted separately: there is one per run, and viewers must not use up its place. */
@@ -73,23 +75,25 @@ export function bearerOf(authorization: string | undefined): string {
 }
 
 /**
- * Checks the caller by the call's headers, before its message is read. @throws MosaicError `unauthenticated`,
- * `permission_denied`
+ * Checks the caller by the call's headers, before its message is read. A credential shows what the caller wants; a uid does
+ * not. @throws MosaicError `unauthenticated`, `permission_denied`
  */
 export function principalOf(
   context: CallContext,
   { path, peer, header }: Pick<Caller, "path" | "peer" | "header">,
 ): Principal {
   const { gatekeeper, audit } = context;
-  if (gatekeeper === undefined) return ANYBODY;
-  if (peer.owner) return OWNER;
   const token = bearerOf(header("authorization"));
   try {
-    return gatekeeper.enter(path, token);
+    refuseSentByDaemon(header);
+    if (gatekeeper !== undefined && !peer.owner) return gatekeeper.enter(path, token);
+    if (changesSomething(path)) requireProgram(header);
+    return gatekeeper === undefined ? ANYBODY : OWNER;
   } catch (error) {
     if (error instanceof MosaicError) {
       const { code: outcome, message } = error;
-      audit?.refused({ who: gatekeeper.nameOf(token), ...actionOf(path, peer), outcome, message });
+      const who = peer.owner ? OWNER.name : gatekeeper?.nameOf(token) ?? "anybody";
+      audit?.refused({ who, ...actionOf(path, peer), outcome, message });
     }
     throw error;
   }
@@ -196,11 +200,12 @@ export class ServerCall {
 
   /**
    * Decodes and checks one of its messages. @throws MosaicError `resource_exhausted` if it is too large, `invalid_argument` if
-   * it cannot be decoded, `permission_denied` if the caller may not send it
+   * it cannot be decoded or a field is beyond its bound, `permission_denied` if the caller may not send it
    */
   message(bytes: Uint8Array, decoded = decode): MessageShape<DescMessage> {
     if (!isIngest(this.#method)) requireSize(this.#method, bytes.length, this.#context.maxMessageBytes);
     const message = decoded(this.#method.input, bytes);
+    requireBounds(this.#method.input, message);
     const { runId, run } = message as { runId?: unknown; run?: unknown };
     const { audit, runIdOf } = this.#context;
     if (audit !== undefined && changesSomething(this.caller.path)) {

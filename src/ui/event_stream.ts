@@ -3,7 +3,7 @@
  * the previous ones, so a slow reader costs the memory of one event. It ends when the reader leaves or the page stops.
  */
 import { boundReached } from "../base/load_limits.ts";
-import { MosaicError } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { firstOf, pause } from "../wire/waiting.ts";
 
 export interface ServerEvent {
@@ -25,6 +25,16 @@ function encodeEvent({ event, data, json, id }: ServerEvent): string {
   return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${json ?? JSON.stringify(data)}\n\n`;
 }
 
+/** What cannot be sent is named and passed over: a browser that connects again would be sent it for ever. */
+function encodedOrSkipped(event: ServerEvent): string {
+  try {
+    return encodeEvent(event);
+  } catch (error) {
+    const data = { event: event.event.slice(0, 100), why: messageOf(error).slice(0, 500) };
+    return encodeEvent({ event: "skipped", data, ...(typeof event.id === "number" ? { id: event.id } : {}) });
+  }
+}
+
 export class EventStreams {
   readonly #max: number;
   readonly #open = new Set<AbortController>();
@@ -36,7 +46,7 @@ export class EventStreams {
 
   /** @throws `resource_exhausted` if too many streams are open. */
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
-    return this.#respond(produce, (event) => encoder.encode(encodeEvent(event)), "text/event-stream");
+    return this.#respond(produce, (event) => encoder.encode(encodedOrSkipped(event)), "text/event-stream");
   }
 
   /** The same for bytes. */

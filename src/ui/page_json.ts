@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type * as contract from "../registry/contract.ts";
+import { beyondLimits } from "../registry/event_data.ts";
 import type { EventRow, TransitionRow } from "../registry/row_types.ts";
 import type { SeriesSummary } from "../telemetry/telemetry_log.ts";
 import { rawJson } from "../base/json_text.ts";
@@ -133,6 +134,8 @@ function transitionLine({ seq, from, to, event, reason, attempt, at }: Transitio
 }
 
 export function eventLine(row: EventRow): EventLine {
+  // An earlier version stored events without bounds: one of those must not end the list and the live streams.
+  const leftOut = beyondLimits(row.dataJson);
   return {
     seq: row.seq,
     at: row.at,
@@ -140,7 +143,7 @@ export function eventLine(row: EventRow): EventLine {
     run_name: row.runName,
     kind: row.kind,
     attempt: row.attempt,
-    data: parsed(row.dataJson),
+    data: leftOut === undefined ? parsed(row.dataJson) : { left_out: leftOut },
   };
 }
 

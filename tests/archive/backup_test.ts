@@ -7,6 +7,8 @@ import { fakeWorld } from "../cli/fakes.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { DatabaseSync } from "node:sqlite";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
+import { ensureTokens } from "../../src/wire/tokens.ts";
+import { workerToken } from "../../src/base/session_tokens.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 
 async function mosaic(stateDir: string, ...args: string[]) {
@@ -74,6 +76,47 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
     Deno.removeSync(to, { recursive: true });
   }
 });
+
+Deno.test("backup: tokens and keys are not in it unless asked for, and a daemon on it makes new ones", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
+  const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
+  Deno.chmodSync(to, 0o755);
+  try {
+    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.01 }) }));
+    await untilSteps(daemon, run, 5, true);
+    const { admin, read } = ensureTokens(daemon.layout.tokensFile);
+    using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
+    const session = String(registry.prepare("SELECT session_token FROM runs").get()!["session_token"]);
+    const key = Deno.readTextFileSync(daemon.layout.webhookSecret).trim();
+    const secrets = [admin, read, session, workerToken(session), key];
+    assert.ok(secrets.every((secret) => secret.length > 20));
+    const holding = () => secrets.filter((secret) => [...filesBelow(to)].some((text) => text.includes(secret)));
+
+    assert.equal((await backup(daemon.stateDir, to)).secrets, false);
+    assert.deepEqual(holding(), []);
+    assert.equal(Deno.statSync(to).mode! & 0o777, 0o700);
+    const { code, err } = await mosaic(daemon.stateDir, "backup", to, "--secrets");
+    assert.equal(code, 0, err);
+    assert.deepEqual(holding(), secrets);
+    assert.equal(Deno.statSync(`${to}/trainer/tokens.json`).mode! & 0o777, 0o600);
+    // The next one without takes them away again.
+    assert.equal((await backup(daemon.stateDir, to)).secrets, false);
+    assert.deepEqual(holding(), []);
+    await using copy = await TestDaemon.start({ stateDir: to, args: ["--auth", "token"] });
+    await untilState(copy, run, "FAULTED");
+    assert.notEqual(ensureTokens(copy.layout.tokensFile).admin, admin);
+  } finally {
+    Deno.removeSync(to, { recursive: true });
+  }
+});
+
+/** The bytes of each file, as Latin-1. */
+function* filesBelow(directory: string): Generator<string> {
+  for (const { name, isDirectory, isFile } of Deno.readDirSync(directory)) {
+    if (isDirectory) yield* filesBelow(`${directory}/${name}`);
+    if (isFile) yield new TextDecoder("latin1").decode(Deno.readFileSync(`${directory}/${name}`));
+  }
+}
 
 Deno.test("backup: one that is killed while it copies a database leaves the earlier one, and the next one is whole", async () => {
   await using daemon = await TestDaemon.start();

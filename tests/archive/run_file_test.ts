@@ -39,23 +39,28 @@ function contentOf(file: string): [string, string] {
   ];
 }
 
-/** The file with another list of entries, and rows changed by SQL; its checksums are right again. */
-function forged(file: string, change: (entries: Entry[]) => void, sql: Record<string, string> = {}): string {
+/** How rows are changed: by SQL, and in the bytes of the database. */
+type Forgery = Record<string, string | { sql: string; bytes: (database: Uint8Array) => void }>;
+
+/** The file with another list of entries, and changed rows; its checksums are right again. */
+function forged(file: string, change: (entries: Entry[]) => void, rows: Forgery = {}): string {
   const made = `${file}.forged`;
   Deno.copyFileSync(file, made);
   using db = new DatabaseSync(made);
   const head = db.prepare("SELECT run_id, entries FROM head").get()!;
   const entries = JSON.parse(String(head["entries"])) as Entry[];
-  for (const [path, statement] of Object.entries(sql)) {
-    const n = entries.findIndex((entry) => entry.path === path);
+  for (const [name, forgery] of Object.entries(rows)) {
+    const { sql, bytes: patch } = typeof forgery === "string" ? { sql: forgery, bytes: () => {} } : forgery;
+    const n = entries.findIndex((entry) => entry.path === name);
     const chunks = db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").all(n);
-    const rows = `${file}.rows`;
-    Deno.writeFileSync(rows, Uint8Array.of());
-    for (const { data } of chunks) Deno.writeFileSync(rows, zstdDecompressSync(data as Uint8Array), { append: true });
-    using of = new DatabaseSync(rows);
-    of.exec(statement);
+    const path = `${file}.rows`;
+    Deno.writeFileSync(path, Uint8Array.of());
+    for (const { data } of chunks) Deno.writeFileSync(path, zstdDecompressSync(data as Uint8Array), { append: true });
+    using of = new DatabaseSync(path);
+    of.exec(sql);
     of.close();
-    const bytes = Deno.readFileSync(rows);
+    const bytes = Deno.readFileSync(path);
+    patch(bytes);
     db.prepare("DELETE FROM chunks WHERE entry = ?").run(n);
     for (let i = 0; i << 20 < bytes.length; i++) {
       const chunk = zstdCompressSync(bytes.subarray(i << 20, (i + 1) << 20)) as Uint8Array;
@@ -63,7 +68,7 @@ function forged(file: string, change: (entries: Entry[]) => void, sql: Record<st
     }
     entries[n]!.bytes = bytes.length;
     entries[n]!.content = createHash("sha256").update(bytes).digest("hex");
-    Deno.removeSync(rows);
+    Deno.removeSync(path);
   }
   change(entries);
   const text = JSON.stringify(entries);
@@ -122,20 +127,65 @@ Deno.test("a run as a file: one that somebody has made up writes nothing elsewhe
       assert.equal(code, 2, what);
       assert.match(err, /is no part of a run/, what);
     }
-    const rows: [string, Record<string, string>, RegExp][] = [
-      ["a table that never ends", {
-        "registry.db": `ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS
-          WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n > 0) SELECT max(n) AS run_id FROM a`,
-      }, /which no database of mosaic has/],
-      ["logs elsewhere", { "registry.db": "UPDATE runs SET worker_id = '../../x'" }, /has no run/],
+    const strange = /has other tables than mosaic makes/;
+    const endless =
+      "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n > 0) SELECT max(n) AS run_id FROM a";
+    const many = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n < 4000)";
+    const rows: [string, Forgery, RegExp][] = [
+      ["a view that never ends", {
+        "registry.db": `ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS ${endless}`,
+      }, strange],
+      ["a view beside the tables", { "telemetry.sqlite": `CREATE VIEW more AS ${endless}` }, strange],
+      ["a trigger", { "registry.db": "CREATE TRIGGER t AFTER UPDATE ON runs BEGIN DELETE FROM runs; END" }, strange],
+      ["a virtual table", { "telemetry.sqlite": "CREATE VIRTUAL TABLE v USING fts5(a)" }, strange],
+      ["a computed column", {
+        "registry.db": "ALTER TABLE runs ADD COLUMN z TEXT AS (hex(zeroblob(100000000)))",
+      }, strange],
+      ["a long default", {
+        "registry.db": `ALTER TABLE events ADD COLUMN z TEXT DEFAULT '${"x".repeat(20_000)}'`,
+      }, strange],
+      ["an index by an expression", { "registry.db": "CREATE INDEX i ON runs (hex(zeroblob(10)))" }, strange],
       ["a column that is SQL", {
         "telemetry.sqlite": 'ALTER TABLE telemetry_runs ADD COLUMN "a = 1 --" INTEGER',
-      }, /table or column/],
+      }, strange],
+      ["a table whose pages are one page", {
+        "registry.db": {
+          sql: `INSERT INTO events (at, run_id, run_name, kind, attempt, data_json)
+            ${many} SELECT 0, run_id, name, 'queued', 1, '{}' FROM runs, a`,
+          bytes: (database) => sameChildren(database, "events"),
+        },
+      }, /is damaged: registry\.db .*(2nd reference to page|out of order)/],
+      ["a table of tables that is its own child", {
+        "registry.db": {
+          sql: "PRAGMA user_version",
+          bytes(database) {
+            const view = new DataView(database.buffer);
+            database[100] = 5;
+            view.setUint16(103, 0);
+            view.setUint32(108, 1);
+          },
+        },
+      }, /table of tables has a page twice/],
+      [
+        "a text that is no JSON",
+        { "registry.db": "UPDATE events SET data_json = '{'" },
+        /events\.data_json has text that is no JSON/,
+      ],
+      ["nodes that are no JSON", {
+        "registry.db":
+          `INSERT INTO placements SELECT run_id, attempt, 'slurm', 0, 'n', NULL, NULL, 'ended', '', NULL, 'x', '[]', NULL, 0 FROM runs`,
+      }, /placements\.nodes has text that is no JSON/],
+      [
+        "a row of many megabytes",
+        { "registry.db": "UPDATE runs SET notes = hex(zeroblob(10000000))" },
+        /runs\.notes has 20000000 bytes; the bound is 16777216/,
+      ],
+      ["logs elsewhere", { "registry.db": "UPDATE runs SET worker_id = '../../x'" }, /has no run/],
     ];
-    for (const [what, sql, why] of rows) {
-      const { code, err } = await mosaic(there, "import", forged(file, () => {}, sql));
+    for (const [what, forgery, why] of rows) {
+      const { code, err } = await mosaic(there, "import", forged(file, () => {}, forgery));
       assert.notEqual(code, 0, what);
-      assert.match(err, why, what);
+      assert.match(err, why, `${what}: ${err}`);
       assert.equal((await mosaic(there, "show", run)).code, 4, what);
       assert.equal(JSON.parse(await printed(there, "list", "-o", "json")).length, 1, what);
     }
@@ -143,6 +193,89 @@ Deno.test("a run as a file: one that somebody has made up writes nothing elsewhe
     assert.deepEqual([...Deno.readDirSync(`${place}/elsewhere`)], []);
     assert.deepEqual([...Deno.readDirSync(there.layout.imports)], []);
     await printed(there, "import", forged(file, () => {}));
+  } finally {
+    Deno.removeSync(place, { recursive: true });
+  }
+});
+
+/** Lets every child of the table's root page be its first one: as many rows as there are paths. */
+function sameChildren(database: Uint8Array, table: string): void {
+  const file = Deno.makeTempFileSync();
+  Deno.writeFileSync(file, database);
+  using db = new DatabaseSync(file);
+  const { page_size: size } = db.prepare("PRAGMA page_size").get() as { page_size: number };
+  const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = ?").get(table) as {
+    rootpage: number;
+  };
+  Deno.removeSync(file);
+  const page = new DataView(database.buffer, (rootpage - 1) * size, size);
+  assert.equal(page.getUint8(0), 5, "the root has no children");
+  const first = page.getUint32(page.getUint16(12));
+  for (let i = 0; i < page.getUint16(3); i++) page.setUint32(page.getUint16(12 + 2 * i), first);
+  page.setUint32(8, first);
+}
+
+Deno.test("a run as a file: 140 kB that unpack to 1.5 GB are refused on the way, and views in it are not read", async () => {
+  await using here = await TestDaemon.start();
+  const place = Deno.makeTempDirSync({ prefix: "mosaic-run-file-" });
+  try {
+    const run = await submit(here, configOf({ command: ["/bin/sh", "-c", "echo words"] }));
+    await untilState(here, run, "TERMINATED");
+    const file = `${place}/run.mosaic`;
+    await printed(here, "export", run, "--format", "mosaic", "--out", file);
+    await printed(here, "delete", run);
+    const bomb = forged(file, () => {});
+    const withLong = (fill: number, chunks: number) => {
+      const made = forged(file, (entries) => {
+        const hash = createHash("sha256");
+        const chunk = new Uint8Array(1 << 20).fill(fill);
+        for (let i = 0; i < chunks; i++) hash.update(chunk);
+        entries.push({
+          ...{
+            path: "directory/long",
+            kind: "file",
+            mode: 0o600,
+            mtime: 0,
+            bytes: chunks << 20,
+            content: hash.digest("hex"),
+          },
+        });
+        using db = new DatabaseSync(`${file}.forged`);
+        const insert = db.prepare("INSERT INTO chunks VALUES (?, ?, ?)");
+        const data = zstdCompressSync(chunk) as Uint8Array;
+        db.exec("BEGIN");
+        for (let i = 0; i < chunks; i++) insert.run(entries.length - 1, i, data);
+        db.exec("COMMIT");
+      });
+      assert.ok(Deno.statSync(made).size < 400_000);
+      return made;
+    };
+    const { code, err } = await mosaic(here, "import", withLong(1, 1500));
+    assert.notEqual(code, 0);
+    assert.match(err, /unpacks to more than 268435456 bytes, at directory\/long/);
+    assert.match(err, /--max-unpacked/);
+    assert.deepEqual([...Deno.readDirSync(here.layout.imports)], []);
+    assert.match((await mosaic(here, "import", "--max-unpacked", "2M", withLong(1, 3))).err, /more than 2097152 bytes/);
+    // Zeros take no room: they become a hole, as in a log that was packed.
+    await printed(here, "import", "--max-unpacked", "2M", withLong(0, 300));
+    const long = Deno.statSync(`${(await getRun(here, run)).directory}/long`);
+    assert.equal(long.size, 300 << 20);
+    assert.ok(long.blocks! * 512 < 1 << 20, `${long.blocks} blocks`);
+    await printed(here, "delete", run);
+
+    const endless =
+      "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n > 0) SELECT n, n, n, n FROM a";
+    for (const table of ["head", "chunks"]) {
+      Deno.copyFileSync(file, bomb);
+      using db = new DatabaseSync(bomb);
+      db.exec(`ALTER TABLE ${table} RENAME TO old; CREATE VIEW ${table} AS ${endless}`);
+      db.close();
+      const refused = await mosaic(here, "import", bomb);
+      assert.equal(refused.code, 2, refused.err);
+      assert.match(refused.err, /is damaged: the file .*has other tables than mosaic makes/);
+    }
+    assert.equal((await mosaic(here, "show", run)).code, 4);
+    await printed(here, "import", file);
   } finally {
     Deno.removeSync(place, { recursive: true });
   }

@@ -1,5 +1,6 @@
 import { strict as assert } from "node:assert";
-import { csv, facts, table } from "../../src/cli/table.ts";
+import { csv } from "../../src/base/csv_text.ts";
+import { facts, table } from "../../src/cli/table.ts";
 import { cut, escapeControl, pad, widthOf } from "../../src/cli/text.ts";
 import { didYouMean, nearest } from "../../src/base/nearest.ts";
 import { terminalOf } from "../../src/cli/context.ts";
@@ -50,6 +51,42 @@ Deno.test("table: colour goes around the text, not around its padding", () => {
     heading: false,
   });
   assert.equal(painted, "\x1b[31mx\x1b[39m\n");
+});
+
+Deno.test("csv: a text that a spreadsheet would calculate is a text, and a number stays a number", () => {
+  const formulas = [
+    "=1+1",
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    '=HYPERLINK("http://x","y")',
+    "=",
+    "-",
+  ];
+  const cells = csv(["x"], formulas.map((text) => [text])).slice(2);
+  for (const text of formulas) assert.ok(cells.includes(`'${text.replaceAll('"', '""')}`), text);
+  assert.equal(csv(["=h"], []), "'=h\n");
+  const kept = [-5, "-5", "+0.5", "-1e-7", "-inf", "+Infinity", "NaN", "a=b", "", "1-2", [-1], { "=": 1 }, true, -0.5];
+  assert.equal(
+    csv(["x"], kept.map((value) => [value])),
+    'x\n-5\n-5\n+0.5\n-1e-7\n-inf\n+Infinity\nNaN\na=b\n\n1-2\n[-1]\n"{""="":1}"\ntrue\n-0.5\n',
+  );
+});
+
+Deno.test("csv: one function writes all of it", () => {
+  const writers: string[] = [];
+  const visit = (directory: string) => {
+    for (const { name, isDirectory } of Deno.readDirSync(directory)) {
+      const path = `${directory}/${name}`;
+      if (isDirectory) visit(path);
+      // A field that is quoted by doubling its quotes.
+      else if (/\.tsx?$/.test(name) && /replaceAll\('"', '""'\)/.test(Deno.readTextFileSync(path))) writers.push(name);
+    }
+  };
+  for (const part of ["base", "cli", "ui"]) visit(new URL(`../../src/${part}`, import.meta.url).pathname);
+  assert.deepEqual(writers, ["csv_text.ts"]);
 });
 
 Deno.test("csv: fields are quoted where they must be", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { csv } from "../../src/cli/table.ts";
+import { csv } from "../../src/base/csv_text.ts";
 import { fieldNames } from "../../src/cli/records.ts";
 import { FileSource, isExportedFile } from "../../src/proxy/sources/file_source.ts";
 

@@ -179,8 +179,14 @@ Deno.test("hostile pages: calls of the API from another site, or under another n
     const raw = `POST /mosaic.v1.Mosaic/Shutdown HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n` +
       `content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`;
     assert.match(await exchange(url, raw), /^HTTP\/1\.1 403 [^]*permission_denied/);
+    // A webhook of some program of this user, or a form, in every type that one may have.
+    for (const type of ["application/json", "application/json; charset=utf-8"]) {
+      const answer = await call({ "content-type": type });
+      assert.equal(answer.status, 403, type);
+      assert.match((await answer.json()).message, /^the header connect-protocol-version is missing/);
+    }
     assert.deepEqual(core.calls, []);
-    const own = await call({});
+    const own = await call({ "connect-protocol-version": "1" });
     assert.equal(own.status, 200);
     await own.body?.cancel();
     assert.equal(core.calls.length, 1);

@@ -1,4 +1,5 @@
 /** Builds the config of an imported run. Pure. */
+import { LONGEST_TAG } from "../../base/field_limits.ts";
 import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
 import { baseName } from "./read.ts";
 import type { ScannedRun } from "./scan.ts";
@@ -6,7 +7,6 @@ import type { ScannedRun } from "./scan.ts";
 /** Directory names that identify a run only together with the parent directory's name. */
 const SAYS_LITTLE =
   /^(?:version_\d+|run_?\d+|\d+(?:\.\d+)*|train|validation|val|test|eval|logs?|runs?|tb|tensorboard|files)$/i;
-const LONGEST_TAG = 100;
 
 const cut = (text: string, length: number) => [...text].slice(0, length).join("");
 

@@ -17,7 +17,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         "logs; their workers stay with the original.",
     )
     .argument("<dir>", "directory of the backup; created if there is none")
-    .option("--state-dir <dir>", "state directory (default: as for the daemon)");
+    .option("--state-dir <dir>", "state directory (default: as for the daemon)")
+    .option("--secrets", "copy tokens and the webhooks' key, too; every program of this user can read them there");
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
@@ -35,17 +36,21 @@ export function define(command: Command, context: Context, result: { code: numbe
         },
       }),
     )
-    .action(async (directory: string, options: { stateDir?: string; output: string }) => {
+    .action(async (directory: string, options: { stateDir?: string; secrets?: true; output: string }) => {
       const { backUp } = await import("../../archive/backup.ts");
       const stateDir = resolveStateDir(options.stateDir, context.env);
-      const done = await backUp(stateDir, resolveStateDir(directory, context.env));
+      const done = await backUp(stateDir, resolveStateDir(directory, context.env), {
+        secrets: options.secrets === true,
+      });
       for (const what of done.left_out) context.err.write(`mosaic: not copied: ${escapeControl(what)}\n`);
       if (done.left_out.length > 0) result.code = 1;
       if (options.output === "json") return context.out.write(`${JSON.stringify(done, null, 2)}\n`);
       context.out.write(
         `${escapeControl(done.directory)}: ${count(done.runs)} runs (${count(done.live_runs)} live), ` +
           `${count(done.files)} files (${count(done.copied_files)} copied, ${bytes(done.copied_bytes)}), ` +
-          `databases ${bytes(done.database_bytes)}; all read back\n`,
+          `databases ${bytes(done.database_bytes)}; all read back${
+            done.secrets ? "" : "; without tokens and keys (--secrets)"
+          }\n`,
       );
     });
 }

@@ -9,7 +9,8 @@ import { connectionFlags, connectionOptions, outputOption, wholeNumber } from ".
 import { bytes, shortIds } from "../format.ts";
 import { Link } from "../daemon_link.ts";
 import type { Usage } from "../../registry/contract.ts";
-import { type Column, csv, table } from "../table.ts";
+import { csv } from "../../base/csv_text.ts";
+import { type Column, table } from "../table.ts";
 import { stateStyle } from "../text.ts";
 
 const PAGE = 1000;

@@ -14,7 +14,7 @@ import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { isStandardOutput } from "../standard_streams.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
-import { csv, csvLine } from "../table.ts";
+import { csv, csvLine } from "../../base/csv_text.ts";
 import { escapeControl } from "../text.ts";
 import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 

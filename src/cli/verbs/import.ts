@@ -7,7 +7,15 @@ import { sleep } from "../../base/sleep.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
-import { connectionFlags, connectionOptions, type Format, outputOption, repeated, wholeNumber } from "../flags.ts";
+import {
+  bytesValue,
+  connectionFlags,
+  connectionOptions,
+  type Format,
+  outputOption,
+  repeated,
+  wholeNumber,
+} from "../flags.ts";
 import { compact, count } from "../format.ts";
 import type { ScannedRun } from "../import/scan.ts";
 import type { Import } from "../../registry/contract.ts";
@@ -39,6 +47,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-t, --tag <tag>", `a tag beside "imported", may be repeated`, repeated)
     .option("--depth <n>", `directory levels to search below each path (default: ${DEPTH})`, wholeNumber())
     .option("--dry-run", "list what would be imported; needs no daemon")
+    .option(
+      "--max-unpacked <bytes>",
+      "most bytes that a file of mosaic may unpack to, such as 20G (default: 100 times its size, at least 256 MiB)",
+      bytesValue,
+    )
     .option("-q, --quiet", "print the ids only");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
@@ -68,7 +81,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
         using link = flags["dryRun"] === true ? undefined : await Link.open(context, connectionFlags(flags));
         const done: ImportJson[] = [];
-        for (const file of files) done.push(await importRunFile(link, file));
+        const most = flags["maxUnpacked"] as number | undefined;
+        for (const file of files) done.push(await importRunFile(link, file, most));
         return print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
       }
       const found = await find(context, paths, Number(flags["depth"] ?? DEPTH));
@@ -122,7 +136,7 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 /** A run that mosaic has exported becomes the same run here. @param link undefined: it is only read and checked */
-async function importRunFile(link: Link | undefined, path: string): Promise<ImportJson> {
+async function importRunFile(link: Link | undefined, path: string, most: number | undefined): Promise<ImportJson> {
   const { RunFile } = await import("../../archive/run_file.ts");
   using file = new RunFile(path);
   const { runId, files } = file;
@@ -130,7 +144,7 @@ async function importRunFile(link: Link | undefined, path: string): Promise<Impo
   if (link !== undefined && known === undefined) {
     const { stateDir } = await link.unary(link.methods.getHost, {});
     const directory = `${runId}-${crypto.randomUUID()}`;
-    file.unpack(`${new Layout(stateDir).imports}/${directory}`);
+    file.unpack(`${new Layout(stateDir).imports}/${directory}`, most);
     await link.unary(link.methods.importRun, { directory }, undefined, IMPORT_MS);
   }
   const [run, series] = link === undefined ? [] : await Promise.all([

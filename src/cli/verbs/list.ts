@@ -34,7 +34,8 @@ import { RUN_COLUMNS } from "../../registry/query/query_columns.ts";
 import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupByOf } from "../run_groups.ts";
 import { renderGroups } from "../group_table.ts";
 import { parseStates } from "../states.ts";
-import { csv, table } from "../table.ts";
+import { csv } from "../../base/csv_text.ts";
+import { table } from "../table.ts";
 import { escapeControl } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

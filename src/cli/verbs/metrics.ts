@@ -8,7 +8,8 @@ import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";
 import { Link } from "../daemon_link.ts";
 import type { Series } from "../../registry/contract.ts";
-import { type Column, csv, table } from "../table.ts";
+import { csv } from "../../base/csv_text.ts";
+import { type Column, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
 import { requireSeries } from "./plot.ts";
 

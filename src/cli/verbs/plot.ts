@@ -30,7 +30,7 @@ import {
   groupSeries,
   inGroups,
 } from "../run_groups.ts";
-import { csv } from "../table.ts";
+import { csv } from "../../base/csv_text.ts";
 import { escapeControl } from "../text.ts";
 
 /** Further series that are named in a message. */

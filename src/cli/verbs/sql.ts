@@ -4,7 +4,8 @@ import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
-import { csv, table } from "../table.ts";
+import { csv } from "../../base/csv_text.ts";
+import { table } from "../table.ts";
 import { escapeControl } from "../text.ts";
 
 export function define(command: Command, context: Context): void {

@@ -1,12 +1,9 @@
 /** Fields that people write: name, tags, notes. */
 import { MosaicError } from "../../base/errors.ts";
+import { LONGEST_NOTES, LONGEST_TAG, MOST_TAGS } from "../../base/field_limits.ts";
 import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
 import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
-
-const LONGEST_TAG = 100;
-const MOST_TAGS = 100;
-const LONGEST_NOTES = 64 << 10;
 
 /**
  * The fields that the change makes different. @throws MosaicError `invalid_argument` with the field, its value and its bound

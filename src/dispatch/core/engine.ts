@@ -6,6 +6,7 @@ import type { SlurmFields } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
 import { withSlurmDefaults } from "../../config/prepare.ts";
 import { Activity } from "../../observability/activity.ts";
+import type { OwnListeners } from "../../observability/webhooks/own_listeners.ts";
 import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
@@ -124,6 +125,7 @@ export class Engine implements Core {
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
   #addresses = { listen: "", http: "", socket: "" };
+  #own: OwnListeners | undefined;
   #trackingAddress = "";
 
   constructor(options: EngineOptions) {
@@ -230,7 +232,10 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       totalSlots: gpus.length,
-      admit,
+      admit: (plan) => {
+        if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
+        admit(plan);
+      },
       slurm: options.slurm ?? {},
       durable: options.durability === "full",
     });
@@ -266,8 +271,9 @@ export class Engine implements Core {
    * Starts and supervises runs. Call it when clients and proxies can connect.
    * @param trackingAddress where workers can reach the API over HTTP without TLS; "": nowhere
    */
-  begin(addresses: { listen: string; http: string; socket: string }, trackingAddress = ""): void {
+  begin(addresses: { listen: string; http: string; socket: string; own?: OwnListeners }, trackingAddress = ""): void {
     this.#addresses = addresses;
+    this.#own = addresses.own;
     this.#trackingAddress = trackingAddress;
     this.#supervisor.watch();
     this.#artifacts.recover();

@@ -1,10 +1,11 @@
 /** Imports runs of another host, which a client has unpacked below `trainer/imports`. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { infoIfThere } from "../../os/files.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { FILE_NAME_PART } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
+import { type ForeignRows, openForeignRows } from "../../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { migrate as migrateRegistry } from "../../registry/migrations.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -22,6 +23,8 @@ export interface ImportOptions {
 
 /** No client takes this long between unpacking a run and importing it. */
 const LEFT_MS = 24 * 3600_000;
+/** A larger database was compared by the client that unpacked it: it would keep the daemon from everything else for too long. */
+const CHECKED_BYTES = 64 << 20;
 /** Runs that are being imported. */
 const underWay = new Set<string>();
 
@@ -39,7 +42,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
   let runId: string | undefined;
   try {
     removeLeft(layout);
-    using rows = opened(`${spool}/registry.db`, migrateRegistry);
+    using rows = opened(`${spool}/registry.db`, "registry.db", migrateRegistry);
     const run = rows?.prepare("SELECT run_id, state, base_dir, worker_id FROM runs").get();
     const baseDir = BASE_DIRS.find((base) => base === run?.["base_dir"]);
     const id = String(run?.["run_id"]);
@@ -57,7 +60,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
     // Rows of an interrupted import.
     telemetry.discard(id);
     await removeRunFiles(layout, id);
-    using records = opened(`${spool}/telemetry.sqlite`, migrateTelemetry);
+    using records = opened(`${spool}/telemetry.sqlite`, "telemetry.sqlite", migrateTelemetry);
     if (records !== undefined) await telemetry.adopt(records, id);
     for (const { name } of entriesOf(`${spool}/configs`)) {
       if (isConfigOf(id, name)) Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
@@ -80,34 +83,22 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
   }
 }
 
-function opened(path: string, migrate: (db: DatabaseSync, path: string) => void): DatabaseSync | undefined {
-  if (!infoIfThere(path)?.isFile) return undefined;
-  const db = new DatabaseSync(path);
+/** @throws MosaicError `invalid_argument` for a database that mosaic has not made */
+function opened(
+  path: string,
+  kind: ForeignRows,
+  migrate: (db: DatabaseSync, path: string) => void,
+): DatabaseSync | undefined {
+  const info = infoIfThere(path);
+  if (!info?.isFile) return undefined;
+  const db = openForeignRows(path, kind, { whole: info.size <= CHECKED_BYTES, writable: true });
   try {
-    requireOwn(db, path, migrate);
     migrate(db, path);
     return db;
   } catch (error) {
     db.close();
     throw error;
   }
-}
-
-/**
- * Refuses a database with triggers, virtual tables or views that mosaic does not create, so that only plain tables are read.
- * @throws MosaicError `invalid_argument`
- */
-function requireOwn(db: DatabaseSync, path: string, migrate: (db: DatabaseSync, path: string) => void): void {
-  using own = new DatabaseSync(":memory:");
-  migrate(own, path);
-  const views = own.prepare("SELECT name FROM sqlite_schema WHERE type = 'view'").all().map(({ name }) => name);
-  const others = db.prepare(
-    "SELECT name, type FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE '%VIRTUAL%'",
-  );
-  const strange = others.all().find(({ name, type }) => type !== "view" || !views.includes(name));
-  if (strange === undefined) return;
-  const what = JSON.stringify(strange["name"]);
-  throw new MosaicError("invalid_argument", `${path} has ${what}, which no database of mosaic has`);
 }
 
 /** Removes the directories of killed clients. */

@@ -2,6 +2,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
+import { fitting } from "../../registry/listing.ts";
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { RunFilter, RunOutline } from "../../registry/row_types.ts";
@@ -77,8 +78,9 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   }
   matching.sort((a, b) => compare(a.place, b.place, descending));
   const start = after === undefined ? 0 : matching.findIndex(({ place }) => compare(after, place, descending) < 0);
-  const page = start < 0 ? [] : matching.slice(start, start + query.limit);
-  const isLast = start < 0 || start + query.limit >= matching.length;
+  const wanted = start < 0 ? [] : matching.slice(start, start + query.limit);
+  const page = wanted.slice(0, fitting(wanted.map(({ run }) => run.bytes)));
+  const isLast = start < 0 || start + page.length >= matching.length;
   return {
     found: page.map(({ run }) => ({ runId: run.runId, values: columns.map((of) => of(run) ?? null) })),
     nextToken: isLast ? undefined : tokenOf(page.at(-1)!.place, query),

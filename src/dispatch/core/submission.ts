@@ -1,4 +1,5 @@
 /** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
+import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
 import { boundReached } from "../../base/load_limits.ts";
 import { readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
@@ -14,9 +15,6 @@ import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
-
-/** A config is stored with its run and read for every list. */
-const MAX_CONFIG_BYTES = 8 << 20;
 
 export interface SubmissionContext {
   registry: Registry;
@@ -53,8 +51,8 @@ export interface Submission {
  */
 export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
   const { registry, layout, totalSlots } = context;
-  if (configJson.length > MAX_CONFIG_BYTES) {
-    throw new MosaicError("invalid_argument", `the config has more than ${MAX_CONFIG_BYTES >> 20} MiB`);
+  if (isLonger(configJson, CONFIG_BYTES)) {
+    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
   }
   const read = readConfig(configJson);
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));

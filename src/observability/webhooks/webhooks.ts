@@ -2,17 +2,20 @@
  * Delivers the event log to URLs: one for the whole daemon, and one per run that names `metadata.webhook`.
  *
  * Each target has a cursor over the registry's events, stored in a file, so that delivery continues after a restart.
- * Delivery is in order and at least once; an event that a target rejects (4xx), or that fails `giveUpAfter` times, is
- * skipped with a warning. A target that is down does not delay other targets.
+ * Delivery is in order and at least once; an event that a target rejects (4xx), that fails `giveUpAfter` times, or that cannot
+ * be encoded, is skipped with a warning. A target that is down does not delay other targets.
  */
+import { beyondLimits } from "../../registry/event_data.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { EventRow } from "../../registry/row_types.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Counts } from "../activity.ts";
+import type { Counts, WebhookResult } from "../activity.ts";
 import { messageOf } from "../../base/errors.ts";
 import { supervised } from "../supervised.ts";
 import { anyOf, pause } from "../../wire/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
+import { SENT_BY_DAEMON } from "../../wire/sender_headers.ts";
+import type { OwnListeners } from "./own_listeners.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface WebhookOptions {
@@ -34,6 +37,8 @@ export interface WebhookOptions {
   timeoutMs?: number;
   /** Counts deliveries by result. */
   counts?: Counts;
+  /** The daemon's own listeners, to which nothing is sent. */
+  own?: Pick<OwnListeners, "of">;
 }
 
 export interface RunTarget {
@@ -212,25 +217,38 @@ export class Webhooks {
 
   /** False if the daemon stops before the event was delivered. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
-    const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
-    const terms = this.#terms(target, event);
-    if (terms === undefined) return true;
-    const whose = { seq: event.seq, run_id: event.runId, run_name: event.runName, attempt: event.attempt };
-    const body = JSON.stringify({
-      type: `run.${event.kind}`,
-      timestamp: new Date(event.at).toISOString(),
-      // First for readability, and last because a worker may use these names for its own fields.
-      data: { ...whose, ...JSON.parse(event.dataJson), ...whose },
-    });
+    const { log, counts, own, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const skipped = (why: string, result: WebhookResult = "given_up"): true => {
+      counts?.add(result);
+      log.warn(
+        { run_id: event.runId, event: event.kind, seq: event.seq, why: why.slice(0, 500) },
+        "webhook: event skipped",
+      );
+      return true;
+    };
+    let request: { body: string; headers: () => Record<string, string> };
+    try {
+      const terms = this.#terms(target, event);
+      if (terms === undefined) return true;
+      const body = bodyOf(event);
+      const headers = () => signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
+      // A key that is none is found here, before the first attempt.
+      headers();
+      request = { body, headers };
+    } catch (error) {
+      return skipped(messageOf(error), "not_encodable");
+    }
     for (let attempt = 1;; attempt++) {
       let why: string;
       try {
-        const now = Math.floor(Date.now() / 1000);
+        const self = await own?.of(target.url);
+        if (self !== undefined) return skipped(`${target.url} is this daemon itself (${self})`, "refused");
         using limit = anyOf(this.#stop.signal, AbortSignal.timeout(timeoutMs));
         const response = await fetch(target.url, {
           method: "POST",
-          headers: signedHeaders(terms.secret, `event-${event.seq}`, now, body),
-          body,
+          headers: { ...request.headers(), ...SENT_BY_DAEMON },
+          body: request.body,
+          // Followed, a redirect would lead past the check of the address.
           redirect: "manual",
           signal: limit.signal,
         });
@@ -246,11 +264,7 @@ export class Webhooks {
         if (this.#stop.signal.aborted) return false;
         why = messageOf(error);
       }
-      if (attempt >= giveUpAfter) {
-        counts?.add("given_up");
-        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event skipped");
-        return true;
-      }
+      if (attempt >= giveUpAfter) return skipped(why);
       counts?.add("retried");
       const wait = Math.min(RETRY_CAP_MS, firstRetryMs * 2 ** (attempt - 1));
       log.debug({ run_id: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
@@ -258,4 +272,17 @@ export class Webhooks {
       if (this.#stop.signal.aborted) return false;
     }
   }
+}
+
+/** @throws for data that is no JSON object, or beyond what a receiver can be expected to read */
+function bodyOf({ seq, runId, runName, attempt, kind, at, dataJson }: EventRow): string {
+  const leftOut = beyondLimits(dataJson);
+  if (leftOut !== undefined) throw new Error(`the event's data ${leftOut}`);
+  const whose = { seq, run_id: runId, run_name: runName, attempt };
+  return JSON.stringify({
+    type: `run.${kind}`,
+    timestamp: new Date(at).toISOString(),
+    // First for readability, and last because a worker may use these names for its own fields.
+    data: { ...whose, ...JSON.parse(dataJson), ...whose },
+  });
 }

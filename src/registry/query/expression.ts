@@ -5,6 +5,7 @@
  *     not: "not" comparison    and: not ("and" not)…    or: and ("or" and)…
  */
 import { MosaicError } from "../../base/errors.ts";
+import { LONGEST_FILTER } from "../../base/field_limits.ts";
 
 /** A value of a column; undefined if a run has none. */
 export type Value = string | number | boolean | null | readonly unknown[] | undefined;
@@ -24,7 +25,6 @@ interface Token {
   at: number;
 }
 
-const MAX_FILTER_LENGTH = 4096;
 const MAX_DEPTH = 50;
 const TOKENS = /\s*(?:(<=|>=|!=|==|[=<>~(),])|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|([^\s=<>!~(),"'`]+))/y;
 const COMPARISONS = ["=", "!=", "<", "<=", ">", ">=", "~"];
@@ -65,7 +65,7 @@ function wrong(text: string, at: number, why: string): MosaicError {
 
 /** @throws MosaicError `invalid_argument` with the position */
 export function parseExpression(text: string): Expression {
-  if (text.length > MAX_FILTER_LENGTH) throw wrong("", 0, `a filter has at most ${MAX_FILTER_LENGTH} characters`);
+  if (text.length > LONGEST_FILTER) throw wrong("", 0, `a filter has at most ${LONGEST_FILTER} characters`);
   const tokens = tokensOf(text);
   let next = 0;
   let depth = 0;

@@ -2,7 +2,7 @@
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import { principalOf } from "../calls.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import type { ServeContext } from "./serve.ts";
+import { headerOf, type ServeContext } from "./serve.ts";
 
 export function refuseEarly(context: ServeContext): ServerInterceptor {
   return (method, call) =>
@@ -14,7 +14,7 @@ export function refuseEarly(context: ServeContext): ServerInterceptor {
               principalOf(context, {
                 path: method.path,
                 peer: context.connections.peerOf(call.getPeer()),
-                header: (name) => metadata.get(name)[0]?.toString(),
+                header: headerOf(metadata),
               });
             } catch (error) {
               call.sendStatus({ metadata: new Metadata(), ...statusOf(error) });

@@ -4,6 +4,7 @@
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import type {
+  Metadata,
   ServerDuplexStream,
   ServerReadableStream,
   ServerUnaryCall,
@@ -70,11 +71,16 @@ function serverCallOf(context: ServeContext, method: DescMethod, call: AnyCall):
   const serverCall = new ServerCall(context, {
     method,
     peer,
-    header: (name) => call.metadata.get(name)[0]?.toString(),
+    header: headerOf(call.metadata),
   });
   (call as EventEmitter).on("cancelled", () => serverCall.end());
   if (call.cancelled) serverCall.end();
   return serverCall;
+}
+
+/** The library takes only calls of this content type, and removes the header. */
+export function headerOf(metadata: Metadata): (name: string) => string | undefined {
+  return (name) => name === "content-type" ? "application/grpc" : metadata.get(name)[0]?.toString();
 }
 
 function enter(context: ServeContext, serverCall: ServerCall): void {

@@ -280,7 +280,7 @@ function bucketsFromLevelBelow(level: number): string {
 export const SCHEMA_VERSION = Math.max(MIGRATIONS.length, newestField());
 
 /** Brings the database to this program's schema. @throws MosaicError `failed_precondition` when it is newer. */
-export function migrate(db: DatabaseSync, path: string): void {
+export function migrate(db: DatabaseSync, path: string, to = SCHEMA_VERSION): void {
   const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
   if (user_version > SCHEMA_VERSION) {
     throw new MosaicError(
@@ -289,7 +289,7 @@ export function migrate(db: DatabaseSync, path: string): void {
       { hint: "Run the newer mosaic that wrote it, or give another --state-dir." },
     );
   }
-  for (let version = user_version; version < SCHEMA_VERSION; version++) {
+  for (let version = user_version; version < to; version++) {
     db.exec("BEGIN IMMEDIATE");
     try {
       db.exec(`${MIGRATIONS[version] ?? ""}${addedColumns(version + 1)}`);

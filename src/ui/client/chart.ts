@@ -6,6 +6,7 @@ import { isCrowd } from "./early.ts";
 import { notice } from "./dialog.tsx";
 import { h, iconButton, saveFile, setText } from "./dom.ts";
 import { clock, duration, figure, plural, whole } from "./format.ts";
+import { csv } from "../../base/csv_text.ts";
 import { type Band, together } from "../../telemetry/groups.ts";
 import {
   ascending,
@@ -772,29 +773,18 @@ export class Chart {
   }
 
   #saveCsv() {
-    const quoted = (t: string) => `"${t.replaceAll('"', '""')}"`;
-    const lines = ["run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten"];
+    const rows: unknown[][] = [];
     for (const { label, columns: c } of this.#sets) {
-      c.last_x.forEach((x, i) =>
-        (this.#style.overwritten || !c.overwritten[i]) && lines.push(
-          [
-            quoted(label),
-            quoted(c.name),
-            c.first_x[i],
-            x,
-            c.step[i] ?? "",
-            new Date(c.at[i] ?? 0).toISOString(),
-            c.mean[i],
-            c.min[i],
-            c.max[i],
-            c.count[i],
-            c.attempt[i] ?? "",
-            c.overwritten[i],
-          ].join(","),
-        )
-      );
+      c.last_x.forEach((x, i) => {
+        if (!this.#style.overwritten && c.overwritten[i]) return;
+        rows.push([
+          ...[label, c.name, c.first_x[i], x, c.step[i], new Date(c.at[i] ?? 0).toISOString()],
+          ...[c.mean[i], c.min[i], c.max[i], c.count[i], c.attempt[i], c.overwritten[i]],
+        ]);
+      });
     }
-    saveFile(`${this.#fileName()}.csv`, new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    const names = "run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten".split(",");
+    saveFile(`${this.#fileName()}.csv`, new Blob([csv(names, rows)], { type: "text/csv" }));
   }
 
   #savePng() {

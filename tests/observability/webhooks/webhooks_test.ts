@@ -1,10 +1,13 @@
 /** Webhooks against a real HTTP receiver. */
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../../src/base/log.ts";
 import { readTextIfThere } from "../../../src/os/files.ts";
 import { Registry } from "../../../src/registry/registry.ts";
 import { newSecret } from "../../../src/observability/webhooks/signature.ts";
+import { Counts } from "../../../src/observability/activity.ts";
+import { eventLine } from "../../../src/ui/page_json.ts";
 import { Webhooks } from "../../../src/observability/webhooks/webhooks.ts";
 import { until } from "../../harness/wait.ts";
 import { newRun } from "../../registry/fixture.ts";
@@ -198,3 +201,68 @@ Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets
     Deno.removeSync(directory, { recursive: true });
   }
 });
+
+Deno.test("webhooks: an event that cannot be encoded is counted, named and skipped, and the next ones go out", async () => {
+  const directory = Deno.makeTempDirSync();
+  const file = `${directory}/registry.db`;
+  const server = receiver(() => 200);
+  const warnings: string[] = [];
+  {
+    using made = closing(Registry.open(file));
+    insertRun(made.registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
+    // As an earlier version stored them.
+    using db = new DatabaseSync(file);
+    const insert = db.prepare(
+      "INSERT INTO events (at, run_id, run_name, kind, attempt, data_json) VALUES (?, '01HZZZZZZZZZZZZZZZZZZZZZZ1', 'n', 'alert', 1, ?)",
+    );
+    insert.run(1, `{"deep":${"[".repeat(20_000)}${"]".repeat(20_000)}}`);
+    insert.run(1, "{");
+    insert.run(Number.MAX_SAFE_INTEGER, "{}");
+  }
+  using opened = closing(Registry.open(file));
+  const { registry } = opened;
+  // From now on they are bounded when they are written.
+  registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "alert", {
+    deep: JSON.parse("[".repeat(5000) + "]".repeat(5000)),
+    n: 1,
+  });
+  registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "alert", { long: "x".repeat(2 << 20), telemetry_seq: 7 });
+  registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "completed", { steps: 3 });
+  Deno.writeTextFileSync(
+    `${directory}/webhooks.json`,
+    JSON.stringify({ seen: 0, targets: [{ url: server.url("/all"), seq: 0 }] }),
+  );
+  const counts = new Counts();
+  const webhooks = new Webhooks({
+    runs: registry,
+    log: createLogger({ level: "warn", sinks: [(line) => warnings.push(line)] }),
+    stateFile: `${directory}/webhooks.json`,
+    secret: newSecret(),
+    daemonUrl: server.url("/all"),
+    targetOfRun: () => undefined,
+    firstRetryMs: 1,
+    counts,
+  });
+  try {
+    const bodies = () => server.got.map(({ body }) => JSON.parse(body));
+    await until(() => bodies().some(({ type }) => type === "run.completed"), { what: "the event after them" });
+    assert.deepEqual(bodies().map(({ data }) => data.seq), [1, 3, 5, 6, 7]);
+    assert.deepEqual([bodies()[2].data.n, bodies()[3].data.telemetry_seq], [1, 7]);
+    assert.match(bodies()[2].data.left_out, /^is nested 50\d\d deep; the bound is 500$/);
+    assert.match(bodies()[3].data.left_out, /^has 2097\d+ bytes; the bound is 1048576$/);
+    await until(() => new Map(counts.entries()).get("delivered") === 5, { what: "the last delivery to be counted" });
+    assert.deepEqual(Object.fromEntries(counts.entries()), { delivered: 5, not_encodable: 2 });
+    const named = warnings.map((line) => Number(/"seq":(\d+)/.exec(line)?.[1]));
+    assert.deepEqual(named, [2, 4]);
+    // The page's list of events, which JSON carries as well.
+    const lines = registry.eventsSince(0, { limit: 100 }).map((row) => JSON.stringify(eventLine(row)));
+    assert.equal(lines.length, 7);
+    assert.match(lines[1]!, /"left_out":"is nested 2000\d deep/);
+  } finally {
+    await webhooks.close();
+    await server.stop();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+const closing = (registry: Registry) => ({ registry, [Symbol.dispose]: () => registry.close() });
