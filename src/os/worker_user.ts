@@ -15,6 +15,8 @@ export interface WorkerUser {
   name: string;
   /** Its home directory; "": none. */
   home: string;
+  /** Further groups. */
+  groups?: readonly number[];
 }
 
 /** The kernel's -1 means "unchanged". */
@@ -49,7 +51,8 @@ export function findUser(nameOrUid: string): WorkerUser {
     );
   }
   if (found.uid === 0) throw new MosaicError("failed_precondition", "workers were to run as root; name another user");
-  return found;
+  const groups = found.name === "" ? "" : shellOutput('id -G -- "$0"', found.name) ?? "";
+  return { ...found, groups: groups.split(" ").map(Number).filter((group) => group > 0) };
 }
 
 /**
@@ -59,6 +62,11 @@ export function findUser(nameOrUid: string): WorkerUser {
 export function groupOfWorker(runDirectory: string): number | undefined {
   const { mode, gid } = Deno.lstatSync(runDirectory);
   return ((mode ?? 0) & 0o1000) !== 0 ? gid ?? undefined : undefined;
+}
+
+/** Words before a command that keep the user and give it no groups but the worker's (src/os/effective_user.ts). */
+export function groupsCommand({ groups = [] }: WorkerUser): string[] {
+  return ["/usr/bin/setpriv", ...groups.length === 0 ? ["--clear-groups"] : ["--groups", groups.join(",")], "--"];
 }
 
 /** Words before a command that run it as the user, without capabilities and without a way to get any. */

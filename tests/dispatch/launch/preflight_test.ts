@@ -18,7 +18,7 @@ const commandIn = (cwd: string, python = ["python3"]): WorkerCommand => ({
   argv: [],
   env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   cwd,
-  confined: (argv) => [...argv],
+  sandbox: [],
   python,
 });
 /** As the daemon does it. */
