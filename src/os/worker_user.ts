@@ -84,6 +84,10 @@ export const OWN_VARIABLES = ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOM
 );
 
 /**
+ * Of what is in the run's directory, only directories change their owner that mosaic has just made (of mode 0700: nobody else
+ * could have moved one there). A worker may have moved a file of root's there from a directory that it can write to, or linked
+ * one. Summaries that the daemon wrote at an earlier attempt's end are removed; it writes them again at the next.
+ *
  * `$1` uid, `$2` gid, `$3` the run's directory; then directories to pass through up to `--`, files to read, `--`, setpriv's
  * words.
  */
@@ -96,8 +100,11 @@ shift
 while [ "$1" != -- ]; do chown "0:$gid" "$1" && chmod 640 "$1" || exit; shift; done
 shift
 chown "0:$gid" "$run" && chmod 1770 "$run" && chmod 711 "$run/.mosaic" || exit
-for name in checkpoints tensorboard videos analytics.json eval_summary.json; do
-  if [ -e "$run/$name" ]; then chown -h "$uid:$gid" "$run/$name" || exit; fi
+for name in checkpoints tensorboard videos; do
+  [ ! -d "$run/$name" ] || find "$run/$name" -maxdepth 0 -type d -user 0 -perm 700 -exec chown "$uid:$gid" {} + || exit
+done
+for name in analytics.json eval_summary.json; do
+  [ ! -f "$run/$name" ] || find "$run/$name" -maxdepth 0 -user 0 -exec rm -f {} + || exit
 done
 exec "$@" /bin/sh -c 'cd "$0" && test -w .' "$run"
 `;

@@ -6,7 +6,7 @@
 import { messageOf } from "../base/errors.ts";
 import { isShortage } from "../os/shortage.ts";
 import { kindOf, kindsOf } from "../os/file_kinds.ts";
-import { outputOfUser } from "../os/user_shell.ts";
+import { outputAs, outputOfUser } from "../os/user_shell.ts";
 import type { WorkerUser } from "../os/worker_user.ts";
 import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
 
@@ -55,12 +55,16 @@ export async function preflight(checks: PreflightChecks, context: PreflightConte
 }
 
 function checkDirectory({ cwd, user }: Interpreter): string[] {
+  // With the user's rights, and without saying what is there: the user may not be allowed to see that.
+  if (user !== undefined && outputAs(user, 'cd -- "$0"', cwd) === undefined) {
+    return [
+      `the working directory ${cwd} is not there${seenBy(user)}, or it cannot be entered; correct metadata.worker.cwd`,
+    ];
+  }
   const kind = kindOf(cwd, user);
   if (kind === "directory") return [];
   return [
-    `the working directory ${cwd} is ${kind === undefined ? "not there" : "a file"}${
-      seenBy(user)
-    }; correct metadata.worker.cwd`,
+    `the working directory ${cwd} is ${kind === undefined ? "not there" : "a file"}; correct metadata.worker.cwd`,
   ];
 }
 

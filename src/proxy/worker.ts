@@ -126,7 +126,9 @@ export async function startWorker(
     log.error({ error: spawnError, ...(searched === undefined ? {} : { path: searched }) }, "worker cannot be started");
     return { leader: undefined, ended: Promise.resolve({ exit }) };
   };
-  if (kindOf(start.cwd, start.user) !== "directory") return cannot(126, `the working directory ${start.cwd} is no directory`);
+  if (kindOf(start.cwd, start.user) !== "directory") {
+    return cannot(126, `the working directory ${start.cwd} is no directory`);
+  }
   if ("error" in program) return cannot(program.code, program.error, program.searched);
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;

@@ -14,6 +14,8 @@ import { supervised } from "../supervised.ts";
 import { anyOf, pause } from "../../wire/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
 import { signedHeaders } from "./signature.ts";
+import { outputOfUser } from "../../os/user_shell.ts";
+import type { WorkerUser } from "../../os/worker_user.ts";
 
 export interface WebhookOptions {
   runs: RunReader;
@@ -42,6 +44,8 @@ export interface RunTarget {
   events: readonly string[] | null;
   /** File with the key; null: the daemon's key. */
   secretFile: string | null;
+  /** Who may read it; undefined: the daemon's user. */
+  user?: WorkerUser | undefined;
 }
 
 interface Target {
@@ -57,6 +61,7 @@ interface Target {
 const BY_NAME_ONLY = ["metrics"];
 
 const RETRY_CAP_MS = 300_000;
+const SECRET_READ_MS = 10_000;
 const PAGE = 100;
 /** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
@@ -195,7 +200,7 @@ export class Webhooks {
   }
 
   /** Undefined if the event is not to be sent: its kind is not wanted, or it cannot be signed. */
-  #terms(target: Target, event: EventRow): { secret: string } | undefined {
+  async #terms(target: Target, event: EventRow): Promise<{ secret: string } | undefined> {
     const { targetOfRun, daemonKinds, secret, log } = this.#options;
     const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
     if (target.runId !== undefined && own === undefined) return undefined;
@@ -203,7 +208,7 @@ export class Webhooks {
     if (!(kinds?.includes(event.kind) ?? !BY_NAME_ONLY.includes(event.kind))) return undefined;
     if (own === undefined || own.secretFile === null) return { secret };
     try {
-      return { secret: Deno.readTextFileSync(own.secretFile).trim() };
+      return { secret: await secretIn(own.secretFile, own.user) };
     } catch (error) {
       log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event skipped");
       return undefined;
@@ -213,7 +218,7 @@ export class Webhooks {
   /** False if the daemon stops before the event was delivered. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
     const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
-    const terms = this.#terms(target, event);
+    const terms = await this.#terms(target, event);
     if (terms === undefined) return true;
     const whose = { seq: event.seq, run_id: event.runId, run_name: event.runName, attempt: event.attempt };
     const body = JSON.stringify({
@@ -258,4 +263,12 @@ export class Webhooks {
       if (this.#stop.signal.aborted) return false;
     }
   }
+}
+
+/** The file's first line or lines; a FIFO keeps nobody waiting. @throws if the user cannot read such a file */
+async function secretIn(path: string, user: WorkerUser | undefined): Promise<string> {
+  const text = await outputOfUser(user, SECRET_READ_MS, '[ -f "$0" ] && exec head -c 65536 <"$0"', path);
+  if (text !== undefined) return text.trim();
+  const whose = user === undefined ? "the daemon's user" : `user ${user.name || user.uid}`;
+  throw new Error(`${path} is no regular file that ${whose} can read; correct metadata.webhook.secret_file`);
 }

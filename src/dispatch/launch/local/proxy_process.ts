@@ -4,7 +4,7 @@ import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
 import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
-import { withoutLoader, startDetached } from "../../../os/shell.ts";
+import { startDetached, withoutLoader } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
 import { groupsCommand, type WorkerUser } from "../../../os/worker_user.ts";
 import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
