@@ -100,6 +100,7 @@ shift
 while [ "$1" != -- ]; do chown "0:$gid" "$1" && chmod 640 "$1" || exit; shift; done
 shift
 chown "0:$gid" "$run" && chmod 1770 "$run" && chmod 711 "$run/.mosaic" || exit
+: >"$run/.mosaic/user" && chmod 0 "$run/.mosaic/user" && chown "$uid:$gid" "$run/.mosaic/user" || exit
 for name in checkpoints tensorboard videos; do
   [ ! -d "$run/$name" ] || find "$run/$name" -maxdepth 0 -type d -user 0 -perm 700 -exec chown "$uid:$gid" {} + || exit
 done

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { giveRunTo } from "../../src/os/worker_user.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
@@ -81,26 +82,33 @@ function commandLines(): string {
   return text;
 }
 
-for (const sandbox of [undefined, { kind: "bubblewrap", network: false }]) {
-  Deno.test({
-    name: `a config's environment and working directory: no program of root's has them${
-      sandbox === undefined ? "" : ", nor bubblewrap outside of the sandbox"
-    }`,
-    ignore: ignore || (sandbox !== undefined && !bubblewrap),
-    fn: () =>
-      stage(async ({ daemon, place }) => {
-        // Not below /tmp, which a sandbox hides.
-        const library = Deno.makeTempDirSync({ dir: "/var/tmp", prefix: "mosaic-library-" });
-        try {
-          await attackEnvironment({ daemon, place }, library, sandbox);
-        } finally {
-          Deno.removeSync(library, { recursive: true });
-        }
-      }),
-  });
+Deno.test({
+  name: "a config's environment and working directory: no program of root's has them",
+  ignore,
+  fn: () => stage((on) => attackEnvironment(on, undefined)),
+});
+
+Deno.test({
+  name: "a config's environment and working directory: bubblewrap does not have them outside of the sandbox",
+  ignore: ignore || !bubblewrap,
+  fn: () => stage((on) => attackEnvironment(on, { kind: "bubblewrap", network: false })),
+});
+
+async function attackEnvironment(on: Stage, sandbox: Record<string, unknown> | undefined): Promise<void> {
+  // Not below /tmp, which a sandbox hides.
+  const library = Deno.makeTempDirSync({ dir: "/var/tmp", prefix: "mosaic-library-" });
+  try {
+    await attackFrom(library, on, sandbox);
+  } finally {
+    Deno.removeSync(library, { recursive: true });
+  }
 }
 
-async function attackEnvironment({ daemon, place }: Stage, library: string, sandbox: unknown): Promise<void> {
+async function attackFrom(
+  library: string,
+  { daemon, place }: Stage,
+  sandbox: Record<string, unknown> | undefined,
+): Promise<void> {
   const notes = `${library}/notes`;
   for (const [path, mode] of [[library, 0o755], [notes, 0o666]] as const) {
     if (path === notes) Deno.writeTextFileSync(notes, "");
@@ -240,7 +248,7 @@ Deno.test({
       let longest = 0;
       while (!over) {
         const before = performance.now();
-        await daemon.client.unary((await import("../../src/gen/mosaic/v1/mosaic_pb.ts")).Mosaic.method.listRuns, {});
+        await daemon.client.unary(Mosaic.method.listRuns, {});
         longest = Math.max(longest, performance.now() - before);
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
@@ -314,6 +322,39 @@ Deno.test({
       Deno.removeSync(place, { recursive: true });
     }
   },
+});
+
+Deno.test({
+  name: "artifacts: nothing of others that a worker has moved to its run, nor mosaic's own records, is hashed or sent",
+  ignore,
+  fn: () =>
+    stage(async ({ daemon, place }) => {
+      Deno.writeTextFileSync(`${place}/secret`, "root's secret", { mode: 0o600 });
+      const paths = ["checkpoints/theirs.pt", "checkpoints/own.pt", ".mosaic/proxy-1.json"];
+      const tell = paths.map((path) => `echo '{"event":"artifact","path":"${path}"}'`).join("; ");
+      const id = await submit(
+        daemon,
+        configFor(
+          `cd "$MOSAIC_RUN_DIR"; mv ${place}/secret checkpoints/theirs.pt; echo own > checkpoints/own.pt; ${tell}`,
+          place,
+        ),
+      );
+      await untilState(daemon, id, "TERMINATED");
+      const url = `http://${daemon.http}/api/runs/${id}/artifacts`;
+      const listed = async () => (await daemon.client.unary(Mosaic.method.listArtifacts, { run: id })).artifacts;
+      await until(async () => (await listed()).some(({ path, sha256 }) => path === paths[1] && sha256), {
+        what: "the checksum of its own file",
+        state: listed,
+      });
+      for (const { path, sha256 } of await listed()) assert.equal(Boolean(sha256), path === paths[1], path);
+      const statuses: number[] = [];
+      for (const path of paths) {
+        const answer = await fetch(`${url}/${encodeURIComponent(path)}`);
+        assert.doesNotMatch(await answer.text(), /root's secret|sessionToken/);
+        statuses.push(answer.status);
+      }
+      assert.deepEqual(statuses, [403, 200, 404]);
+    }),
 });
 
 Deno.test({

@@ -64,10 +64,15 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     hostEnv: host.env,
     user: context.user,
   });
-  const cwd = plan.worker.cwd || host.cwd;
+  const cwd = plan.worker.cwd || defaultDirectory(context);
   const python = pythonOf(plan, { env, cwd, host });
   const sandbox = plan.sandbox.kind === "none" ? [] : sandboxOf(plan, context, cwd);
   return { argv: argvOf(plan, context, python), env, cwd, user: context.user, sandbox, python };
+}
+
+/** The daemon's, unless the worker's user cannot enter it: a daemon of root may have been started in a home directory. */
+function defaultDirectory({ host, user, directory }: CommandContext): string {
+  return user === undefined || host.isDirectory(`${host.cwd}/.`) ? host.cwd : directory;
 }
 
 /** What `metadata.preflight` asks for. */
