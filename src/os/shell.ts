@@ -10,7 +10,7 @@ export function withoutLoader(env: Record<string, string>): Record<string, strin
 
 /** A shell cannot export these: they are no names to it, or it gives them values of its own. */
 const NOT_EXPORTED =
-  /^(?![A-Za-z_]\w*$)|^(BASH\w*|E?UID|PPID|SHELLOPTS|OPTIND|GROUPS|FUNCNAME|DIRSTACK|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w*|COMP_\w*|_)$/;
+  /^(?![A-Za-z_]\w*$)|^(BASH\w*|E?UID|PPID|SHELLOPTS|OPTIND|GROUPS|FUNCNAME|DIRSTACK|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w*|COMP_\w*)$/;
 
 /**
  * Carries variables through programs that they must not affect, such as a loader of libraries or a shell that imports
@@ -20,19 +20,26 @@ const NOT_EXPORTED =
 export function carry(env: Record<string, string>): { env: Record<string, string>; apply: string } {
   let prefix = "_mosaic_";
   while (Object.keys(env).some((name) => name.startsWith(prefix))) prefix += "_";
+  const names = Object.keys(env);
+  const exported = names.filter((name) => !NOT_EXPORTED.test(name));
+  // `ps` shows an argument of env until it has started the program; exported values are never shown.
+  const byEnv = names.filter((name) => NOT_EXPORTED.test(name));
   const carried: Record<string, string> = {};
-  let apply = "";
-  let byEnv = false;
-  for (const [at, [name, value]] of Object.entries(env).entries()) {
-    const carrier = `${prefix}${at}`;
-    carried[carrier] = `${name}=${value}`;
-    const odd = NOT_EXPORTED.test(name);
-    // `ps` shows an argument of env until it has started the program; exported values are never shown.
-    apply += odd ? `set -- "$${carrier}" "$@"\n` : `export "$${carrier}"\n`;
-    apply += `unset ${carrier}\n`;
-    byEnv ||= odd;
+  for (const [i, name] of [...exported, ...byEnv].entries()) carried[`${prefix}${i}`] = `${name}=${env[name]}`;
+  const at = `${prefix}at`;
+  const each = (end: number, take: (carrier: string) => string) =>
+    `while [ "$${at}" -lt ${end} ]; do
+  eval "${take(`${prefix}$${at}`)}; unset ${prefix}$${at}"
+  ${at}=$(($${at} + 1))
+done
+`;
+  let apply = `${at}=0\n` + each(exported.length, (carrier) => `export \\"\\$${carrier}\\"`);
+  if (byEnv.length > 0) {
+    apply +=
+      'case $1 in *=*) echo "mosaic: no program with \\"=\\" in its path gets variables that only env can set: $1" >&2; exit 126 ;; esac\n';
+    apply += each(names.length, (carrier) => `set -- \\"\\$${carrier}\\" \\"\\$@\\"`) + 'set -- /usr/bin/env -- "$@"\n';
   }
-  return { env: carried, apply: byEnv ? `${apply}set -- /usr/bin/env -- "$@"\n` : apply };
+  return { env: carried, apply: `${apply}unset ${at}\n` };
 }
 
 /** Options for `Deno.Command("/bin/sh", …)` that run `argv` with exactly `environment`; a missing program is exit 127. */
