@@ -1,5 +1,5 @@
 /** Kind of file at a path, from Deno or, for paths without permission, from a shell. */
-import { outputAs } from "./user_shell.ts";
+import { outputAs, outputOfUser } from "./user_shell.ts";
 import type { WorkerUser } from "./worker_user.ts";
 
 export type Kind = "directory" | "file" | "executable" | "other";
@@ -19,7 +19,16 @@ export function kindsOf(paths: readonly string[], user?: WorkerUser): (Kind | un
       if (!(error instanceof Deno.errors.NotCapable)) throw error;
     }
   }
-  const lines = outputAs(user, SCRIPT, ...paths)?.split("\n") ?? [];
+  return kindsIn(outputAs(user, SCRIPT, ...paths), paths);
+}
+
+/** The same without blocking the thread. @throws MosaicError `deadline_exceeded` */
+export async function kindsLater(paths: readonly string[], user: WorkerUser | undefined, timeoutMs: number) {
+  return paths.length === 0 ? [] : kindsIn(await outputOfUser(user, timeoutMs, SCRIPT, ...paths), paths);
+}
+
+function kindsIn(output: string | undefined, paths: readonly string[]): (Kind | undefined)[] {
+  const lines = output?.split("\n") ?? [];
   return paths.map((_, at) => (lines[at] || undefined) as Kind | undefined);
 }
 

@@ -13,9 +13,14 @@ function asUser(user: WorkerUser | undefined, script: string, words: readonly st
   return [`cd /${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...command];
 }
 
-/** As `shellOutput`. Only for scripts that look at names: they must open nothing. @param user undefined: this process's */
+/**
+ * As `shellOutput`. Only for scripts that look at names: they must open nothing. A user may have mounted a file system that
+ * never answers, so its script is killed after some seconds. @param user undefined: this process's
+ */
 export function outputAs(user: WorkerUser | undefined, script: string, ...words: string[]): string | undefined {
-  return user === undefined ? shellOutput(script, ...words) : shellOutput(...asUser(user, script, words));
+  if (user === undefined) return shellOutput(script, ...words);
+  const [begin, ...command] = asUser(user, script, words);
+  return shellOutput(begin.replace('exec "$@"', 'exec timeout -s KILL 5 "$@"'), ...command);
 }
 
 /**

@@ -5,8 +5,8 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { isShortage } from "../os/shortage.ts";
-import { kindOf, kindsOf } from "../os/file_kinds.ts";
-import { outputAs, outputOfUser } from "../os/user_shell.ts";
+import { type Kind, kindsLater } from "../os/file_kinds.ts";
+import { outputOfUser } from "../os/user_shell.ts";
 import type { WorkerUser } from "../os/worker_user.ts";
 import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
 
@@ -37,6 +37,8 @@ export interface PreflightContext {
 export const PREFLIGHT = "preflight: ";
 
 const MODULE_TIMEOUT_MS = 120_000;
+/** A file system that a user has mounted may never answer. */
+const LOOK_TIMEOUT_MS = 10_000;
 const FILE_TIMEOUT_MS = 600_000;
 const MIB = 1024 * 1024;
 
@@ -44,7 +46,7 @@ const MIB = 1024 * 1024;
 export async function preflight(checks: PreflightChecks, context: PreflightContext): Promise<string[]> {
   const { interpreter, directory, noGpu } = context;
   const { moduleTimeoutMs = MODULE_TIMEOUT_MS, fileTimeoutMs = FILE_TIMEOUT_MS } = context;
-  const noDirectory = checkDirectory(interpreter);
+  const noDirectory = await checkDirectory(interpreter);
   if (noDirectory.length > 0) return noDirectory;
   return [
     ...await checkFiles(checks.files, interpreter, fileTimeoutMs),
@@ -54,18 +56,21 @@ export async function preflight(checks: PreflightChecks, context: PreflightConte
   ];
 }
 
-function checkDirectory({ cwd, user }: Interpreter): string[] {
-  // With the user's rights, and without saying what is there: the user may not be allowed to see that.
-  if (user !== undefined && outputAs(user, 'cd -- "$0"', cwd) === undefined) {
-    return [
-      `the working directory ${cwd} is not there${seenBy(user)}, or it cannot be entered; correct metadata.worker.cwd`,
-    ];
+async function checkDirectory({ cwd, user }: Interpreter): Promise<string[]> {
+  const correct = "correct metadata.worker.cwd";
+  try {
+    const [kind, entered] = await kindsLater([cwd, `${cwd}/.`], user, LOOK_TIMEOUT_MS);
+    if (entered === "directory") return [];
+    // Without saying which: the user may not be allowed to see that.
+    if (user !== undefined) {
+      return [`the working directory ${cwd} is not there${seenBy(user)}, or it cannot be entered; ${correct}`];
+    }
+    const what = kind === undefined ? "not there" : kind === "directory" ? "not to be entered" : "a file";
+    return [`the working directory ${cwd} is ${what}; ${correct}`];
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return [`the working directory ${cwd} cannot be looked at (${messageOf(error)}); ${correct}`];
   }
-  const kind = kindOf(cwd, user);
-  if (kind === "directory") return [];
-  return [
-    `the working directory ${cwd} is ${kind === undefined ? "not there" : "a file"}; correct metadata.worker.cwd`,
-  ];
 }
 
 /** The worker's user may see less than the daemon. */
@@ -76,7 +81,13 @@ function seenBy(user: WorkerUser | undefined): string {
 async function checkFiles(files: PreflightChecks["files"], { cwd, user }: Interpreter, timeoutMs: number) {
   const failures: string[] = [];
   const paths = files.map(({ path }) => path.startsWith("/") ? path : `${cwd}/${path}`);
-  const kinds = kindsOf(paths, user);
+  let kinds: (Kind | undefined)[];
+  try {
+    kinds = await kindsLater(paths, user, LOOK_TIMEOUT_MS);
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return [`the files of metadata.preflight.files cannot be looked at (${messageOf(error)}); correct their paths`];
+  }
   for (const [at, { sha256 }] of files.entries()) {
     const [full, kind] = [paths[at]!, kinds[at]];
     if (kind === undefined) {
