@@ -36,7 +36,7 @@ exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 for _mosaic_fd in /proc/self/fd/??*; do
   [ -e "$_mosaic_fd" ] || continue
   if [ -x /bin/bash ]; then
-    exec /bin/bash -p -c 'for fd in /proc/self/fd/??*; do eval "exec \${fd##*/}>&-"; done; exec "$@"' bash "$@"
+    exec /bin/bash -p -c 'for fd in /proc/self/fd/??*; do eval "exec \${fd##*/}>&-"; done; unset SHLVL; exec "$@"' bash "$@"
   elif [ -x /usr/bin/perl ]; then
     exec /usr/bin/perl -MPOSIX=close -e 'close($_) for 3 .. 4096; exec { $ARGV[0] } @ARGV' -- "$@"
   fi
