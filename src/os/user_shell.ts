@@ -8,9 +8,8 @@ import { CLOSE_DESCRIPTORS } from "./crossing.ts";
 import { shellOutput } from "./shell.ts";
 import { userCommand, type WorkerUser } from "./worker_user.ts";
 
-function asUser(user: WorkerUser | undefined, script: string, words: readonly string[]): [string, ...string[]] {
-  const command = [...(user === undefined ? [] : userCommand(user)), "/bin/sh", "-c", script, ...words];
-  return [`cd /${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...command];
+function asUser(user: WorkerUser, script: string, words: readonly string[]): [string, ...string[]] {
+  return [`cd /${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...userCommand(user), "/bin/sh", "-c", script, ...words];
 }
 
 /**
@@ -34,7 +33,7 @@ export async function outputOfUser(
   ...words: string[]
 ): Promise<string | undefined> {
   const child = new Deno.Command("/bin/sh", {
-    args: ["-c", ...asUser(user, script, words)],
+    args: ["-c", ...user === undefined ? [script, ...words] : asUser(user, script, words)],
     stdin: "null",
     stdout: "piped",
     stderr: "null",
