@@ -139,8 +139,13 @@ client_flags() { # VERB ARGUMENTS
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   export | report | backup) all=' read write ' ;;    # --out, the directory of the backup
   permissions) all=' read env ' ;;                   # what it plans depends on both
-  # Trackers' files that runs wrote anywhere; and files that the runtime itself refuses to read.
-  doctor | reindex) all=' read ' && grant run /bin/sh ;;
+  # Trackers' files that runs wrote anywhere, with the rights of their workers' users; and files that the runtime itself
+  # refuses to read.
+  doctor | reindex)
+    all=' read '
+    grant run /bin/sh
+    for call in gid setegid seteuid; do grant sys "$call"; done
+    ;;
   demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
     all=' read env '
     grant write "${MOSAIC_CHECKPOINT_DIR:-}"

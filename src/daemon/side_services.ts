@@ -5,12 +5,14 @@ import { type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts"
 import { planOf } from "../config/plan.ts";
 import type { Engine } from "../dispatch/core/engine.ts";
 import type { Core } from "../dispatch/core/core.ts";
+import { WorkerUsers } from "../dispatch/launch/local/worker_users.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
 import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import type { WorkerUserOption } from "../os/worker_user.ts";
 import type { RunReader } from "../registry/run_reader.ts";
 
 export interface SideServices {
@@ -25,10 +27,12 @@ export async function startSideServices(
     webhook: string | undefined;
     webhookEvents: string[] | undefined;
     own: OwnListeners;
+    workerUser: WorkerUserOption | undefined;
   },
 ): Promise<SideServices> {
   const { core, log, layout, webhook, webhookEvents, own } = options;
   const { activity, runs } = core;
+  const users = new WorkerUsers(layout, Deno.uid() === 0, options.workerUser);
   activity.eventLoop.start();
   const lifecycle = new LifecycleMetrics(runs, activity, log);
   const webhooks = new Webhooks({
@@ -38,7 +42,7 @@ export async function startSideServices(
     secret: secretIn(layout.webhookSecret, log),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
     ...(webhookEvents === undefined ? {} : { daemonKinds: webhookEvents }),
-    targetOfRun: (runId) => targetOf(runs, runId, log),
+    targetOfRun: (runId) => targetOf(runs, runId, { log, layout, users }),
     counts: activity.webhooks,
     own,
   });
@@ -94,11 +98,17 @@ function secretIn(path: string, log: Logger): string {
   return made;
 }
 
-function targetOf(runs: RunReader, runId: string, log: Logger): RunTarget | undefined {
+function targetOf(
+  runs: RunReader,
+  runId: string,
+  { log, layout, users }: { log: Logger; layout: Layout; users: WorkerUsers },
+): RunTarget | undefined {
   const row = runs.get(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
-    return planOf(row.configJson).webhook ?? undefined;
+    const { webhook, worker } = planOf(row.configJson);
+    if (webhook === null || webhook.secretFile === null) return webhook ?? undefined;
+    return { ...webhook, user: users.reader(worker.user, layout.runDir(row.baseDir, runId)) };
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;

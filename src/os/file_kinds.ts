@@ -1,5 +1,6 @@
 /** Kind of file at a path, from Deno or, for paths without permission, from a shell. */
-import { shellOutput } from "./shell.ts";
+import { outputAs, outputOfUser } from "./user_shell.ts";
+import type { WorkerUser } from "./worker_user.ts";
 
 export type Kind = "directory" | "file" | "executable" | "other";
 
@@ -9,25 +10,36 @@ const SCRIPT = `for path in "$0" "$@"; do
   elif [ -e "$path" ]; then echo other; else echo; fi
 done`;
 
-/** Undefined if there is no file, or none that this user can see. Follows links. */
-export function kindsOf(paths: readonly string[]): (Kind | undefined)[] {
-  try {
-    return paths.map(statKind);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+/** Undefined if there is no file, or none that the user can see. Follows links. @param user undefined: this process's */
+export function kindsOf(paths: readonly string[], user?: WorkerUser): (Kind | undefined)[] {
+  if (user === undefined) {
+    try {
+      return paths.map(statKind);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotCapable)) throw error;
+    }
   }
-  const lines = shellOutput(SCRIPT, ...paths)?.split("\n") ?? [];
+  return kindsIn(outputAs(user, SCRIPT, ...paths), paths);
+}
+
+/** The same without blocking the thread. @throws MosaicError `deadline_exceeded` */
+export async function kindsLater(paths: readonly string[], user: WorkerUser | undefined, timeoutMs: number) {
+  return paths.length === 0 ? [] : kindsIn(await outputOfUser(user, timeoutMs, SCRIPT, ...paths), paths);
+}
+
+function kindsIn(output: string | undefined, paths: readonly string[]): (Kind | undefined)[] {
+  const lines = output?.split("\n") ?? [];
   return paths.map((_, at) => (lines[at] || undefined) as Kind | undefined);
 }
 
-export function kindOf(path: string): Kind | undefined {
-  return kindsOf([path])[0];
+export function kindOf(path: string, user?: WorkerUser): Kind | undefined {
+  return kindsOf([path], user)[0];
 }
 
 /** The first of `paths` that is an executable file. */
-export function firstExecutable(paths: readonly string[]): string | undefined {
+export function firstExecutable(paths: readonly string[], user?: WorkerUser): string | undefined {
   if (paths.length === 0) return undefined;
-  const at = kindsOf(paths).indexOf("executable");
+  const at = kindsOf(paths, user).indexOf("executable");
   return at < 0 ? undefined : paths[at];
 }
 

@@ -3,32 +3,52 @@
  * reading any path. Needs only the permission to run /bin/sh.
  */
 
-/** Exports the variables before `--`, then execs the command after it. */
-const BECOME = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"';
-
 /** Variables that make the loader run other code; Deno passes them to children only with permission to run everything. */
-function isLoaderVariable(name: string): boolean {
-  return name.startsWith("LD_") || name.startsWith("DYLD_");
+export function withoutLoader(env: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(LD|DYLD)_/.test(name)));
 }
 
-/** Splits `env` into variables that Deno can pass and `NAME=value` words for the shell to export. */
-export function splitEnvironment(env: Record<string, string>): { env: Record<string, string>; exports: string[] } {
-  const plain: Record<string, string> = {};
-  const exports: string[] = [];
-  for (const [name, value] of Object.entries(env)) {
-    if (isLoaderVariable(name)) exports.push(`${name}=${value}`);
-    else plain[name] = value;
+/** A shell cannot export these: they are no names to it, or it gives them values of its own. */
+const NOT_EXPORTED =
+  /^(?![A-Za-z_]\w*$)|^(BASH\w*|E?UID|PPID|SHELLOPTS|OPTIND|GROUPS|FUNCNAME|DIRSTACK|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w*|COMP_\w*)$/;
+
+/**
+ * Carries variables through programs that they must not affect, such as a loader of libraries or a shell that imports
+ * functions: each is the value of a variable whose name means nothing. `apply`, run by the last shell, gives them their
+ * names; then it must `exec "$@"`.
+ */
+export function carry(env: Record<string, string>): { env: Record<string, string>; apply: string } {
+  let prefix = "_mosaic_";
+  while (Object.keys(env).some((name) => name.startsWith(prefix))) prefix += "_";
+  const names = Object.keys(env);
+  const exported = names.filter((name) => !NOT_EXPORTED.test(name));
+  // `ps` shows an argument of env until it has started the program; exported values are never shown.
+  const byEnv = names.filter((name) => NOT_EXPORTED.test(name));
+  const carried: Record<string, string> = {};
+  for (const [i, name] of [...exported, ...byEnv].entries()) carried[`${prefix}${i}`] = `${name}=${env[name]}`;
+  const at = `${prefix}at`;
+  const each = (end: number, take: (carrier: string) => string) =>
+    `while [ "$${at}" -lt ${end} ]; do
+  eval "${take(`${prefix}$${at}`)}; unset ${prefix}$${at}"
+  ${at}=$(($${at} + 1))
+done
+`;
+  let apply = `${at}=0\n` + each(exported.length, (carrier) => `export \\"\\$${carrier}\\"`);
+  if (byEnv.length > 0) {
+    apply +=
+      'case $1 in *=*) echo "mosaic: no program with \\"=\\" in its path gets variables that only env can set: $1" >&2; exit 126 ;; esac\n';
+    apply += each(names.length, (carrier) => `set -- \\"\\$${carrier}\\" \\"\\$@\\"`) + 'set -- /usr/bin/env -- "$@"\n';
   }
-  return { env: plain, exports };
+  return { env: carried, apply: `${apply}unset ${at}\n` };
 }
 
-/** Options for `Deno.Command("/bin/sh", …)` that run `argv` with exactly `env`; a missing program is exit 127. */
+/** Options for `Deno.Command("/bin/sh", …)` that run `argv` with exactly `environment`; a missing program is exit 127. */
 export function underShell(
   argv: readonly string[],
   environment: Record<string, string>,
 ): { args: string[]; env: Record<string, string>; clearEnv: true } {
-  const { env, exports } = splitEnvironment(environment);
-  return { args: ["-c", BECOME, "sh", ...exports, "--", ...argv], env, clearEnv: true };
+  const { env, apply } = carry(environment);
+  return { args: ["-c", `${apply}exec "$@"`, "sh", ...argv], env, clearEnv: true };
 }
 
 /** For a child that outlives this process and its terminal: it inherits nothing of either. */
@@ -39,8 +59,7 @@ export const DETACHED = { clearEnv: true, stdin: "null", stdout: "null", stderr:
  * precedence would share it with all workers.
  */
 const BECOME_INTO = 'level() { shift 18; if [ "$1" -lt 0 ]; then by=$((-$1)); fi; }; by=; ' +
-  "read -r stat </proc/$$/stat; level $stat; " +
-  'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec ${by:+nice -n $by} "$@" >>"$0" 2>&1';
+  'read -r stat </proc/$$/stat; level $stat; set -- ${by:+nice -n $by} "$@"; ';
 
 /**
  * Starts `argv` with exactly `environment` in a session of its own, so that it outlives this process and its terminal. Its
@@ -52,9 +71,9 @@ export function startDetached(
   output: string,
   cwd?: string,
 ): Deno.ChildProcess {
-  const { env, exports } = splitEnvironment(environment);
+  const { env, apply } = carry(environment);
   const child = new Deno.Command("/bin/sh", {
-    args: ["-c", BECOME_INTO, output, ...exports, "--", ...argv],
+    args: ["-c", `${BECOME_INTO}${apply}exec "$@" >>"$0" 2>&1`, output, ...argv],
     ...(cwd === undefined ? {} : { cwd }),
     env,
     ...DETACHED,

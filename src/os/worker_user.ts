@@ -15,6 +15,8 @@ export interface WorkerUser {
   name: string;
   /** Its home directory; "": none. */
   home: string;
+  /** Further groups. */
+  groups?: readonly number[];
 }
 
 /** The kernel's -1 means "unchanged". */
@@ -49,7 +51,8 @@ export function findUser(nameOrUid: string): WorkerUser {
     );
   }
   if (found.uid === 0) throw new MosaicError("failed_precondition", "workers were to run as root; name another user");
-  return found;
+  const groups = found.name === "" ? "" : shellOutput('id -G -- "$0"', found.name) ?? "";
+  return { ...found, groups: groups.split(" ").map(Number).filter((group) => group > 0) };
 }
 
 /**
@@ -59,6 +62,11 @@ export function findUser(nameOrUid: string): WorkerUser {
 export function groupOfWorker(runDirectory: string): number | undefined {
   const { mode, gid } = Deno.lstatSync(runDirectory);
   return ((mode ?? 0) & 0o1000) !== 0 ? gid ?? undefined : undefined;
+}
+
+/** Words before a command that keep the user and give it no groups but the worker's (src/os/effective_user.ts). */
+export function groupsCommand({ groups = [] }: WorkerUser): string[] {
+  return ["/usr/bin/setpriv", ...groups.length === 0 ? ["--clear-groups"] : ["--groups", groups.join(",")], "--"];
 }
 
 /** Words before a command that run it as the user, without capabilities and without a way to get any. */
@@ -76,6 +84,10 @@ export const OWN_VARIABLES = ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOM
 );
 
 /**
+ * Of what is in the run's directory, only directories change their owner that mosaic has just made (of mode 0700: nobody else
+ * could have moved one there). A worker may have moved a file of root's there from a directory that it can write to, or linked
+ * one. Summaries that the daemon wrote at an earlier attempt's end are removed; it writes them again at the next.
+ *
  * `$1` uid, `$2` gid, `$3` the run's directory; then directories to pass through up to `--`, files to read, `--`, setpriv's
  * words.
  */
@@ -88,8 +100,12 @@ shift
 while [ "$1" != -- ]; do chown "0:$gid" "$1" && chmod 640 "$1" || exit; shift; done
 shift
 chown "0:$gid" "$run" && chmod 1770 "$run" && chmod 711 "$run/.mosaic" || exit
-for name in checkpoints tensorboard videos analytics.json eval_summary.json; do
-  if [ -e "$run/$name" ]; then chown -h "$uid:$gid" "$run/$name" || exit; fi
+: >"$run/.mosaic/user" && chmod 0 "$run/.mosaic/user" && chown "$uid:$gid" "$run/.mosaic/user" || exit
+for name in checkpoints tensorboard videos; do
+  [ ! -d "$run/$name" ] || find "$run/$name" -maxdepth 0 -type d -user 0 -perm 700 -exec chown "$uid:$gid" {} + || exit
+done
+for name in analytics.json eval_summary.json; do
+  [ ! -f "$run/$name" ] || find "$run/$name" -maxdepth 0 -user 0 -exec rm -f {} + || exit
 done
 exec "$@" /bin/sh -c 'cd "$0" && test -w .' "$run"
 `;

@@ -1,5 +1,6 @@
 /** The permissions that `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
+import { EFFECTIVE_USER_SYS } from "../os/effective_user.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, optionValue, ownWords } from "./find_option.ts";
 import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./variables.ts";
@@ -14,7 +15,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   const target = addressGrant(optionValue(words, "--target") || "127.0.0.1:8055", "--target", world.cwd);
   const given = optionValue(words, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
-  const { daemonJson, ca, placed, observed } = runDir === undefined
+  const { daemonJson, ca, placed, observed, sys } = runDir === undefined
     ? { ...NO_START_FILE, observed: [world.cwd] }
     : startFileOf(runDir, words, world);
   const net = [...target.net];
@@ -42,7 +43,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     run: ["/bin/sh"],
     // A stand-alone proxy passes its whole environment to the worker; otherwise the start file has the worker's.
     env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES, ...placed ? PLACED_VARIABLES : []],
-    sys: ["hostname", "statfs"],
+    sys: ["hostname", "statfs", ...sys],
   });
 }
 
@@ -54,9 +55,11 @@ interface FromStartFile {
   placed: boolean;
   /** Directories whose files are read besides the run's own. */
   observed: string[];
+  /** To read them as the worker's user. */
+  sys: readonly string[];
 }
 
-const NO_START_FILE = { daemonJson: undefined, ca: undefined, placed: false };
+const NO_START_FILE = { daemonJson: undefined, ca: undefined, placed: false, sys: [] };
 
 /** What the start file says. */
 function startFileOf(runDir: string, words: readonly string[], world: World): FromStartFile {
@@ -66,13 +69,14 @@ function startFileOf(runDir: string, words: readonly string[], world: World): Fr
   try {
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
     const list = (value: unknown): unknown[] => Array.isArray(value) ? value : [];
-    const { roots = [], places = [], globs } = start.observe ?? {};
+    const { roots = [], places = [], globs, user } = start.observe ?? {};
     const observed = [...list(roots), ...list(places), ...list(globs).map((one) => (one as { root?: unknown })?.root)]
       .map(path);
     return {
       daemonJson: path(start.daemonJson),
       ca: path(start.tls?.ca),
       placed: start.placed !== undefined,
+      sys: user === undefined ? [] : EFFECTIVE_USER_SYS,
       observed: observed.filter((root) => root !== undefined && !/[\n\0]/.test(root)) as string[],
     };
   } catch {

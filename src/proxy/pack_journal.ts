@@ -187,7 +187,8 @@ export class JournalPacker {
     if (opened === undefined || packed.end() !== size || end <= HEAD_BYTES) return;
     const temporary = `${this.#path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
     try {
-      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o400 });
+      // By name only synchronously: asEffectiveUser() changes the rights of the whole process.
+      using file = Deno.openSync(temporary, { write: true, createNew: true, mode: 0o400 });
       await file.truncate(size);
       for (const [from, to] of [[0, HEAD_BYTES], [end, size]] as const) {
         const bytes = new Uint8Array(to - from);
@@ -196,7 +197,7 @@ export class JournalPacker {
         for (let done = 0; done < bytes.length;) done += await file.write(bytes.subarray(done));
       }
       await file.syncData();
-      await Deno.rename(temporary, this.#path);
+      Deno.renameSync(temporary, this.#path);
     } finally {
       removeIfThere(temporary);
     }

@@ -3,11 +3,11 @@
  * proxy on a node. Each failed check gives a sentence that says what is wrong and what to do; the run is faulted with
  * `preflight: ` and these sentences.
  */
-import { sha256 } from "../base/node_modules.ts";
 import { messageOf } from "../base/errors.ts";
 import { isShortage } from "../os/shortage.ts";
-import { kindOf } from "../os/file_kinds.ts";
-import { shellOutput } from "../os/shell.ts";
+import { type Kind, kindsLater } from "../os/file_kinds.ts";
+import { outputOfUser } from "../os/user_shell.ts";
+import type { WorkerUser } from "../os/worker_user.ts";
 import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
 
 /** The checks of a config. Sent to a node as JSON. */
@@ -29,81 +29,94 @@ export interface PreflightContext {
   noGpu: string | undefined;
   /** How long the interpreter may take to import the modules. */
   moduleTimeoutMs?: number;
+  /** How long the checksum of one file may take. */
+  fileTimeoutMs?: number;
 }
 
 /** Prefix of the failure reason, and of the error of a worker that a proxy therefore does not start. */
 export const PREFLIGHT = "preflight: ";
 
 const MODULE_TIMEOUT_MS = 120_000;
+/** A file system that a user has mounted may never answer. */
+const LOOK_TIMEOUT_MS = 10_000;
+const FILE_TIMEOUT_MS = 600_000;
 const MIB = 1024 * 1024;
 
 /** The failures, in the order files, modules, disk, GPU; empty if the run may start. @throws temporary trouble */
 export async function preflight(checks: PreflightChecks, context: PreflightContext): Promise<string[]> {
-  const { interpreter, directory, noGpu, moduleTimeoutMs = MODULE_TIMEOUT_MS } = context;
-  const noDirectory = checkDirectory(interpreter.cwd);
+  const { interpreter, directory, noGpu } = context;
+  const { moduleTimeoutMs = MODULE_TIMEOUT_MS, fileTimeoutMs = FILE_TIMEOUT_MS } = context;
+  const noDirectory = await checkDirectory(interpreter);
   if (noDirectory.length > 0) return noDirectory;
   return [
-    ...await checkFiles(checks.files, interpreter.cwd),
+    ...await checkFiles(checks.files, interpreter, fileTimeoutMs),
     ...await checkModules(checks.modules, interpreter, moduleTimeoutMs),
     ...await checkDisk(checks.minFreeDiskMb, directory),
     ...(checks.gpu && noGpu !== undefined ? [noGpu] : []),
   ];
 }
 
-function checkDirectory(cwd: string): string[] {
-  const kind = kindOf(cwd);
-  if (kind === "directory") return [];
-  return [
-    `the working directory ${cwd} is ${kind === undefined ? "not there" : "a file"}; correct metadata.worker.cwd`,
-  ];
+async function checkDirectory({ cwd, user }: Interpreter): Promise<string[]> {
+  const correct = "correct metadata.worker.cwd";
+  try {
+    const [kind, entered] = await kindsLater([cwd, `${cwd}/.`], user, LOOK_TIMEOUT_MS);
+    if (entered === "directory") return [];
+    // Without saying which: the user may not be allowed to see that.
+    if (user !== undefined) {
+      return [`the working directory ${cwd} is not there${seenBy(user)}, or it cannot be entered; ${correct}`];
+    }
+    const what = kind === undefined ? "not there" : kind === "directory" ? "not to be entered" : "a file";
+    return [`the working directory ${cwd} is ${what}; ${correct}`];
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return [`the working directory ${cwd} cannot be looked at (${messageOf(error)}); ${correct}`];
+  }
 }
 
-async function checkFiles(files: PreflightChecks["files"], cwd: string): Promise<string[]> {
+/** The worker's user may see less than the daemon. */
+function seenBy(user: WorkerUser | undefined): string {
+  return user === undefined ? "" : ` for user ${user.name || user.uid}`;
+}
+
+async function checkFiles(files: PreflightChecks["files"], { cwd, user }: Interpreter, timeoutMs: number) {
   const failures: string[] = [];
-  for (const { path, sha256 } of files) {
-    const full = path.startsWith("/") ? path : `${cwd}/${path}`;
+  const paths = files.map(({ path }) => path.startsWith("/") ? path : `${cwd}/${path}`);
+  let kinds: (Kind | undefined)[];
+  try {
+    kinds = await kindsLater(paths, user, LOOK_TIMEOUT_MS);
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return [`the files of metadata.preflight.files cannot be looked at (${messageOf(error)}); correct their paths`];
+  }
+  for (const [at, { sha256 }] of files.entries()) {
+    const [full, kind] = [paths[at]!, kinds[at]];
+    if (kind === undefined) {
+      failures.push(`the file ${full} is not there${seenBy(user)}; put it there or correct metadata.preflight.files`);
+      continue;
+    }
+    if (sha256 === null) continue;
+    if (kind === "directory" || kind === "other") {
+      failures.push(`${full} is no file; its checksum cannot be taken: remove sha256 or name a file`);
+      continue;
+    }
+    let found: string | undefined;
     try {
-      const kind = kindOf(full);
-      if (kind === undefined) {
-        failures.push(`the file ${full} is not there; put it there or correct metadata.preflight.files`);
-        continue;
-      }
-      if (sha256 === null) continue;
-      if (kind === "directory" || kind === "other") {
-        failures.push(`${full} is no file; its checksum cannot be taken: remove sha256 or name a file`);
-        continue;
-      }
-      const found = await sha256Of(full);
-      if (found !== sha256) {
-        failures.push(`${full} has the SHA-256 ${found}, not ${sha256}; fetch the file again or correct the config`);
-      }
+      found = (await outputOfUser(user, timeoutMs, CHECKSUM, full))?.slice(0, 64);
     } catch (error) {
       if (isShortage(error)) throw error;
-      failures.push(`the file ${full} cannot be read (${messageOf(error)}); correct its permissions`);
+      failures.push(`${full}: no checksum (${messageOf(error)}); remove sha256, or name a file that is read sooner`);
+      continue;
+    }
+    if (found === undefined) failures.push(`the file ${full} cannot be read${seenBy(user)}; correct its permissions`);
+    else if (found !== sha256) {
+      failures.push(`${full} has the SHA-256 ${found}, not ${sha256}; fetch the file again or correct the config`);
     }
   }
   return failures;
 }
 
-async function sha256Of(path: string): Promise<string> {
-  const hash = sha256();
-  let file: Deno.FsFile;
-  try {
-    file = await Deno.open(path);
-  } catch (error) {
-    // The process's permissions do not include files that a config names; a shell may read them.
-    if (error instanceof Deno.errors.NotCapable) return sha256ByShell(path);
-    throw error;
-  }
-  for await (const chunk of file.readable) hash.update(chunk);
-  return hash.digest("hex");
-}
-
-function sha256ByShell(path: string): string {
-  const line = shellOutput('sha256sum <"$0"', path);
-  if (line === undefined) throw new Error("sha256sum failed");
-  return line.slice(0, 64);
-}
+/** A FIFO that has taken the file's place meanwhile is given up like a file that takes too long. */
+const CHECKSUM = '[ -f "$0" ] && exec sha256sum <"$0"';
 
 async function checkDisk(minFreeMb: number, directory: string): Promise<string[]> {
   if (minFreeMb === 0) return [];

@@ -1,5 +1,6 @@
 /** Finds the worker's program as execvp does, before anything is started, so that the error names it. */
 import { kindsOf } from "../os/file_kinds.ts";
+import type { WorkerUser } from "../os/worker_user.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 
 /** `searched` is the PATH that was searched: too long for a failure reason, but useful in the log. */
@@ -7,8 +8,8 @@ export type FoundProgram = { path: string } | { error: string; code: number; sea
 
 const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";
 
-/** @param path The PATH of the worker's environment. */
-export function findProgram(name: string, cwd: string, path: string | undefined): FoundProgram {
+/** @param path The PATH of the worker's environment. @param user who is to see it; undefined: this process's */
+export function findProgram(name: string, cwd: string, path: string | undefined, user?: WorkerUser): FoundProgram {
   if (name === "") return { error: "the command is empty", code: PROXY_EXIT.noProgram };
   const candidates = name.includes("/")
     ? [name.startsWith("/") ? name : `${cwd}/${name}`]
@@ -16,7 +17,7 @@ export function findProgram(name: string, cwd: string, path: string | undefined)
       const base = directory === "" ? cwd : directory.startsWith("/") ? directory : `${cwd}/${directory}`;
       return `${base}/${name}`;
     });
-  const kinds = kindsOf(candidates);
+  const kinds = kindsOf(candidates, user);
   const found = candidates[kinds.indexOf("executable")];
   if (found !== undefined) return { path: found };
   const refused = candidates.find((_, at) => kinds[at] !== undefined);

@@ -1,17 +1,15 @@
 /** Checks whether a run's interpreter can import modules, by asking that interpreter with a time limit. */
 import { processRef } from "../os/identity.ts";
 import { signalGroup } from "../os/signals.ts";
-import { underShell } from "../os/shell.ts";
+import { type Confinement, crossingShell } from "../os/crossing.ts";
 import { isShortage } from "../os/shortage.ts";
 import { messageOf } from "../base/errors.ts";
 
 /** A run's Python, and how the worker would be started. */
-export interface Interpreter {
+export interface Interpreter extends Confinement {
   python: readonly string[];
   env: Record<string, string>;
   cwd: string;
-  /** Confines a program as the worker is confined. */
-  confined: (argv: readonly string[]) => string[];
 }
 
 export interface ModuleCheck {
@@ -39,7 +37,7 @@ print(json.dumps(failed))
 
 export async function checkModules(
   checks: ModuleCheck[],
-  { python, env, cwd, confined }: Interpreter,
+  { python, ...place }: Interpreter,
   timeoutMs: number,
 ): Promise<string[]> {
   if (checks.length === 0) return [];
@@ -49,8 +47,7 @@ export async function checkModules(
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
     child = new Deno.Command("/bin/sh", {
       // Importing a module runs its code, so it is confined like the worker.
-      ...underShell(confined([...python, "-c", SCRIPT, ...questions]), env),
-      cwd,
+      ...crossingShell([...python, "-c", SCRIPT, ...questions], place),
       stdin: "null",
       stdout: "piped",
       stderr: "piped",

@@ -195,6 +195,8 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
     argv: command,
     env: start.placed === undefined ? start.env : nodeEnvironment(start.env, hostEnvironment()),
     cwd: start.cwd,
+    user: start.user ?? undefined,
+    sandbox: start.sandbox ?? [],
     controlled: start.supportsPause,
     cgroup: start.cgroup?.path,
     umask: start.umask,
@@ -239,7 +241,7 @@ async function checkNode(
   const noGpu = gpus.length > 0
     ? undefined
     : `a GPU is asked for by metadata.preflight.gpu, and the job has none on ${host}; set resources.gpus.requested`;
-  const interpreter = { python: checks.python, env, cwd, confined: (argv: readonly string[]) => [...argv] };
+  const interpreter = { python: checks.python, env, cwd, sandbox: [] };
   const failures = await retryOnShortage(() => preflight(checks, { interpreter, directory, noGpu }));
   if (failures.length > 0) throw new Error(`${PREFLIGHT}${failures.join("; ")}`);
 }

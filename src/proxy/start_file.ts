@@ -3,6 +3,7 @@
  * an environment and a token do not belong on a command line that everybody can read with `ps`.
  */
 import type { RunCgroup } from "../os/cgroups.ts";
+import type { WorkerUser } from "../os/worker_user.ts";
 import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { PreflightChecks } from "./preflight.ts";
@@ -14,6 +15,10 @@ export interface ProxyStartFile {
   env: Record<string, string>;
   /** The worker's working directory, absolute. */
   cwd: string;
+  /** The worker's user; null: the proxy's. Absent in earlier versions. */
+  user?: WorkerUser | null;
+  /** Words before the worker's command that run it in its sandbox; absent in earlier versions, whose command has them. */
+  sandbox?: readonly string[];
   /** Sent as `authorization: Bearer …`; "" if the daemon requires no token. */
   sessionToken: string;
   /** Path of the daemon's `daemon.json`, read again when the target does not answer; "": none. */
@@ -89,12 +94,12 @@ export function readStartFile(path: string): ProxyStartFile {
   }
 }
 
-/** The cgroup of an attempt's worker; undefined if it has none, or was never started. */
-export function cgroupOf(path: string): RunCgroup | undefined {
+/** The cgroup and the user of an attempt's worker; neither if it was never started. */
+export function placeOfWorker(path: string): { cgroup?: RunCgroup | undefined; user?: WorkerUser | undefined } {
   try {
-    const { cgroup } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
-    return cgroup ?? undefined;
+    const { cgroup, user } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
+    return { cgroup: cgroup ?? undefined, user: user ?? undefined };
   } catch {
-    return undefined;
+    return {};
   }
 }

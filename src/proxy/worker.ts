@@ -7,6 +7,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
+import type { Confinement } from "../os/crossing.ts";
 import { kindOf } from "../os/file_kinds.ts";
 import { openForAppending, quarantineFile, readRecordInProxy } from "../os/untrusted.ts";
 import { shellOutput } from "../os/shell.ts";
@@ -29,7 +30,7 @@ export interface Worker {
   ended: Promise<Ending>;
 }
 
-export interface WorkerStart {
+export interface WorkerStart extends Confinement {
   argv: string[];
   env: Record<string, string>;
   cwd: string;
@@ -116,14 +117,18 @@ export async function startWorker(
   log: Logger,
 ): Promise<Worker> {
   if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
-  const program = findProgram(start.argv[0]!, start.cwd, start.env.PATH);
+  const [name = "", ...words] = start.argv;
+  // The sandbox has files of its own in some places.
+  const program = start.sandbox.length > 0 ? { path: name } : findProgram(name, start.cwd, start.env.PATH, start.user);
   const cannot = (code: number, spawnError: string, searched?: string): Worker => {
     const exit: WorkerExit = { code, signal: "", endedAt: new Date().toISOString(), spawnError };
     writeExit(files, attempt, exit);
     log.error({ error: spawnError, ...(searched === undefined ? {} : { path: searched }) }, "worker cannot be started");
     return { leader: undefined, ended: Promise.resolve({ exit }) };
   };
-  if (kindOf(start.cwd) !== "directory") return cannot(126, `the working directory ${start.cwd} is no directory`);
+  if (kindOf(start.cwd, start.user) !== "directory") {
+    return cannot(126, `the working directory ${start.cwd} is no directory`);
+  }
   if ("error" in program) return cannot(program.code, program.error, program.searched);
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
@@ -135,13 +140,9 @@ export async function startWorker(
   for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) quarantineFile(path);
   const child = await retryOnShortage(() =>
     spawnWrapper(files, attempt, {
-      program: program.path,
-      args: start.argv.slice(1),
-      env: start.env,
-      cwd: start.cwd,
+      ...start,
+      argv: [program.path, ...words],
       stdin,
-      cgroup: start.cgroup,
-      umask: start.umask,
     })
   );
   let left: Deno.CommandStatus | undefined;

@@ -37,7 +37,8 @@ export class WorkerInput {
 
 /** Opened for reading and writing, it neither blocks nor ends. @throws if the worker has put something else in its place */
 async function openFifo(path: string): Promise<Deno.FsFile> {
-  const file = await Deno.open(path, { read: true, write: true });
+  // By name only synchronously: asEffectiveUser() changes the rights of the whole process.
+  const file = Deno.openSync(path, { read: true, write: true });
   if ((await file.stat()).isFifo) return file;
   file.close();
   throw new Error(`${path} is no FIFO any more`);

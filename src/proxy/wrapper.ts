@@ -4,7 +4,8 @@
  * through it.
  */
 import type { RunFiles } from "../base/layout.ts";
-import { DETACHED, splitEnvironment } from "../os/shell.ts";
+import { CLOSE_DESCRIPTORS, type Confinement, crossing } from "../os/crossing.ts";
+import { DETACHED } from "../os/shell.ts";
 import { EXIT_IN_CONTROL } from "./exit_place.ts";
 import { inodeOf } from "./journal_file.ts";
 
@@ -37,8 +38,7 @@ const RESERVED = 120;
  *   shell prints none for SIGINT and SIGPIPE) the status is recorded as a code. If sh is bash, it prints none in its POSIX
  *   mode, so that is turned off.
  * - It exits with the worker's status, for a parent that finds no record (a full disk).
- * - Before `--` are variables that the runtime passes to no process (src/os/shell.ts).
- * - Variables have a prefix, because assigning a name of the worker's environment would change it there.
+ * - It runs with a fixed environment and working directory: it may have more rights than the worker (src/os/crossing.ts).
  */
 export const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
@@ -72,10 +72,7 @@ exec 2<>"$_mosaic_exit.said.tmp" 8<"$_mosaic_exit.said.tmp" 9<>"$_mosaic_exit.tm
     echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
     exit ${NO_CGROUP}
   fi
-  [ -z "$_mosaic_umask" ] || umask "$_mosaic_umask"
-  while [ "$1" != -- ]; do export "$1"; shift; done
-  shift
-  exec "$@"
+  [ -z "$_mosaic_umask" ] || umask "$_mosaic_umask"${CLOSE_DESCRIPTORS}  exec "$@"
 ) \\
   0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err" 8<&- 9>&-
 _mosaic_raw=$?
@@ -99,10 +96,8 @@ command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosa
 exit $_mosaic_raw
 `;
 
-export interface WrappedCommand {
-  /** An absolute path, so that the shell does not use a builtin for it. */
-  program: string;
-  args: string[];
+export interface WrappedCommand extends Confinement {
+  argv: readonly string[];
   env: Record<string, string>;
   cwd: string;
   /** A FIFO if the worker gets control messages. */
@@ -115,7 +110,7 @@ export interface WrappedCommand {
 
 /** @throws when no process can be created. */
 export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedCommand): Deno.ChildProcess {
-  const { env, exports } = splitEnvironment(command.env);
+  const { argv, env, cwd } = crossing(command.argv, command);
   return new Deno.Command("/bin/sh", {
     args: [
       "-c",
@@ -130,12 +125,9 @@ export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedC
       inodeOf(files.stdout(attempt)) ?? "",
       command.cgroup ?? "",
       command.umask,
-      ...exports,
-      "--",
-      command.program,
-      ...command.args,
+      ...argv,
     ],
-    cwd: command.cwd,
+    cwd,
     env,
     ...DETACHED,
   }).spawn();

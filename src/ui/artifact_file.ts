@@ -6,7 +6,7 @@
 import type { Core, RunDetail } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { planOf } from "../config/plan.ts";
-import { groupOfWorker } from "../os/worker_user.ts";
+import { requireOfRun } from "../os/run_owner.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { mediaType } from "../telemetry/formats/media_type.ts";
@@ -46,16 +46,10 @@ function openReferred(detail: RunDetail, path: string): RegularFile | undefined 
     });
   }
   try {
-    const file = openWithin(directory, inside);
-    const group = groupOfWorker(detail.directory);
-    if (file === undefined || group === undefined || file.stat().gid === group) return file;
-    file.close();
+    return openWithin(directory, inside);
   } catch (error) {
     throw explainMissing(error);
   }
-  throw new MosaicError("permission_denied", `"${path}" does not belong to the user that the run's worker has`, {
-    hint: "The daemon may read what that user may not; copy the file on the host itself.",
-  });
 }
 
 function opened(core: Core, detail: RunDetail, path: string): RegularFile {
@@ -65,6 +59,7 @@ function opened(core: Core, detail: RunDetail, path: string): RegularFile {
   if (file === undefined) {
     throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
   }
+  requireOfRun(file, path.startsWith("/") ? path : `${detail.directory}/${path}`, detail.directory);
   return file;
 }
 

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { carry } from "../../src/os/shell.ts";
+import { findProgram } from "../../src/proxy/program.ts";
 import { until } from "../harness/wait.ts";
 
 const SHELL = new URL("../../src/os/shell.ts", import.meta.url).href;
@@ -42,4 +44,35 @@ Deno.test("what is started detached does not inherit a precedence over others; a
   assert.equal(raised.started, Math.max(0, raised.own));
   const lowered = Math.min(19, Math.max(0, given) + 5);
   assert.deepEqual(await levels(lowered - given), { own: lowered, started: lowered });
+});
+
+Deno.test("carried variables: every shell gives them exactly their values, and imports none of them itself", () => {
+  const env = {
+    ...{
+      PATH: "/usr/bin:/bin",
+      IFS: "_0123456789",
+      EMPTY: "",
+      LINES: "a' \" $(id) `id`\n\\ b",
+      _mosaic_0: "of the program",
+    },
+    ...{ UID: "77", OPTIND: "none", "a.b": "dot", "BASH_FUNC_unset%%": "() { echo imported; }", "-x": "option" },
+  };
+  const { env: carried, apply } = carry(env);
+  for (const shell of [["dash"], ["bash"], ["bash", "--posix"], ["busybox", "sh"]]) {
+    if (!("path" in findProgram(shell[0]!, "/", env.PATH))) {
+      console.log(`SKIPPED: ${shell[0]} is not installed`);
+      continue;
+    }
+    const { stdout } = new Deno.Command(shell[0]!, {
+      args: [...shell.slice(1), "-c", `${apply}exec "$@"`, "sh", "/usr/bin/env", "-0"],
+      env: carried,
+      clearEnv: true,
+    }).outputSync();
+    const lines = new TextDecoder().decode(stdout).split("\0").filter((line) => !/^(PWD|SHLVL|_)=|^$/.test(line));
+    assert.deepEqual(
+      lines.sort(),
+      Object.entries(env).map(([name, value]) => `${name}=${value}`).sort(),
+      shell.join(" "),
+    );
+  }
 });

@@ -21,7 +21,7 @@ async function endingIn(directory: string, shell: string[], worker: string): Pro
   const [exit, out, err] = ["exit", "out", "err"].map((name) => `${directory}/${name}`) as [string, string, string];
   const files = [`${directory}/worker`, exit, out, err, "/dev/null", "2026-01-01T00:00:00Z", "1", "", ""];
   await new Deno.Command(shell[0]!, {
-    args: [...shell.slice(1), "-c", SCRIPT, "mosaic", ...files, "--", "/bin/sh", "-c", worker, directory],
+    args: [...shell.slice(1), "-c", SCRIPT, "mosaic", ...files, "/bin/sh", "-c", worker, directory],
     env: { PATH: "/usr/bin:/bin" },
     clearEnv: true,
     stdin: "null",

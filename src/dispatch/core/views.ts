@@ -5,7 +5,7 @@ import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/cgroups.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
-import { cgroupOf } from "../../proxy/start_file.ts";
+import { placeOfWorker } from "../../proxy/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
@@ -85,7 +85,7 @@ export class Views {
   }
 
   enforcedLimits(row: RunRow): string[] {
-    return enforcedLimits(cgroupOf(this.#files(row).proxyFile(row.attempt)));
+    return enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup);
   }
 
   list(

@@ -17,6 +17,8 @@ import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
 import { SENT_BY_DAEMON } from "../../wire/sender_headers.ts";
 import type { OwnListeners } from "./own_listeners.ts";
 import { signedHeaders } from "./signature.ts";
+import { outputOfUser } from "../../os/user_shell.ts";
+import type { WorkerUser } from "../../os/worker_user.ts";
 
 export interface WebhookOptions {
   runs: RunReader;
@@ -47,6 +49,8 @@ export interface RunTarget {
   events: readonly string[] | null;
   /** File with the key; null: the daemon's key. */
   secretFile: string | null;
+  /** Who may read it; undefined: the daemon's user. */
+  user?: WorkerUser | undefined;
 }
 
 interface Target {
@@ -62,6 +66,7 @@ interface Target {
 const BY_NAME_ONLY = ["metrics"];
 
 const RETRY_CAP_MS = 300_000;
+const SECRET_READ_MS = 10_000;
 const PAGE = 100;
 /** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
@@ -200,7 +205,7 @@ export class Webhooks {
   }
 
   /** Undefined if the event is not to be sent: its kind is not wanted, or it cannot be signed. */
-  #terms(target: Target, event: EventRow): { secret: string } | undefined {
+  async #terms(target: Target, event: EventRow): Promise<{ secret: string } | undefined> {
     const { targetOfRun, daemonKinds, secret, log } = this.#options;
     const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
     if (target.runId !== undefined && own === undefined) return undefined;
@@ -208,7 +213,7 @@ export class Webhooks {
     if (!(kinds?.includes(event.kind) ?? !BY_NAME_ONLY.includes(event.kind))) return undefined;
     if (own === undefined || own.secretFile === null) return { secret };
     try {
-      return { secret: Deno.readTextFileSync(own.secretFile).trim() };
+      return { secret: await secretIn(own.secretFile, own.user) };
     } catch (error) {
       log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event skipped");
       return undefined;
@@ -228,7 +233,7 @@ export class Webhooks {
     };
     let request: { body: string; headers: () => Record<string, string> };
     try {
-      const terms = this.#terms(target, event);
+      const terms = await this.#terms(target, event);
       if (terms === undefined) return true;
       const body = bodyOf(event);
       const headers = () => signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
@@ -285,4 +290,12 @@ function bodyOf({ seq, runId, runName, attempt, kind, at, dataJson }: EventRow):
     // First for readability, and last because a worker may use these names for its own fields.
     data: { ...whose, ...JSON.parse(dataJson), ...whose },
   });
+}
+
+/** The file's first line or lines; a FIFO keeps nobody waiting. @throws if the user cannot read such a file */
+async function secretIn(path: string, user: WorkerUser | undefined): Promise<string> {
+  const text = await outputOfUser(user, SECRET_READ_MS, '[ -f "$0" ] && exec head -c 65536 <"$0"', path);
+  if (text !== undefined) return text.trim();
+  const whose = user === undefined ? "the daemon's user" : `user ${user.name || user.uid}`;
+  throw new Error(`${path} is no regular file that ${whose} can read; correct metadata.webhook.secret_file`);
 }

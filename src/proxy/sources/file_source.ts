@@ -1,5 +1,7 @@
 /** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
+import { asEffectiveUser } from "../../os/effective_user.ts";
 import { openRegularInProxy } from "../../os/untrusted.ts";
+import type { WorkerUser } from "../../os/worker_user.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
 import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
@@ -30,12 +32,16 @@ export interface Chunk {
   bytes: number;
 }
 
-/** Whether mosaic has written the file, as far as it can be read. @param root the directory below which links are not followed */
-export function isExportedFile(path: string, root: string): boolean {
+/**
+ * Whether mosaic has written the file, as far as it can be read.
+ * @param root the directory below which links are not followed
+ * @param user who may read it; undefined: this process's
+ */
+export function isExportedFile(path: string, root: string, user: WorkerUser | undefined): boolean {
   const format = formatOfName(path);
   if (format === undefined) return false;
   try {
-    using file = openRegularInProxy(path, root);
+    using file = asEffectiveUser(user, () => openRegularInProxy(path, root));
     return file !== undefined && isExported(format, readAt(file, 0, EXPORT_HEAD_BYTES));
   } catch {
     // Its reader reports why it cannot be read.
@@ -111,14 +117,15 @@ export class FileSource {
   /**
    * The next content, about `most` bytes; undefined if there is none.
    * @param end nothing will be appended any more
+   * @param user who may read it; undefined: this process's
    * @throws if the file cannot be read, or another file is in its place
    */
-  read(most: number, end: boolean): Chunk | undefined {
+  read(most: number, end: boolean, user?: WorkerUser): Chunk | undefined {
     if (this.#state.over) return undefined;
     const info = Deno.lstatSync(this.path);
     const seen = `${info.ino} ${info.size} ${info.mtime?.getTime()}`;
     if (seen === this.#seen && !end) return undefined;
-    using file = openRegularInProxy(this.path, this.#state.root);
+    using file = asEffectiveUser(user, () => openRegularInProxy(this.path, this.#state.root));
     if (file === undefined) return undefined;
     const { ino, size: whole } = file.statSync();
     const size = Math.min(whole, this.#limit);

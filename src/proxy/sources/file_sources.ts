@@ -175,7 +175,7 @@ export class FileSources {
     const wasNew = source.isNew;
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
-        const chunk = source.read(most, final);
+        const chunk = source.read(most, final, this.#plan.observation.user);
         if (chunk === undefined) break;
         bytes += chunk.bytes;
         const { episodes, events } = recordsOf(
@@ -227,7 +227,7 @@ export class FileSources {
       if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
       return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
     }
-    if (isExportedFile(path, root)) return;
+    if (isExportedFile(path, root, this.#plan.observation.user)) return;
     if (this.#sources.size >= MAX_SOURCES) {
       return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
     }

@@ -1,4 +1,5 @@
 /** The files that a proxy observes besides the journal, from its start file. */
+import type { WorkerUser } from "../../os/worker_user.ts";
 
 export interface Observation {
   /** Directories to search, absolute: the worker's working directory. In earlier versions, all directories. */
@@ -7,6 +8,8 @@ export interface Observation {
   places?: readonly string[];
   /** Patterns of further files, absolute, each with the directory above its first wildcard. */
   globs: readonly { root: string; glob: string }[];
+  /** The worker's user, who must be able to read them; undefined: the proxy's. */
+  user?: WorkerUser | undefined;
 }
 
 /** Where trackers write besides the working directory: a variable of the worker's environment, and a path below its value. */
@@ -14,7 +17,7 @@ const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_res
 
 /** @param globs absolute, or relative to the working directory */
 export function observationOf(
-  { cwd, env }: { cwd: string; env: Readonly<Record<string, string>> },
+  { cwd, env, user }: { cwd: string; env: Readonly<Record<string, string>>; user?: WorkerUser | undefined },
   globs: readonly string[],
 ): Observation {
   const places = PLACES.flatMap(([variable, below]) => env[variable]?.startsWith("/") ? [env[variable] + below] : []);
@@ -22,7 +25,7 @@ export function observationOf(
   const known = (paths: string[]) => [...new Set(paths)].filter((path) => path !== "/");
   const absolute = globs.map((glob) => glob.startsWith("/") ? glob : `${cwd}/${glob}`);
   const [roots, others] = [known([cwd]), known(places.filter((path) => path !== cwd))];
-  return { roots, places: others, globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })) };
+  return { roots, places: others, globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })), user };
 }
 
 function rootOfGlob(glob: string): string {

@@ -4,6 +4,7 @@
  * seldom.
  */
 import type { RunFiles } from "../../base/layout.ts";
+import { asEffectiveUser } from "../../os/effective_user.ts";
 import { infoIfThere } from "../../os/files.ts";
 import { readRecordInProxy } from "../../os/untrusted.ts";
 import { Discovery, type FoundFile } from "./discovery.ts";
@@ -65,7 +66,7 @@ export class WorkerFiles {
     if (this.#before !== undefined) return;
     this.#before = new Map();
     const { since } = this.#started();
-    for (const { path } of this.#discovery.scan()) {
+    for (const { path } of this.list()) {
       const info = infoIfThere(path);
       if (info !== undefined && changedAt(info) < since) this.#before.set(path, info.size);
     }
@@ -78,7 +79,7 @@ export class WorkerFiles {
 
   /** All files of interest, whoever owns them. @throws errors of the file system */
   list(): FoundFile[] {
-    return this.#discovery.scan();
+    return asEffectiveUser(this.#plan.observation.user, () => this.#discovery.scan());
   }
 
   /** The found files that belong to the worker, as each is decided. Undecided ones are reported to `own`. */
@@ -139,7 +140,7 @@ export class WorkerFiles {
     const { said: problems } = own.state;
     const reported = problems.filter((what) => what.startsWith("/")).length;
     const unreported = files.filter(({ path, root }) =>
-      !problems.includes(path) && !this.#written.has(path) && !isExportedFile(path, root)
+      !problems.includes(path) && !this.#written.has(path) && !isExportedFile(path, root, this.#plan.observation.user)
     );
     for (const { path, place } of unreported.slice(0, Math.max(0, MAX_UNCLAIMED - reported))) {
       const [company, advice] = place === "cwd"

@@ -3,7 +3,11 @@
  * there. mosaic ignores everything that is not a plain file in a plain directory.
  */
 import { sha256 } from "../../base/node_modules.ts";
+import { isOfRun } from "../../os/run_owner.ts";
 import { openRegular, type RegularFile } from "../../os/untrusted.ts";
+
+/** `RunFiles.control`. */
+const OWN_DIRECTORY = ".mosaic";
 
 export interface FoundFile {
   /** Relative to the run's directory, with "/". */
@@ -18,11 +22,11 @@ export interface WalkLimits {
   maxDepth: number;
 }
 
-/** A relative path's parts; undefined if it is absolute, empty or leads outside. */
+/** A relative path's parts; undefined if it is absolute, empty, leads outside, or to mosaic's own records and tokens. */
 function partsOf(path: string): string[] | undefined {
   if (path.startsWith("/") || path.includes("\0")) return undefined;
   const parts = path.split("/").filter((part) => part !== "" && part !== ".");
-  return parts.length === 0 || parts.includes("..") ? undefined : parts;
+  return parts.length === 0 || parts.includes("..") || parts[0] === OWN_DIRECTORY ? undefined : parts;
 }
 
 /** `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined if it is outside. */
@@ -99,7 +103,8 @@ export async function hashFile(directory: string, file: FoundFile, signal: Abort
   let handle: RegularFile | undefined;
   try {
     handle = openRegular(`${directory}/${file.path}`, directory);
-    if (handle === undefined || !same(file, handle.stat())) return undefined;
+    if (handle === undefined || !isOfRun(handle, `${directory}/${file.path}`, directory)) return undefined;
+    if (!same(file, handle.stat())) return undefined;
     const hash = sha256();
     const chunk = new Uint8Array(CHUNK_BYTES);
     for (let position = 0; position < file.bytes;) {

@@ -18,7 +18,7 @@ const commandIn = (cwd: string, python = ["python3"]): WorkerCommand => ({
   argv: [],
   env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   cwd,
-  confined: (argv) => [...argv],
+  sandbox: [],
   python,
 });
 /** As the daemon does it. */
@@ -29,6 +29,7 @@ function preflightOf(
     directory: string;
     gpuSlots: number[];
     moduleTimeoutMs?: number;
+    fileTimeoutMs?: number;
   },
 ): Promise<string[]> {
   const noGpu = noGpuOf(plan, gpuSlots);
@@ -63,6 +64,20 @@ Deno.test("preflight: files must be there, with the checksum that the config giv
     assert.ok(bad[0]!.includes(`${directory}/data has the SHA-256 ${good}, not 000`), bad[0]!);
     assert.match(bad[1]!, /gone is not there; put it there/);
     assert.match(bad[2]!, /is no file/);
+  }));
+
+Deno.test("preflight: a checksum that takes too long is given up", () =>
+  inDirectory(async (directory) => {
+    const path = `${directory}/large`;
+    Deno.writeTextFileSync(path, "");
+    Deno.truncateSync(path, 2 ** 40);
+    const files = [{ path, sha256: "0".repeat(64) }];
+    const began = performance.now();
+    const failures = await preflightOf(planWith({ metadata: { preflight: { files } } }), {
+      ...{ command: commandIn(directory), directory, gpuSlots: [], fileTimeoutMs: 300 },
+    });
+    assert.match(failures[0]!, /large: no checksum \(this took longer than 0.3 s\); remove sha256/);
+    assert.ok(performance.now() - began < 10_000);
   }));
 
 Deno.test("preflight: a working directory that is not there is the only thing said", () =>

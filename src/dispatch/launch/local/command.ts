@@ -4,7 +4,8 @@
  */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
-import { userCommand, type WorkerUser } from "../../../os/worker_user.ts";
+import type { Confinement } from "../../../os/crossing.ts";
+import type { WorkerUser } from "../../../os/worker_user.ts";
 import { socketPlace } from "../../../os/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -35,12 +36,11 @@ export interface CommandContext {
   host: CommandHost;
 }
 
-export interface WorkerCommand {
+export interface WorkerCommand extends Confinement {
+  sandbox: string[];
   argv: string[];
   env: Record<string, string>;
   cwd: string;
-  /** Another program, confined as the worker is. @throws MosaicError as `workerCommand` does */
-  confined: (argv: readonly string[]) => string[];
   /** The interpreter that the worker's modules are looked up with (src/proxy/preflight.ts). */
   python: string[];
 }
@@ -64,14 +64,15 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     hostEnv: host.env,
     user: context.user,
   });
-  const cwd = plan.worker.cwd || host.cwd;
+  const cwd = plan.worker.cwd || defaultDirectory(context);
   const python = pythonOf(plan, { env, cwd, host });
-  const plain = argvOf(plan, context, python);
-  const confined = (argv: readonly string[]) => [
-    ...(context.user === undefined ? [] : userCommand(context.user)),
-    ...(plan.sandbox.kind === "none" ? argv : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" })),
-  ];
-  return { argv: confined(plain), env, cwd, confined, python };
+  const sandbox = plan.sandbox.kind === "none" ? [] : sandboxOf(plan, context, cwd);
+  return { argv: argvOf(plan, context, python), env, cwd, user: context.user, sandbox, python };
+}
+
+/** The daemon's, unless the worker's user cannot enter it: a daemon of root may have been started in a home directory. */
+function defaultDirectory({ host, user, directory }: CommandContext): string {
+  return user === undefined || host.isDirectory(`${host.cwd}/.`) ? host.cwd : directory;
 }
 
 /** What `metadata.preflight` asks for. */
@@ -146,15 +147,13 @@ function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: stri
   return ["python3"];
 }
 
-/** The run's directory, its logs and its control directory must exist when the command is run. */
-function inSandbox(
-  argv: readonly string[],
-  plan: RunPlan,
-  context: CommandContext,
-  at: { cwd: string; path: string },
-): string[] {
+const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";
+
+/** Words before a command. The run's directory, its logs and its control directory must exist when the command is run. */
+function sandboxOf(plan: RunPlan, context: CommandContext, cwd: string): string[] {
   const { host, stateDir, directory, workerConfigPath, tokenFile } = context;
-  const program = host.findProgram("bwrap", at.path);
+  // Not by the config's PATH: another program would run outside of every sandbox.
+  const program = host.findProgram("bwrap", host.env.PATH || DEFAULT_PATH);
   if (program === undefined) {
     const message = "metadata.sandbox asks for bubblewrap, and there is no bwrap on this host";
     throw new MosaicError("failed_precondition", message, {
@@ -163,7 +162,7 @@ function inSandbox(
   }
   const files = new RunFiles(directory, plan.worker.workerId);
   const runtimeDir = host.env.XDG_RUNTIME_DIR;
-  const [, ...rest] = sandboxed(argv, plan.sandbox, {
+  const [, ...rest] = sandboxed([], plan.sandbox, {
     stateDir,
     runDir: directory,
     logsDir: files.logs,
@@ -171,7 +170,7 @@ function inSandbox(
     readable: [workerConfigPath, tokenFile, helperOf(context)].filter((path) => path !== undefined),
     socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,
     runtimeDir: runtimeDir !== undefined && host.isDirectory(runtimeDir) ? runtimeDir : undefined,
-    cwd: at.cwd,
+    cwd,
     devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
   });
   return [program, ...rest];

@@ -2,6 +2,7 @@
 import { hostEnvironment } from "../../../os/environment.ts";
 import { firstExecutable, kindOf } from "../../../os/file_kinds.ts";
 import { selfCommand } from "../../../os/self.ts";
+import type { WorkerUser } from "../../../os/worker_user.ts";
 import { shellOutput } from "../../../os/shell.ts";
 
 export interface CommandHost {
@@ -19,15 +20,17 @@ export interface CommandHost {
   self(): string[];
 }
 
-export function localHost(): CommandHost {
+/** @param user who is to see its files; undefined: the daemon's */
+export function localHost(user?: WorkerUser): CommandHost {
   return {
     env: hostEnvironment(),
     cwd: Deno.cwd(),
-    isFile: (path) => ["file", "executable"].includes(kindOf(path) ?? ""),
-    isDirectory: (path) => kindOf(path) === "directory",
+    isFile: (path) => ["file", "executable"].includes(kindOf(path, user) ?? ""),
+    isDirectory: (path) => kindOf(path, user) === "directory",
     findProgram: (name, path) =>
       firstExecutable(
         path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`),
+        user,
       ),
     gpuDevices,
     self: () => selfCommand().argv,

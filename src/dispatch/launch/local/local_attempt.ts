@@ -7,7 +7,7 @@ import { endCgroup, oomKilled } from "../../../os/cgroups.ts";
 import { freeSpaceOf } from "../../../os/free_space.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
-import { cgroupOf } from "../../../proxy/start_file.ts";
+import { placeOfWorker } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/host.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
@@ -125,14 +125,14 @@ export class LocalAttempt implements AttemptHost {
 
   /** Processes that have left the worker's group are still in its cgroup. */
   endRest(): Rest {
-    const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
+    const { cgroup } = placeOfWorker(this.#files.proxyFile(this.#attempt));
     if (cgroup === undefined) return { ended: true };
     const oom = oomKilled(cgroup) ? { limitMb: cgroup.memoryMb } : undefined;
     return { ended: endCgroup(cgroup.path), oom };
   }
 
   release(): void {
-    const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
+    const { cgroup } = placeOfWorker(this.#files.proxyFile(this.#attempt));
     if (cgroup !== undefined) endCgroup(cgroup.path);
   }
 }

@@ -13,7 +13,7 @@ import type { ProcessRef } from "../../../os/identity.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import { makeDirectory, offerDirectory, readRecord } from "../../../os/untrusted.ts";
 import { observationOf } from "../../../proxy/sources/observation.ts";
-import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
+import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
 import { rankedCommand } from "../slurm/ranks.ts";
@@ -130,16 +130,20 @@ export class LocalHost implements Host {
     for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
     for (const directory of [...files.outputs, files.checkpoints(row.attempt, true)]) offerDirectory(directory);
     const command = this.#command(row, plan, files);
+    const { nodes, tasksPerNode } = plan.slurm;
+    if (nodes * tasksPerNode > 1) {
+      const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
+      // Each rank enters a sandbox of its own.
+      command.argv = rankedCommand([...command.sandbox, ...command.argv], plan.slurm, ranks);
+      command.sandbox = [];
+    }
     // The node sets it, unless the config does.
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const placed = { lingerSeconds, leaseSeconds, preflight: checksOf(plan, command) };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
     if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
-    const { nodes, tasksPerNode } = plan.slurm;
-    const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
-    const argv = nodes * tasksPerNode > 1 ? rankedCommand(command.argv, plan.slurm, ranks) : command.argv;
-    return proxyCommand({ ...this.#proxy(row, files, argv, false), target });
+    return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
   }
 
   /** For a node that has no files of this host except mosaic and those named by the worker's command. */
@@ -178,6 +182,7 @@ export class LocalHost implements Host {
     const onNode = (text: string) =>
       moved.reduce((now, [from, to]) => to === undefined ? now : now.replaceAll(from, to), text);
     for (const name of Object.keys(env)) env[name] = onNode(env[name]!);
+    command.sandbox = command.sandbox.map(onNode);
     if (auth !== "none") made[nodeFiles.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
     const ca = tls?.ca == null ? null : bring(tls.ca, "ca.pem") ?? tls.ca;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
@@ -219,8 +224,8 @@ export class LocalHost implements Host {
   #attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
     try {
       // Rewritten, because the new daemon may have another token or limit.
-      const cgroup = cgroupOf(files.proxyFile(row.attempt));
-      this.#writeStartFile(row, plan, files, this.#command(row, plan, files), cgroup);
+      const { cgroup, user } = placeOfWorker(files.proxyFile(row.attempt));
+      this.#writeStartFile(row, plan, files, this.#command(row, plan, files, user), cgroup);
     } catch (error) {
       // On a full disk the existing file serves as well.
       if (!isShortage(error) || readRecord(files.proxyFile(row.attempt)) === undefined) throw error;
@@ -266,13 +271,14 @@ export class LocalHost implements Host {
       gpuSlots: row.gpuSlots,
       resumeFrom: row.resumeFrom,
       user,
-      host: localHost(),
+      host: localHost(user),
     });
   }
 
   #start(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
     const { launcher, log } = this.#options;
-    const started = launcher.start(this.#proxy(row, files, command, attach), files.proxyLog);
+    const { user } = placeOfWorker(files.proxyFile(row.attempt));
+    const started = launcher.start({ ...this.#proxy(row, files, command, attach), user }, files.proxyLog);
     started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
     return started.process;
   }
@@ -304,6 +310,8 @@ export class LocalHost implements Host {
     return {
       env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,
       cwd: command.cwd,
+      user: command.user ?? null,
+      sandbox: command.sandbox,
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,
       stateDir: layout.stateDir,

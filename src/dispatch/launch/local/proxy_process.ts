@@ -4,8 +4,9 @@ import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
 import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
-import { splitEnvironment, startDetached } from "../../../os/shell.ts";
+import { startDetached, withoutLoader } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
+import { groupsCommand, type WorkerUser } from "../../../os/worker_user.ts";
 import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 
 export interface ProxyArguments {
@@ -20,6 +21,8 @@ export interface ProxyArguments {
   attach: boolean;
   /** argv of the worker. */
   command: string[];
+  /** The worker's user; undefined: the daemon's. */
+  user?: WorkerUser | undefined;
 }
 
 export interface ProxyProcess {
@@ -72,8 +75,9 @@ export const localLauncher: ProxyLauncher = {
     const command = proxyCommand(proxy);
     quarantineFile(logFile);
     // The worker's variables are in its start file; here are the proxy's own. Those of the loader are dropped.
-    const { env } = splitEnvironment({ ...hostEnvironment(), ...command.env });
-    const child = startDetached(command.argv, env, logFile, "/");
+    const env = withoutLoader({ ...hostEnvironment(), ...command.env });
+    const groups = proxy.user === undefined ? [] : groupsCommand(proxy.user);
+    const child = startDetached([...groups, ...command.argv], env, logFile, "/");
     return { process: identified(child.pid), exited: child.status };
   },
 };

@@ -1,7 +1,13 @@
 /** The user of a run's worker, from its config and the daemon's `--worker-user`. */
 import { MosaicError } from "../../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
+import { infoIfThere } from "../../../os/files.ts";
 import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
+
+/** A run gets its number at its start. Before that, what it names must be readable for everybody. */
+const NOBODY = 65534;
+
+const numbered = (uid: number): WorkerUser => ({ uid, gid: uid, name: "", home: "" });
 
 export class WorkerUsers {
   readonly #layout: Layout;
@@ -40,8 +46,18 @@ export class WorkerUsers {
       const name = this.#option ?? user;
       return name === "" ? undefined : findUser(name);
     }
-    const uid = this.#numberOf(runDirectory, this.#option);
-    return { uid, gid: uid, name: "", home: "" };
+    return numbered(this.#numberOf(runDirectory, this.#option));
+  }
+
+  /**
+   * Who reads the files that the run's config names, also before the run has a directory; undefined: the daemon's user.
+   * @throws MosaicError as `check` does
+   */
+  reader(user: string, runDirectory: string): WorkerUser | undefined {
+    const range = this.#option;
+    if (range === undefined || typeof range === "string") return this.of(user, runDirectory);
+    const own = infoIfThere(runDirectory)?.gid ?? 0;
+    return numbered(own >= range.first && own <= range.last ? own : NOBODY);
   }
 
   /** The group of the run's directory, which only root can change, keeps the run's number (giveRunTo). */
