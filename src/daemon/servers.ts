@@ -220,7 +220,7 @@ function knownPeers(): Known {
 }
 
 /** A socket's user never changes. An unknown one is asked for again at the connection's next request. */
-function oncePerConnection(known: Known): (ends: Ends) => Promise<User> {
+export function oncePerConnection(known: Known): (ends: Ends) => Promise<User> {
   const users = new WeakMap<Ends, User>();
   const end = ({ hostname: address, port }: Deno.NetAddr) => ({ address, port });
   return async (ends) => {

@@ -34,6 +34,9 @@ while (<STDIN>) {
 }
 `;
 
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
 const ANSWER_MS = 2000;
 const IDLE_MS = 5 * 60_000;
 /** After a failure, the time until the next try. */
@@ -50,8 +53,9 @@ export class SocketDiagnosis implements Disposable {
   #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #asked: Question[] = [];
-  /** Lines that are not written yet. */
+  /** Lines that are not written yet: they are written together when all earlier ones are answered. */
   #lines = "";
+  #written = 0;
   #usedAt = 0;
   #failedAt = -Infinity;
   /** The kernel says "no such socket" also if it lacks the whole facility; not after it has found one. */
@@ -66,8 +70,8 @@ export class SocketDiagnosis implements Disposable {
     const { promise, resolve } = Promise.withResolvers<number | "none" | undefined>();
     this.#usedAt = performance.now();
     this.#asked.push({ askedAt: this.#usedAt, answer: resolve });
-    if (this.#lines === "") queueMicrotask(() => this.#send());
     this.#lines += `${from} ${fromPort} ${to} ${toPort}\n`;
+    this.#send();
     const user = await promise;
     if (typeof user === "number") this.#proven = true;
     return user === "none" && !this.#proven ? undefined : user;
@@ -78,6 +82,7 @@ export class SocketDiagnosis implements Disposable {
     this.#in?.close().catch(() => {});
     this.#child = this.#in = undefined;
     this.#lines = "";
+    this.#written = 0;
     for (const { answer } of this.#asked.splice(0)) answer(undefined);
   }
 
@@ -104,18 +109,25 @@ export class SocketDiagnosis implements Disposable {
   }
 
   #send(): void {
+    if (this.#written > 0 || this.#lines === "") return;
     const child = this.#child;
-    this.#in?.write(new TextEncoder().encode(this.#lines)).catch(() => this.#fail(child));
+    this.#in?.write(encoder.encode(this.#lines)).catch(() => this.#fail(child));
+    this.#written = this.#asked.length;
     this.#lines = "";
   }
 
   async #read(child: Deno.ChildProcess): Promise<void> {
     let rest = "";
     try {
-      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-        const lines = (rest + text).split("\n");
+      for await (const bytes of child.stdout) {
+        const lines = (rest + decoder.decode(bytes)).split("\n");
         rest = lines.pop()!;
-        for (const line of lines) this.#asked.shift()?.answer(line === "none" ? line : Number(line));
+        for (const { answer } of this.#asked.splice(0, lines.length)) {
+          const line = lines.shift()!;
+          answer(line === "none" ? line : Number(line));
+          this.#written--;
+        }
+        this.#send();
       }
     } catch (error) {
       rest = messageOf(error);
