@@ -306,7 +306,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked(
         "--telemetry-max-size <size>",
-        "delete the oldest ended runs while telemetry.sqlite uses more than this",
+        "delete the oldest ended runs while the telemetry database uses more than this",
         bytes,
       ),
     )
