@@ -106,6 +106,10 @@ export class Layout {
   get daemonLog(): string {
     return `${this.logs}/daemon.log`;
   }
+  /** What a daemon in the background prints besides its log: why it did not start. */
+  get daemonOutput(): string {
+    return `${this.stateDir}/daemon-output.txt`;
+  }
   baseDir(base: BaseDir): string {
     return `${this.trainer}/${base}`;
   }
