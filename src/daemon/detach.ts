@@ -52,7 +52,7 @@ export async function startInBackground(options: Background): Promise<number> {
     if (ready?.pid === child.pid) {
       out(
         `The daemon is ready (pid ${ready.pid})${
-          pageOf(ready)
+          pageOf(ready, options)
         }.\nIts log: ${layout.daemonLog}; "mosaic down" stops it.\n`,
       );
       const warning = logoutWarning(logoutOf(shellOutput(LOGIND)));
@@ -79,14 +79,18 @@ interface Announced {
   http: string;
 }
 
-function found(daemon: Announced, { args, out, err }: Background): number {
-  out(`A daemon is running (pid ${daemon.pid})${pageOf(daemon)}.\n`);
+function found(daemon: Announced, options: Background): number {
+  const { args, out, err } = options;
+  out(`A daemon is running (pid ${daemon.pid})${pageOf(daemon, options)}.\n`);
   const others = args.filter((word, at) => !word.startsWith("--state-dir") && args[at - 1] !== "--state-dir");
-  if (others.length > 0) err(`mosaic: it keeps the options that it was started with; --replace applies new ones\n`);
+  if (others.length > 0) err("mosaic: it keeps the options that it was started with; --replace applies new ones\n");
   return DAEMON_EXIT.ok;
 }
 
-const pageOf = ({ http }: Announced) => http === "" ? "" : `: http://${http}/`;
+function pageOf({ http }: Announced, { args }: Background): string {
+  const scheme = args.some((word) => word.startsWith("--tls-cert")) ? "https" : "http";
+  return http === "" ? "" : `: ${scheme}://${http}/`;
+}
 
 /** The living daemon that daemon.json names. */
 function announced({ daemonJson }: Layout): Announced | undefined {

@@ -31,15 +31,16 @@ class Terminal implements AsyncDisposable {
   shown = "";
 
   constructor(command: string) {
-    this.#child = new Deno.Command("python3", {
+    const child = new Deno.Command("python3", {
       args: [SCRIPT, command],
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",
     }).spawn();
-    this.#typing = this.#child.stdin.getWriter();
+    this.#child = child;
+    this.#typing = child.stdin.getWriter();
     this.#ended = (async () => {
-      for await (const text of this.#child.stdout.pipeThrough(new TextDecoderStream())) this.shown += text;
+      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) this.shown += text;
     })();
   }
 
@@ -48,7 +49,7 @@ class Terminal implements AsyncDisposable {
   }
 
   async shows(text: string): Promise<void> {
-    await until(() => this.shown.includes(text), { what: () => `"${text}", on the terminal:\n${this.shown}` });
+    await until(() => this.shown.includes(text), { what: `"${text}"`, state: () => this.shown });
   }
 
   async close(): Promise<void> {
@@ -86,8 +87,8 @@ async function runsOn({ socket }: Announced): Promise<void> {
     const configJson = configOf({ command: ["true"] });
     const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
     await until(async () => {
-      const { run } = await client.unary(Mosaic.method.getRun, { run: runId });
-      return run?.state === "TERMINATED";
+      const { state } = await client.unary(Mosaic.method.getRun, { run: runId });
+      return state === "TERMINATED";
     }, { what: "the end of the run" });
   } finally {
     client.close();
@@ -108,17 +109,21 @@ for (
       inState(async (stateDir, layout) => {
         const command = quoted([...PROGRAM, ...words, "--state-dir", stateDir, ...OPTIONS]);
         await using terminal = new Terminal(`${command}${background}; sleep 600`);
-        await until(() => announced(layout) !== undefined, { what: () => `a daemon:\n${terminal.shown}` });
+        await until(() => announced(layout) !== undefined, { what: "a daemon", state: () => terminal.shown });
         const daemon = announced(layout)!;
         if (background === "") await terminal.shows(`The daemon is ready (pid ${daemon.pid})`);
         await terminal.close();
         const log = () => readTextIfThere(layout.daemonLog) ?? "";
         // A daemon in a session of its own gets no signal of the terminal.
-        if (background !== "") await until(() => log().includes("SIGHUP: the daemon goes on"), { what: log });
+        if (background !== "") {
+          await until(() => log().includes("SIGHUP: the daemon goes on"), { what: "the signal", state: log });
+        }
         await runsOn(daemon);
         assert.equal(announced(layout)?.pid, daemon.pid);
         // It says nothing outside its log, which is bounded.
-        if (background === "") assert.equal(readTextIfThere(layout.daemonOutput), "");
+        if (background === "") {
+          assert.equal(readTextIfThere(layout.daemonOutput), "");
+        }
       }),
   });
 }
