@@ -46,6 +46,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     what: "connections that come and go",
     load: async () => (await import("./parts/connections.ts")).connections,
   },
+  loopback: {
+    what: "new connections over loopback TCP, beside many sockets",
+    load: async () => (await import("./parts/loopback.ts")).loopback,
+  },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
   frames: {
     what: "running environments that are watched, a stream's share of a processor",

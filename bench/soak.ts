@@ -65,7 +65,7 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
   await using bench = await DaemonUnderTest.start(["--listen", "none"]);
   const { daemon, client } = bench;
   const socket = `unix:${daemon.layout.trainer}/daemon.sock`;
-  const telemetry = `${daemon.stateDir}/telemetry/telemetry.sqlite`;
+  const telemetry = `${daemon.stateDir}/telemetry/mosaic.sqlite`;
   const start = performance.now();
   const end = start + minutes * 60_000;
   const told: Told = { submitted: 0, ended: 0, cancelled: 0, deleted: 0, calls: 0, wrong: [] };

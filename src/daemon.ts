@@ -48,7 +48,8 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   createStateDirectory(layout);
   const held = await takeStateDirectory(layout, options.replace);
   const file = new LogFile(layout.daemonLog);
-  const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
+  const sinks = options.detached ? [file.write] : [stderrSink, file.write];
+  const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks });
   try {
     return await serve({ ...options, ...defaults }, layout, log, args);
   } finally {
@@ -269,7 +270,8 @@ function stopRequests(log: Logger) {
     requested = true;
     resolve(reason);
   };
-  let onHangUp = () => request("SIGHUP");
+  // A terminal that is closed does not end the queue of the night.
+  let onHangUp = () => log.info("SIGHUP: the daemon goes on; SIGTERM stops it");
   const handlers = (["SIGTERM", "SIGINT", "SIGHUP"] as const).map((signal) => {
     const handler = () => signal === "SIGHUP" ? onHangUp() : request(signal);
     Deno.addSignalListener(signal, handler);

@@ -259,7 +259,7 @@ all) flags=-A ;;
   flags=${MOSAIC_PLANNED:-}
   unset MOSAIC_PLANNED
   case $flags$asked${1-} in
-  daemon | proxy)
+  daemon | proxy | up)
     flags=$("$home/deno" $runtime $tuned --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit
     ;;
   esac

@@ -79,13 +79,19 @@ export class Layout {
   get telemetryReserve(): string {
     return `${this.stateDir}/telemetry/reserve`;
   }
-  /** telemetry.sqlite; mosaic.sqlite if a daemon has created that, because the other belongs to the original. */
+  /**
+   * The original's GUI, in the same directory, has a `telemetry.sqlite` with tables of its own, so mosaic's has another name.
+   * Earlier versions used the original's: their file keeps it until a daemon has renamed it (src/daemon/stores.ts).
+   */
   get telemetryDb(): string {
-    const { besideOriginalsDb } = this;
-    return exists(besideOriginalsDb) ? besideOriginalsDb : `${this.stateDir}/telemetry/telemetry.sqlite`;
+    const { olderTelemetryDb, newerTelemetryDb } = this;
+    return exists(newerTelemetryDb) || !exists(olderTelemetryDb) ? newerTelemetryDb : olderTelemetryDb;
   }
-  get besideOriginalsDb(): string {
+  get newerTelemetryDb(): string {
     return `${this.stateDir}/telemetry/mosaic.sqlite`;
+  }
+  get olderTelemetryDb(): string {
+    return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }
   /** Contains `mosaic.py`, the module for workers in Python; the module recognizes itself by the directory's name. */
   get pythonHelper(): string {
@@ -100,6 +106,10 @@ export class Layout {
   }
   get daemonLog(): string {
     return `${this.logs}/daemon.log`;
+  }
+  /** What a daemon in the background prints besides its log: why it did not start. */
+  get daemonOutput(): string {
+    return `${this.stateDir}/daemon-output.txt`;
   }
   baseDir(base: BaseDir): string {
     return `${this.trainer}/${base}`;

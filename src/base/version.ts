@@ -4,7 +4,7 @@ import config from "../../deno.json" with { type: "json" };
 export const VERSION: string = config.version;
 
 /** The commit that an executable was built from (scripts/compile.ts puts it in); undefined from source. */
-const commit = (globalThis as { MOSAIC_COMMIT?: string }).MOSAIC_COMMIT;
+export const COMMIT = (globalThis as { MOSAIC_COMMIT?: string }).MOSAIC_COMMIT;
 
 /** What `mosaic --version` prints. */
-export const VERSION_TEXT = `mosaic ${VERSION} (${commit ?? "from source"}, deno ${Deno.version.deno})`;
+export const VERSION_TEXT = `mosaic ${VERSION} (${COMMIT ?? "from source"}, deno ${Deno.version.deno})`;

@@ -24,6 +24,12 @@ export interface Context {
   errIsTty: boolean;
   /** @throws MosaicError `unavailable` when no daemon is found or none answers */
   connect(flags: ConnectionFlags): Promise<DaemonApi>;
+  /** Standard input and error are terminals: there is somebody to ask. */
+  canAsk: boolean;
+  /** One line of the answer, without its end; undefined if the input ends. */
+  ask(question: string): Promise<string | undefined>;
+  /** Runs another command of mosaic on the same terminal. @returns its exit code */
+  runSelf(args: readonly string[]): Promise<number>;
   /** All of standard input. */
   readInput(): Promise<string>;
   /** Calls `handler` at each Ctrl-C until the returned function is called. */
@@ -70,6 +76,20 @@ export function realContext(): Context {
     takeTerminal: async (onChange) => (await import("./top/terminal.ts")).takeTerminal(onChange),
     errIsTty: Deno.stderr.isTerminal(),
     connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
+    canAsk: Deno.stdin.isTerminal() && Deno.stderr.isTerminal(),
+    async ask(question) {
+      Deno.stderr.writeSync(new TextEncoder().encode(question));
+      // A terminal gives one line at a time.
+      const buffer = new Uint8Array(1024);
+      const length = await Deno.stdin.read(buffer);
+      return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
+    },
+    async runSelf(args) {
+      const [{ selfCommand }, { underShell }] = await Promise.all([import("../os/self.ts"), import("../os/shell.ts")]);
+      const { argv, env } = selfCommand();
+      const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
+      return (await command.spawn().status).code;
+    },
     readInput: async () => await new Response(Deno.stdin.readable).text(),
     onInterrupt(handler) {
       Deno.addSignalListener("SIGINT", handler);

@@ -15,7 +15,7 @@ export interface Verb {
   aliases?: readonly string[];
   group: string;
   summary: string;
-  /** Loads the verb's module; absent for daemon and proxy, which parse their own arguments and are started by src/main.ts. */
+  /** Loads the verb's module; absent for daemon, up and proxy, which parse their own arguments and are started by src/main.ts. */
   load?: () => Promise<VerbModule>;
 }
 
@@ -210,6 +210,17 @@ export const VERBS: readonly Verb[] = [
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",
     load: () => import("./verbs/top.ts"),
+  },
+  {
+    name: "up",
+    group: "Host",
+    summary: "start a daemon in the background, unless one is running",
+  },
+  {
+    name: "down",
+    group: "Host",
+    summary: "stop the daemon; its runs continue",
+    load: () => import("./verbs/down.ts"),
   },
   {
     name: "completions",

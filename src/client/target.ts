@@ -38,7 +38,7 @@ function socketOf(stateDir: string, option: string | undefined): string {
 export function notRunning(what: string, stateDir?: string, cause?: unknown): MosaicError {
   const where = stateDir === undefined ? "" : ` --state-dir ${stateDir}`;
   return new MosaicError("unavailable", what, {
-    hint: `Start one with "mosaic daemon${where}", or name another with --target or $MOSAIC_TARGET.`,
+    hint: `Start one with "mosaic up${where}", or name another with --target or $MOSAIC_TARGET.`,
     cause,
   });
 }

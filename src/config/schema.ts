@@ -318,10 +318,11 @@ const schedule = once(() =>
     ),
   }).meta({ id: "schedule" })
 );
+/** A date is a version of the original's design, whose configs have version 1's fields. */
 const schemaVersion = once(() =>
-  either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}"`, [
+  either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}", or a date such as "2025-10-14"`, [
     z.int().min(1),
-    z.string().regex(/^[0-9]+(\.[0-9]+)?$/),
+    z.string().regex(/^[0-9]+(\.[0-9]+)?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}$/),
   ]).optional()
 );
 

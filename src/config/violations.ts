@@ -27,6 +27,10 @@ export function check(
       (major > SCHEMA_MAJOR ? "use a newer mosaic" : `write the config for version ${SCHEMA_MAJOR}`);
     return { config: undefined, violations: [{ path: "schema_version", message }] };
   }
+  const drafted = DRAFT_FIELDS.filter((name) => Object.hasOwn(plain as Record<string, unknown>, name));
+  if (drafted.length > 1 && !Object.hasOwn(plain as Record<string, unknown>, "entry_point")) {
+    return { config: undefined, violations: [{ path: "$", message: draftMessage(drafted) }] };
+  }
   const result = flatConfig().safeParse(plain);
   const hidden = [...beyondLimits(plain, []), ...hiddenSecrets(plain, [])];
   if (result.success && hidden.length === 0) return { config: result.data, violations: [] };
@@ -58,6 +62,24 @@ function* beyondLimits(value: unknown, path: Path): Generator<{ path: Path; mess
     yield* beyondLimits(key, at.concat("(key)"));
     yield* beyondLimits(inner, at);
   }
+}
+
+/** Fields of the `TrainRunConfig` that the original's design drafts. It names an algorithm, and mosaic runs programs. */
+const DRAFT_FIELDS = [
+  "env_id",
+  "control_mode",
+  "actor_id",
+  "overrides",
+  "algorithm",
+  "hyperparameters",
+  "storage_profile",
+  "telemetry_sinks",
+  "video_capture",
+];
+
+function draftMessage(fields: readonly string[]): string {
+  return `is a draft TrainRunConfig (${fields.join(", ")}), which names no program; give run_name, entry_point and ` +
+    'arguments, such as "python" and ["train.py"], and put these fields into metadata.worker.config, which the program gets';
 }
 
 /** Paths where a config that was copied from a view has dots in place of the secret. */

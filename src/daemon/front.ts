@@ -12,8 +12,8 @@ import { URL_BYTES } from "../base/field_limits.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
-import { isFromBrowser, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
-import type { HttpHandler } from "../wire/http_listener.ts";
+import { isFromBrowser, isOpenPath, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
+import type { Ends, HttpHandler } from "../wire/http_listener.ts";
 import { refuseSentByDaemon } from "../wire/sender_headers.ts";
 
 export interface FrontOptions {
@@ -26,15 +26,15 @@ export interface FrontOptions {
   socketPeer?: Peer;
   /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
-  /** The user of a TCP peer: the daemon's own user needs no token. */
-  userOf?: ((peer: Deno.NetAddr) => Promise<User>) | undefined;
+  /** The user of a TCP connection's peer: the daemon's own user needs no token. */
+  userOf?: ((connection: Ends) => Promise<User>) | undefined;
 }
 
 export function front(
   { api, mlflow, page, bound, socketPeer = SOCKET_PEER, tokens, userOf }: FrontOptions,
 ): HttpHandler {
-  return async (request, info) => {
-    const { remoteAddr } = info;
+  return async (request, connection) => {
+    const { remoteAddr } = connection;
     const path = pathOf(request.url);
     const isMlflow = isMlflowCall(path);
     try {
@@ -48,7 +48,7 @@ export function front(
     } catch (error) {
       return refused(error);
     }
-    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : socketPeer;
+    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, path, connection, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || isCallPath(path)) {
       try {
@@ -74,10 +74,17 @@ const SOCKET_PEER: Peer = { name: UNIX_PEER, owner: true };
  */
 export const GROUP_PEER: Peer = { name: "group", owner: false };
 
-/** If the request has a credential, the connection's user is not looked up. */
-async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOptions["userOf"]): Promise<Peer> {
-  const user = request.headers.has("authorization") ? undefined : await userOf?.(address);
-  return { name: `${address.hostname}:${address.port}`, owner: false, ...user };
+/** The connection's user is looked up only for a request that needs it and has no credential. */
+async function tcpPeer(
+  request: Request,
+  path: string,
+  connection: Ends,
+  userOf: FrontOptions["userOf"],
+): Promise<Peer> {
+  const { hostname, port } = connection.remoteAddr as Deno.NetAddr;
+  const needsNone = isOpenPath(path) || request.headers.has("authorization");
+  const user = needsNone ? undefined : await userOf?.(connection);
+  return { name: `${hostname}:${port}`, owner: false, ...user };
 }
 
 /** Without the port, because one peer may open any number of connections. */

@@ -21,7 +21,14 @@ import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { type GroupSocket, parseGroupSocket } from "./group_socket.ts";
 
+/** Added to the arguments of a daemon in the background: its log goes to its file only. */
+export const DETACHED_OPTION = "--detached";
+
 export interface DaemonOptions {
+  /** Start a daemon in the background, and end. */
+  detach: boolean;
+  /** It is the daemon in the background. */
+  detached: boolean;
   stateDir: string;
   /** HOST:PORT, unix:PATH, or "none". */
   listen: string;
@@ -204,10 +211,18 @@ function boundsOf(command: Command): Bounds {
  * @returns undefined after printing the help
  * @throws StartFailure (usage)
  */
-export function daemonOptions(args: string[], env: (name: string) => string | undefined): DaemonOptions | undefined {
-  const command = newCommand(findVerb("daemon")!, realContext())
+export function daemonOptions(
+  args: string[],
+  env: (name: string) => string | undefined,
+  verb: "daemon" | "up" = "daemon",
+): DaemonOptions | undefined {
+  const command = newCommand(findVerb(verb)!, realContext())
     .description(
-      "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; the runs continue.",
+      verb === "up"
+        ? "Starts a daemon in the background, unless one is running on the state directory, and waits until it is ready. It " +
+          "outlives the terminal. mosaic down stops it; the runs continue."
+        : "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; the runs " +
+          "continue. SIGHUP, as of a closed terminal, does not; with --tls-cert it reads the certificates again.",
     )
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
     .addOption(
@@ -307,7 +322,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked(
         "--telemetry-max-size <size>",
-        "delete the oldest ended runs while telemetry.sqlite uses more than this",
+        "delete the oldest ended runs while the telemetry database uses more than this",
         bytes,
       ),
     )
@@ -335,6 +350,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(oneOf(new Option("--log-level <level>", "minimum log level"), LOG_LEVELS).default("info"))
     .addOption(oneOf(new Option("--log-format <format>", "log format"), ["json", "text"]).default("json"))
     .option("--replace", "stop the daemon that uses the state directory, then start")
+    .option("--detach", "start in the background, in a session of its own, and wait until it is ready")
+    .addOption(new Option(DETACHED_OPTION).hideHelp())
     .optionsGroup("Limits (a request that exceeds one fails with RESOURCE_EXHAUSTED):")
     .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
     .addOption(bound("submitRate", "maximum submissions per second", positive))
@@ -363,6 +380,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
           ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "as a service of the host"],
           ["mosaic daemon --listen unix:/run/mosaic.sock --http none", "for local clients only, without the page"],
           ["mosaic daemon --replace", "replace an older daemon; its runs continue"],
+          ["mosaic up", "in the background, unless one is running; mosaic down stops it"],
         ],
         exits: {
           0: "stopped by SIGTERM or SIGINT",
@@ -386,7 +404,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     throw new StartFailure(
       DAEMON_EXIT.usage,
       plainError(error.message),
-      'See "mosaic daemon --help".',
+      `See "mosaic ${verb} --help".`,
     );
   }
   if (command.args.length > 0) {
@@ -394,6 +412,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
   }
   const given = command.opts();
   return {
+    detach: given.detach === true,
+    detached: given.detached === true,
     stateDir: resolveStateDir(given.stateDir, env),
     listen: given.listen,
     http: given.http,

@@ -18,6 +18,7 @@ import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
 import {
+  type Ends,
   type HttpListener,
   type HttpListenerOptions,
   listenHttp,
@@ -105,9 +106,10 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
       descriptors,
       userOf: known &&
         (({ socket, type, secured }) =>
-          type === "unix" || (secured && tls?.ca !== undefined)
-            ? { owner: true }
-            : known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
+          type === "unix" || (secured && tls?.ca !== undefined) ? { owner: true } : known(
+            { address: socket.remoteAddress!, port: socket.remotePort! },
+            { address: socket.localAddress!, port: socket.localPort! },
+          )),
       onClosed: () => void core.activity.closedGrpcConnections++,
     });
   stops.push(() => grpc?.stop(0));
@@ -133,7 +135,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     page,
     bound: bound?.hostname ?? "",
     tokens: tokens !== undefined,
-    userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
+    userOf: known && oncePerConnection(known),
   };
   const handler = front(frontOptions);
   const maxDescriptors = descriptorLimit();
@@ -157,7 +159,6 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? byTls : waiting, tls: secure });
   for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);
-  const httpPort = http === undefined ? 0 : hostAndPort(http.address).port;
   return {
     listen: grpc?.address ?? "",
     local: grpc?.localAddress ?? "",
@@ -206,13 +207,28 @@ async function listenForGroup(
   return listenHttp({ ...options, address: { path, group: gid } });
 }
 
-/** Identifies the daemon's own user by the kernel's table of sockets. */
-function knownPeers(): (peer: TcpEnd, port: number) => Promise<User> {
+type Known = (peer: TcpEnd, local: TcpEnd) => Promise<User>;
+
+/** Identifies the daemon's own user by what the kernel knows of sockets. */
+function knownPeers(): Known {
   const owners = new PeerOwners();
   const own = Deno.uid();
-  return async (peer, port) => {
-    const uid = await owners.of(peer, port);
+  return async (peer, local) => {
+    const uid = await owners.of(peer, local);
     return { owner: own !== null && uid === own, uid };
+  };
+}
+
+/** A socket's user never changes. An unknown one is asked for again at the connection's next request. */
+export function oncePerConnection(known: Known): (ends: Ends) => Promise<User> {
+  const users = new WeakMap<Ends, User>();
+  const end = ({ hostname: address, port }: Deno.NetAddr) => ({ address, port });
+  return async (ends) => {
+    const before = users.get(ends);
+    if (before !== undefined) return before;
+    const user = await known(end(ends.remoteAddr as Deno.NetAddr), end(ends.localAddr as Deno.NetAddr));
+    if (user.uid !== undefined) users.set(ends, user);
+    return user;
   };
 }
 

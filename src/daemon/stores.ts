@@ -25,7 +25,7 @@ export function openStores(
   try {
     const { ringSteps: ringSize, ringBytes } = bounds;
     const checkpoints = { warn: (message: string) => log.warn(message) };
-    avoidForeignTelemetry(layout, log);
+    leaveOlderName(layout, log);
     const reserve = reserveAt(layout.telemetryReserve, WAL_LIMIT_BYTES);
     const options = { durability, checkpoints, ringSize, ringBytes, reserve };
     return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, options)) };
@@ -35,18 +35,32 @@ export function openStores(
   }
 }
 
-/** The original keeps a telemetry.sqlite with other tables in the same place: mosaic then uses a name of its own. */
-function avoidForeignTelemetry(layout: Layout, log: Logger): void {
-  const found = layout.telemetryDb;
-  if (found === layout.besideOriginalsDb) return;
-  const tables = tablesOf(found);
-  if (tables.length === 0 || tables.includes("telemetry_runs")) return;
-  opened(() => Deno.openSync(layout.besideOriginalsDb, { write: true, createNew: true, mode: 0o600 }).close());
-  log.warn(
-    { file: found, tables: tables.slice(0, 5).join(", "), telemetry: layout.besideOriginalsDb },
-    "telemetry.sqlite belongs to another program (the original's GUI?) and is left alone; " +
-      "telemetry is stored in mosaic.sqlite beside it from now on",
-  );
+/**
+ * Leaves the name `telemetry.sqlite` to the original's GUI, which expects its own tables there: renames mosaic's file of
+ * before. Its write-ahead log is moved into it first, so that nothing is lost wherever this ends; if that is impossible (a
+ * full disk, a reader that is at work, damage), the file keeps its name until a later start.
+ */
+function leaveOlderName({ telemetryDb, olderTelemetryDb, newerTelemetryDb }: Layout, log: Logger): void {
+  if (telemetryDb !== olderTelemetryDb) return;
+  const tables = tablesOf(olderTelemetryDb);
+  if (!tables.includes("telemetry_runs")) {
+    // Somebody else's, or empty. A file that cannot be read may be mosaic's: opening it reports why.
+    const isOthers = tables.length > 0 || Deno.statSync(olderTelemetryDb).size === 0;
+    if (isOthers) opened(() => Deno.openSync(newerTelemetryDb, { write: true, createNew: true, mode: 0o600 }).close());
+    return;
+  }
+  try {
+    const db = new DatabaseSync(olderTelemetryDb);
+    try {
+      db.exec("PRAGMA journal_mode = DELETE");
+    } finally {
+      db.close();
+    }
+    Deno.renameSync(olderTelemetryDb, newerTelemetryDb);
+    log.info({ from: olderTelemetryDb, to: newerTelemetryDb }, "the telemetry database has a new name");
+  } catch (error) {
+    log.warn({ file: olderTelemetryDb, error: messageOf(error) }, "the telemetry database keeps its old name for now");
+  }
 }
 
 /** None if the file is missing or unreadable: opening it reports why. */

@@ -1,8 +1,8 @@
 /**
- * The user of a TCP connection on this machine, from the kernel's table of sockets. Only on Linux: elsewhere users are
- * unknown.
+ * The user of a TCP connection on this machine, from the kernel: by a query of that connection, or from its table of all
+ * sockets. Only on Linux: elsewhere users are unknown.
  */
-import { sleep } from "../base/sleep.ts";
+import { SocketDiagnosis } from "./sock_diag.ts";
 import { shellOutputLater } from "./shell.ts";
 
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
@@ -85,16 +85,17 @@ const LOOPBACK = /^(0000000000000000FFFF0000)?[0-9A-F]{6}7F$|^0{24}01000000$/;
 
 /** Forms in which the tables may show an address. */
 function formsOf(address: string): string[] {
+  const bytes = bytesOf(address);
+  if (bytes === undefined) return [];
+  const words = bytes.match(/.{8}/g)!.map((word) => word.match(/../g)!.reverse().join("")).join("");
+  return words.length === 8 ? [words, `0000000000000000FFFF0000${words}`] : [words];
+}
+
+/** The bytes of an address in hexadecimal, 4 for an IPv4 address of an IPv6 socket; undefined if it is invalid. */
+function bytesOf(address: string): string | undefined {
   const four = /^(?:::ffff:)?(\d+)\.(\d+)\.(\d+)\.(\d+)$/i.exec(address);
-  if (four !== null) {
-    const word = four.slice(1).reverse().map((byte) => hex(Number(byte), 2)).join("");
-    return [word, `0000000000000000FFFF0000${word}`];
-  }
-  const groups = groupsOf(address);
-  if (groups === undefined) return [];
-  const bytes = groups.map((group) => hex(group, 4)).join("").match(/../g)!;
-  const words = [0, 4, 8, 12].map((at) => bytes.slice(at, at + 4).reverse().join(""));
-  return [words.join("")];
+  if (four !== null) return four.slice(1).map((byte) => hex(Number(byte), 2)).join("");
+  return groupsOf(address)?.map((group) => hex(group, 4)).join("");
 }
 
 /** The eight groups of an IPv6 address; undefined if it is invalid. */
@@ -112,40 +113,49 @@ function hex(value: number, digits: number): string {
   return value.toString(16).toUpperCase().padStart(digits, "0");
 }
 
-/** Reading the tables takes at most this fraction of the time. */
-const READING_PART = 1 / 4;
+/** Asks about one connection; @returns "none" or a user, undefined if that cannot be asked (src/os/sock_diag.ts). */
+type Ask = SocketDiagnosis["userOf"];
 
 /**
- * Answers many questions with few readings of the tables: all who asked before a reading began share it, so that each sees
- * its own connection.
+ * The users of peers. Where one connection cannot be asked for, all who asked before a reading of the tables began share it,
+ * so that each sees its own connection, and one reading follows the other.
  */
 export class PeerOwners {
+  readonly #ask: Ask;
   readonly #read: () => Promise<string>;
+  #current: Promise<unknown> = Promise.resolve();
   #next: Promise<string> | undefined;
-  /** Settles when the current reading, and the pause after it, have ended. */
-  #rested: Promise<void> = Promise.resolve();
 
-  constructor(read: () => Promise<string> = readSocketTables) {
+  constructor(ask: Ask = askKernel(), read: () => Promise<string> = readSocketTables) {
+    this.#ask = ask;
     this.#read = read;
   }
 
   /**
-   * @param port of this machine, to which the peer is connected @returns undefined also if the tables cannot be read: such a
-   *   peer is unknown
+   * @param local end of the connection that this process has @returns undefined also if nothing can be read: such a peer is
+   *   unknown
    */
-  async of(peer: TcpEnd, port: number): Promise<number | undefined> {
+  async of(peer: TcpEnd, local: TcpEnd): Promise<number | undefined> {
     if (!isLoopbackAddress(peer.address)) return undefined;
+    const [from, to] = [bytesOf(peer.address), bytesOf(local.address)];
+    if (from !== undefined && to !== undefined) {
+      const user = await this.#ask(from, peer.port, to, local.port);
+      if (user !== undefined) return user === "none" || user === OVERFLOW_UID ? undefined : user;
+    }
     const tables = await (this.#next ??= this.#readNext()).catch(() => "");
-    return ownerOfPeer(tables, peer, port);
+    return ownerOfPeer(tables, peer, local.port);
   }
 
   async #readNext(): Promise<string> {
-    await this.#rested;
+    await this.#current;
     this.#next = undefined;
-    const began = performance.now();
     const reading = this.#read();
-    const rest = () => sleep((performance.now() - began) * (1 / READING_PART - 1));
-    this.#rested = reading.then(rest, rest);
+    this.#current = reading.catch(() => {});
     return await reading;
   }
+}
+
+function askKernel(): Ask {
+  const kernel = new SocketDiagnosis();
+  return (...connection) => kernel.userOf(...connection);
 }

@@ -8,7 +8,7 @@ import { EXTRA_VARIABLE, extraPermissions, type Permissions, together } from "./
 import { proxyPlan } from "./proxy_plan.ts";
 import type { World } from "./world.ts";
 
-const PLANS = { daemon: daemonPlan, proxy: proxyPlan };
+const PLANS = { daemon: daemonPlan, proxy: proxyPlan, up: daemonPlan };
 
 export type PlannedPart = keyof typeof PLANS;
 export const PLANNED_PARTS: readonly string[] = Object.keys(PLANS);

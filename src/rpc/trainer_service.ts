@@ -1,4 +1,5 @@
 /** The original's contract, `gymgui.trainer.TrainerService`, on the core. */
+import { COMMIT } from "../base/version.ts";
 import type { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -66,6 +67,8 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
         startedAt: timestampOfMs(core.startedAt),
         listenAddress: health.address(),
         healthy: health.healthy(),
+        version: core.version,
+        commit: COMMIT ?? "",
       };
     },
     streamRunSteps: (request, out, caller) => streamRecords(core, credits, encodings, RUN_STEPS, request, out, caller),

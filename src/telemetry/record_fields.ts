@@ -28,7 +28,7 @@ export interface RecordField {
   /** Property of the records in the program. */
   key: string;
   kind: FieldKind;
-  /** Name in public JSON; also the name that workers write, and the column in telemetry.sqlite, unless those are given. */
+  /** Name in public JSON; also the name that workers write, and the column in mosaic.sqlite, unless those are given. */
   json: string;
   column?: string;
   /** Names under which workers write it; the first existing one counts. */
@@ -46,7 +46,7 @@ export interface RecordField {
    * fields.
    */
   read?: "episode" | "agent" | "worker" | "payload" | "name" | "rest";
-  /** Version of telemetry.sqlite that added its column, for fields that are newer than the table. */
+  /** Version of mosaic.sqlite that added its column, for fields that are newer than the table. */
   since?: number;
 }
 

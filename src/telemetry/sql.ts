@@ -1,4 +1,4 @@
-/** Queries of telemetry.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
+/** Queries of mosaic.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { RECORDS } from "./record_fields.ts";

@@ -118,6 +118,7 @@ export interface GuardOptions {
 const READS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
 /** Paths without authentication: probes carry no credential and learn nothing. */
 const OPEN_PATHS = ["/healthz", "/readyz"];
+export const isOpenPath = (path: string) => OPEN_PATHS.includes(path);
 
 const SAFE_HEADERS = {
   "content-security-policy": CONTENT_SECURITY_POLICY,
@@ -148,7 +149,7 @@ export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
     const request = c.req.raw;
     const { peer, owner, bySocket } = c.env;
     checkLength(request, options.body);
-    if (OPEN_PATHS.includes(c.req.path)) {
+    if (isOpenPath(c.req.path)) {
       hostsOf(request);
       return await next();
     }

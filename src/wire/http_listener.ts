@@ -13,7 +13,13 @@ import { missingNet } from "../permissions/missing.ts";
  * of a number.
  */
 export type HttpAddress = { hostname: string; port: number } | { path: string; group?: number };
-export type HttpHandler = (request: Request, info: { remoteAddr: Deno.Addr }) => Response | Promise<Response>;
+export type HttpHandler = (request: Request, connection: Ends) => Response | Promise<Response>;
+
+/** The ends of a connection: the same object for all its requests. */
+export interface Ends {
+  readonly remoteAddr: Deno.Addr;
+  readonly localAddr: Deno.Addr;
+}
 
 export interface HttpListenerOptions {
   address: HttpAddress;
@@ -96,10 +102,10 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   // The socket is used by this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => connections.endAll());
   const take = async (socket: Deno.Conn) => {
-    const { remoteAddr } = socket;
+    const { remoteAddr, localAddr } = socket;
     try {
       const inside = tls === undefined ? socket : await tls.accept(socket as Deno.TcpConn);
-      if (inside !== undefined) connections.add(inside, remoteAddr);
+      if (inside !== undefined) connections.add(inside, { remoteAddr, localAddr });
     } catch (error) {
       log.warn({ address, error: messageOf(error) }, "a connection could not be served");
     }
@@ -205,7 +211,7 @@ class Connections {
     Deno.unrefTimer(this.#timer);
   }
 
-  add(socket: Deno.Conn, remoteAddr: Deno.Addr): void {
+  add(socket: Deno.Conn, ends: Ends): void {
     const end = new Ending();
     const onError = (error: unknown) => {
       this.#log.error({ err: messageOf(error) }, "an answer ended early");
@@ -216,7 +222,7 @@ class Connections {
       this.#underWay.add(completed);
       const over = () => this.#answered(connection);
       completed.then(over, over);
-      return this.#handler(request, { remoteAddr });
+      return this.#handler(request, ends);
     };
     const { finished } = serveHttpOnConnection(socket, end, handler, onError, () => {});
     const connection: Connection = { end, ended: finished.catch(() => {}), requests: 0, since: performance.now() };

@@ -122,7 +122,7 @@ Deno.test("backup: one that is killed while it copies a database leaves the earl
   await using daemon = await TestDaemon.start();
   const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
   const mark = () => JSON.parse(Deno.readTextFileSync(`${to}/backup.json`)) as { finished_at: string | null };
-  const copied = `${to}/telemetry/telemetry.sqlite`;
+  const copied = `${to}/telemetry/mosaic.sqlite`;
   try {
     const ended = await submit(daemon, configOf({ command: countingWorker({ steps: 300 }) }));
     await untilState(daemon, ended, "TERMINATED");

@@ -65,6 +65,9 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
       world.connections++;
       return Promise.resolve(fakeApi(answers));
     },
+    canAsk: false,
+    ask: () => Promise.reject(new Error("the test answers no question")),
+    runSelf: () => Promise.reject(new Error("the test starts no program")),
     readInput: () => Promise.resolve(""),
     onInterrupt(handler) {
       handlers.add(handler);

@@ -138,13 +138,32 @@ Deno.test("config: names are measured in characters, not in UTF-16 units", () =>
   assert.deepEqual(paths({ ...good, run_name: "😀".repeat(121) }), ["run_name"]);
 });
 
+Deno.test("config: a draft TrainRunConfig of the original's design is explained in one violation, not in one for each field", () => {
+  const draft = {
+    schema_version: "2025-10-14",
+    run_id: "r",
+    env_id: "CartPole-v1",
+    seed: 1,
+    algorithm: "ppo",
+    overrides: {},
+  };
+  const [found, ...others] = violationsOf(JSON.stringify(draft));
+  assert.deepEqual([found?.path, others], ["$", []]);
+  assert.match(
+    found!.message,
+    /draft TrainRunConfig \(env_id, overrides, algorithm\).*entry_point.*metadata\.worker\.config/,
+  );
+});
+
 Deno.test("config: a schema_version of another major is refused before anything else is looked at", () => {
   for (const version of [2, "2", "2.0", "17.3", "0.9"]) {
     const found = violationsOf(JSON.stringify({ schema_version: version, surprise: true }));
     assert.deepEqual(found.map((v) => v.path), ["schema_version"], String(version));
     assert.match(found[0]!.message, /this mosaic reads version 1/);
   }
-  for (const version of [1, "1", "1.0", "1.7"]) assert.deepEqual(paths({ ...good, schema_version: version }), []);
+  for (const version of [1, "1", "1.0", "1.7", "2025-10-14"]) {
+    assert.deepEqual(paths({ ...good, schema_version: version }), []);
+  }
   for (const version of ["one", true, 1.5, ""]) {
     assert.deepEqual(paths({ ...good, schema_version: version }), ["schema_version"]);
   }

@@ -40,7 +40,7 @@ async function callsOf(durability: "normal" | "full"): Promise<Call[]> {
 const isSend = ({ name, path }: Call) => /^(sendto|sendmsg|writev)$/.test(name) && path.startsWith("socket:");
 const isSync = ({ name }: Call) => name === "fsync" || name === "fdatasync";
 /** The logs that transactions are committed to, and the configs that a submission leaves. */
-const KEPT = /\/(registry\.db-wal|telemetry\.sqlite-wal|configs\/.*)$/;
+const KEPT = /\/(registry\.db-wal|mosaic\.sqlite-wal|configs\/.*)$/;
 
 /** Files that were written and not synced when something was sent, and how often. */
 function sentUnsynced(calls: Call[]): Map<string, number> {
@@ -64,7 +64,7 @@ tracedTest("durability full: whatever is told to anybody was synced to the disk 
   );
   assert.deepEqual([...written].map((path) => path.split("/").at(-1)).sort(), [
     "registry.db-wal",
-    "telemetry.sqlite-wal",
+    "mosaic.sqlite-wal",
   ]);
   assert(calls.some(isSend), "acknowledgements were sent");
   assert.deepEqual([...sentUnsynced(calls)], []);
@@ -78,7 +78,7 @@ tracedTest(
   "durability normal: commits are not synced one by one, the log is written before the acknowledgement all the same",
   async () => {
     const calls = await callsOf("normal");
-    const telemetry = [...sentUnsynced(calls)].filter(([path]) => path.endsWith("telemetry.sqlite-wal"));
+    const telemetry = [...sentUnsynced(calls)].filter(([path]) => path.endsWith("mosaic.sqlite-wal"));
     assert.equal(telemetry.length, 1, "acknowledged after the write, before any sync");
   },
 );

@@ -1,7 +1,7 @@
 import { crashesLeaveNothingWrong } from "./crash_point.ts";
 import { tracedTest } from "./tracing.ts";
 
-const path = "telemetry/telemetry.sqlite-wal";
+const path = "telemetry/mosaic.sqlite-wal";
 
 tracedTest(
   "crash before, in the middle of and after the commit of a batch: no record is lost, none is stored twice",

@@ -376,7 +376,7 @@ Deno.test("doctor: telemetry of nanoseconds and views is rescued as well", async
       db.exec("COMMIT");
     });
     damage(layout.telemetryDb, 0.5, 0.52);
-    assert.ok(found(layout).includes("error database telemetry/telemetry.sqlite"));
+    assert.ok(found(layout).includes("error database telemetry/mosaic.sqlite"));
     const { remaining } = repair(layout.stateDir);
     assert.deepEqual(remaining, []);
     inDatabase(layout.telemetryDb, (db) => {

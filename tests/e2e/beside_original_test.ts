@@ -5,7 +5,7 @@ import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState, untilSteps } from "../harness/runs.ts";
 
-Deno.test("beside the original: its telemetry.sqlite is left alone, and the daemon says where its own is", async () => {
+Deno.test("beside the original: its telemetry.sqlite is left alone", async () => {
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-original-" });
   const theirs = `${stateDir}/telemetry/telemetry.sqlite`;
   const ours = `${stateDir}/telemetry/mosaic.sqlite`;
@@ -19,9 +19,7 @@ Deno.test("beside the original: its telemetry.sqlite is left alone, and the daem
     // The GUI is running: its connection stays open.
     for (const start of [1, 2]) {
       await using daemon = await TestDaemon.start({ stateDir });
-      // The log of both starts: only the first one moved.
-      assert.equal(daemon.output().split("telemetry is stored in mosaic.sqlite").length, 2, `start ${start}`);
-      assert.equal(daemon.layout.telemetryDb, ours);
+      assert.equal(daemon.layout.telemetryDb, ours, `start ${start}`);
       const run = await submit(daemon, configOf({ command: countingWorker({ steps: 3 }) }));
       await untilSteps(daemon, run, 3);
       await untilState(daemon, run, "TERMINATED");
@@ -37,6 +35,33 @@ Deno.test("beside the original: its telemetry.sqlite is left alone, and the daem
   } finally {
     Deno.removeSync(stateDir, { recursive: true });
   }
+});
+
+Deno.test("before the original: mosaic leaves it the name telemetry.sqlite, also in a directory of an earlier version", async () => {
+  await using daemon = await TestDaemon.start();
+  const { olderTelemetryDb: theirs, newerTelemetryDb: ours } = daemon.layout;
+  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 3 }) }));
+  await untilSteps(daemon, run, 3);
+  await untilState(daemon, run, "TERMINATED");
+  assert.throws(() => Deno.statSync(theirs), Deno.errors.NotFound);
+  // An earlier version was killed: part of what it committed is in the write-ahead log only.
+  await daemon.kill9();
+  for (const end of ["-shm", "-wal", ""]) Deno.renameSync(`${ours}${end}`, `${theirs}${end}`);
+  assert.ok(Deno.statSync(`${theirs}-wal`).size > 0);
+  assert.equal(daemon.layout.telemetryDb, theirs);
+  // Somebody reads it meanwhile: it is used under its old name.
+  const reader = new DatabaseSync(theirs, { readOnly: true });
+  reader.exec("BEGIN; SELECT count(*) FROM telemetry_runs");
+  await daemon.restart();
+  assert.equal(daemon.layout.telemetryDb, theirs);
+  await untilSteps(daemon, run, 3);
+  reader.close();
+  await daemon.restart();
+  assert.equal(daemon.layout.telemetryDb, ours);
+  await untilSteps(daemon, run, 3);
+  // The original makes its tables in a file of its own.
+  using original = new DatabaseSync(theirs);
+  assert.deepEqual(original.prepare("SELECT name FROM sqlite_master").all(), []);
 });
 
 Deno.test("beside the original: directories in which its workers write are there when a worker starts", async () => {

@@ -12,7 +12,7 @@ function removeDatabase(path: string): void {
   for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(`${path}${suffix}`);
 }
 
-Deno.test("vanished: telemetry.sqlite is removed: nothing is stored where nobody finds it, and the logs have it all", async () => {
+Deno.test("vanished: mosaic.sqlite is removed: nothing is stored where nobody finds it, and the logs have it all", async () => {
   await using daemon = await TestDaemon.start();
   const ended = new SteppedWorker(daemon.stateDir, [200]);
   const endedRun = await submit(daemon, ended.config());
@@ -22,7 +22,7 @@ Deno.test("vanished: telemetry.sqlite is removed: nothing is stored where nobody
   await untilSteps(daemon, run, 100);
   removeDatabase(daemon.layout.telemetryDb);
   worker.open();
-  await until(() => /telemetry.sqlite was removed while the daemon uses it/.test(daemon.output()), {
+  await until(() => /mosaic.sqlite was removed while the daemon uses it/.test(daemon.output()), {
     what: "it to be told",
     state: () => daemon.output().slice(-3000),
   });

@@ -9,7 +9,7 @@ Deno.test("file source: an export in the place of a program's file is reported o
   const exported = csv(fieldNames("metrics"), [[1, "01", "loss", 5, 1, ""]]);
   try {
     Deno.writeTextFileSync(path, "step,loss\n1,5\n");
-    assert.equal(isExportedFile(path, directory), false);
+    assert.equal(isExportedFile(path, directory, undefined), false);
     const source = FileSource.at(path, directory, "metrics.csv", 0);
     /** Until nothing is left. */
     const read = () => {
@@ -24,7 +24,7 @@ Deno.test("file source: an export in the place of a program's file is reported o
     };
     assert.deepEqual(read(), { values: [5], problems: [] });
     Deno.writeTextFileSync(path, exported);
-    assert.ok(isExportedFile(path, directory));
+    assert.ok(isExportedFile(path, directory, undefined));
     const problems = ["replaced: mosaic export has overwritten it; what it contains now is not read"];
     assert.deepEqual(read(), { values: [], problems });
     Deno.writeTextFileSync(path, exported.repeat(2));

@@ -90,7 +90,7 @@ Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", asyn
     ]);
     const other = new GrpcClient(server.address);
     await assert.rejects(other.unary(TrainerService.method.getHealth, {}), (error) => {
-      assert.match((error as { hint: string }).hint, /mosaic daemon/);
+      assert.match((error as { hint: string }).hint, /mosaic up/);
       return hasCode("unavailable", /no daemon answers/)(error);
     });
     other.close();
@@ -272,7 +272,7 @@ Deno.test("connect: a target is found by option, environment or daemon.json, els
     assert.equal(connect({ target: "h:1", env }).target, "h:1");
     assert.equal(connect({ env }).target, "1.2.3.4:5");
     assert.throws(() => connect({ stateDir, env }), (error) => {
-      assert.match((error as { hint: string }).hint, /mosaic daemon --state-dir/);
+      assert.match((error as { hint: string }).hint, /mosaic up --state-dir/);
       return hasCode("unavailable", /no daemon runs in/)(error);
     });
     Deno.mkdirSync(`${stateDir}/trainer`);

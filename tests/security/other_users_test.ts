@@ -305,8 +305,12 @@ Deno.test("socket table: who listens at an address, or at all of them", () => {
 
 Deno.test("socket table: a reading serves all who asked before it began, and nobody who came later", async () => {
   const readings: ((text: string) => void)[] = [];
-  const owners = new PeerOwners(() => new Promise((resolve) => readings.push(resolve)));
-  const of = (port: number) => owners.of({ address: "127.0.0.1", port }, 8055);
+  const owners = new PeerOwners(
+    () => Promise.resolve(undefined),
+    () => new Promise((resolve) => readings.push(resolve)),
+  );
+  const local = { address: "127.0.0.1", port: 8055 };
+  const of = (port: number) => owners.of({ address: "127.0.0.1", port }, local);
   const line = (port: string, uid: number) => row(`0100007F:${port}`, SERVER, "01", uid);
   const first = [of(0xABCD), of(0xABCE)];
   while (readings.length === 0) await new Promise((resolve) => setTimeout(resolve));
@@ -317,7 +321,7 @@ Deno.test("socket table: a reading serves all who asked before it began, and nob
   while (readings.length === 1) await new Promise((resolve) => setTimeout(resolve));
   readings[1]!(line("ABCF", 3));
   assert.equal(await late, 3);
-  assert.equal(await owners.of({ address: "10.0.0.7", port: 1 }, 8055), undefined);
+  assert.equal(await owners.of({ address: "10.0.0.7", port: 1 }, local), undefined);
   assert.equal(readings.length, 2);
 });
 

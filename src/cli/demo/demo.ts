@@ -113,7 +113,7 @@ The daemon is still up:
 function endText(daemon: LocalDaemon): string {
   return `
 The daemon is stopped. Everything lies in ${daemon.stateDir}; look at it again with
-  mosaic daemon --state-dir ${daemon.stateDir}
+  mosaic up --state-dir ${daemon.stateDir}
 `;
 }
 

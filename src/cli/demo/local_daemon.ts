@@ -34,7 +34,7 @@ export interface LocalDaemon {
  */
 export async function startLocalDaemon(stateDir: string, signal: AbortSignal): Promise<LocalDaemon> {
   const layout = new Layout(stateDir);
-  const output = `${stateDir}/daemon-output.txt`;
+  const output = layout.daemonOutput;
   const words = ["--state-dir", stateDir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"];
   const self = selfCommand(flagsOf(daemonPlan(words, realWorld())));
   const child = startDetached([...self.argv, "daemon", ...words], { ...hostEnvironment(), ...self.env }, output);

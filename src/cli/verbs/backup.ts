@@ -13,7 +13,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "Copies a state directory, beside its daemon or without one; runs continue. Both databases are copied from the same moment, " +
         "and every copy is read back and checked. If the directory holds an earlier backup, " +
         "the databases and the changed files are copied.\n\nTo restore, copy the backup to the place of the state " +
-        "directory, and start a daemon there: mosaic daemon --state-dir DIR. Runs that were live are then finished from their " +
+        "directory, and start a daemon there: mosaic up --state-dir DIR. Runs that were live are then finished from their " +
         "logs; their workers stay with the original.",
     )
     .argument("<dir>", "directory of the backup; created if there is none")

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Reads a run's logs, and the tracker files that its proxy observed, and stores the records that telemetry.sqlite " +
+      "Reads a run's logs, and the tracker files that its proxy observed, and stores the records that telemetry " +
         "lacks: all of them if the database was deleted, the newest if an older copy was restored, single ones if it " +
         "was damaged. Records keep their seq. No daemon may be running on the state directory.",
     )

@@ -11,6 +11,7 @@ import { escapeControl } from "../text.ts";
 import { commandConfig, inheritedFrom, resolveProgram } from "../command_config.ts";
 import {
   bytesValue,
+  connectionFlags,
   connectionOptions,
   decimal,
   durationValue,
@@ -18,6 +19,7 @@ import {
   repeated,
   wholeNumber,
 } from "../flags.ts";
+import { offerDaemon } from "../offer_daemon.ts";
 import { FOLLOW_EXITS, submit } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -100,6 +102,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         requireDirectory(cwd);
         requireProgram(program, words[0]!);
       }
+      if (here) await offerDaemon(context, connectionFlags(flags));
       const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       result.code = await submit(context, JSON.stringify(config), flags, async (link) => {

@@ -30,7 +30,7 @@ export interface ViewsOptions {
   daemon: () => { version: string; startedAt: number; listen: string; http: string };
 }
 
-const STORE_FULL = "free space on the disk of telemetry.sqlite: the worker is held, and continues by itself";
+const STORE_FULL = "free space on the disk of the telemetry database: the worker is held, and continues by itself";
 
 export class Views {
   readonly #options: ViewsOptions;

@@ -1,4 +1,4 @@
-/** A run's rows of telemetry.sqlite in a database of their own, to move the run to another host. */
+/** A run's rows of mosaic.sqlite in a database of their own, to move the run to another host. */
 import type { DatabaseSync } from "node:sqlite";
 import { copied, type CopiedTable, tablesWith } from "../../os/copied_rows.ts";
 import { migrate } from "./tables.ts";

@@ -1,5 +1,5 @@
 /**
- * Tables of telemetry.sqlite. Migrations are numbered by their position and append-only: a published one never changes. A
+ * Tables of mosaic.sqlite. Migrations are numbered by their position and append-only: a published one never changes. A
  * version's statements here are followed by the columns of fields that name the version (src/telemetry/record_fields.ts).
  */
 import type { DatabaseSync } from "node:sqlite";

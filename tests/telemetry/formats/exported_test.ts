@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { scalarFrame, versionFrame } from "../../../src/cli/export/event_file.ts";
 import { csvCells, fieldNames } from "../../../src/cli/records.ts";
-import { csv } from "../../../src/cli/table.ts";
+import { csv } from "../../../src/base/csv_text.ts";
 import { metricLine, workerEventLine } from "../../../src/gen/records/public_lines.ts";
 import { EXPORT_HEAD_BYTES, EXPORT_WRITER, isExported } from "../../../src/telemetry/formats/exported.ts";
 import type { FormatName } from "../../../src/telemetry/formats/format_reader.ts";
