@@ -56,6 +56,8 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
+  /** Listens again if somebody has removed its Unix socket, through which nobody can connect then. @returns whether it was so */
+  renew(): boolean;
   /** Lets current answers finish, then closes. */
   stop(): Promise<void>;
 }
@@ -90,6 +92,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
     throw cannotListen(options.address, error);
   }
   const bound = boundAddress(options.address, listener);
+  let socketFile = "path" in bound ? infoIfThere(bound.path)?.ino : undefined;
   const address = textOf(bound);
   let stopping = false;
   let listening = true;
@@ -128,6 +131,14 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   return {
     address,
     listening: () => listening,
+    renew() {
+      if (!("path" in bound) || stopping || infoIfThere(bound.path)?.ino === socketFile) return false;
+      const before = listener;
+      listener = listenSocket(bound);
+      socketFile = infoIfThere(bound.path)?.ino;
+      before.close();
+      return true;
+    },
     async stop() {
       stopping = true;
       listener.close();
@@ -136,7 +147,8 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       done.abort();
       await connections.close();
       tls?.close();
-      if ("path" in bound) removeSocket(bound.path);
+      // Not another daemon's, if the state directory was replaced.
+      if ("path" in bound && infoIfThere(bound.path)?.ino === socketFile) removeSocket(bound.path);
     },
   };
 }

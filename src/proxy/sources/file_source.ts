@@ -2,7 +2,7 @@
 import { openRegularInProxy } from "../../os/untrusted.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
-import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
+import { joinedProblem, MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
 import type { FormatReader, FormatState, Problem } from "../../telemetry/formats/format_reader.ts";
 import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
@@ -20,11 +20,14 @@ interface State {
   from: number;
   /** The file is not read any more. */
   over: boolean;
+  /** The problems by kind, and how many of each were reported. Absent in earlier versions. */
+  problems?: Record<string, Problem & { reported: number }>;
   reader: FormatState;
 }
 
 export interface Chunk {
   records: SourceRecord[];
+  /** One of a kind, when the file was read to its end; what comes later is reported with the last read. */
   problems: Problem[];
   /** How many bytes were read. */
   bytes: number;
@@ -138,7 +141,7 @@ export class FileSource {
     // Checked after reading the content, which must belong to a file with this beginning.
     if (from > 0 && !this.#reader.isSame(readAt(file, 0, this.#reader.headBytes))) {
       this.#beginAgain("another beginning", size, problems);
-      return { records: [], problems, bytes: 0 };
+      return { records: [], problems: this.#due(problems, true, false), bytes: 0 };
     }
     const atEnd = from + bytes.length >= size;
     const { records, problems: more, need, again } = this.#reader.read(bytes, {
@@ -150,7 +153,7 @@ export class FileSource {
     // These bytes could not be decoded alone: read more, if there is more.
     if (!again && !atEnd && this.#reader.offset === from) {
       this.#want = Math.min(Math.max(need, bytes.length * 2), MAX_RECORD_BYTES + 1024);
-      return { records, problems, bytes: 1 };
+      return { records, problems: this.#due(problems, false, false), bytes: 1 };
     }
     const now = `${seen} ${this.#reader.offset}`;
     if (!again && atEnd) {
@@ -169,8 +172,31 @@ export class FileSource {
       this.#state.over = true;
     }
     const own = this.#reader.offset <= this.#state.from ? [] : records;
-    const isNothing = own.length + problems.length === 0 && !again && atEnd;
-    return isNothing ? undefined : { records: own, problems, bytes: Math.max(1, this.#reader.offset - from) };
+    const due = this.#due(problems, (!again && atEnd) || this.#state.over, end && atEnd);
+    const isNothing = own.length + due.length === 0 && !again && atEnd;
+    return isNothing ? undefined : { records: own, problems: due, bytes: Math.max(1, this.#reader.offset - from) };
+  }
+
+  /**
+   * Counts problems, so that a file that is no log makes one event and not one for each line.
+   * @param caughtUp everything was read for now: reports kinds for the first time
+   * @param end nothing will be appended: reports also what came since
+   */
+  #due(more: readonly Problem[], caughtUp: boolean, end: boolean): Problem[] {
+    const counted = this.#state.problems ??= {};
+    for (const problem of more) {
+      const before = counted[problem.what];
+      counted[problem.what] = before === undefined
+        ? { ...problem, reported: 0 }
+        : { ...joinedProblem(before, problem), reported: before.reported };
+    }
+    return Object.values(counted).flatMap((one) => {
+      const { reported, ...problem } = one;
+      const count = problem.count ?? 1;
+      if (reported === count || !(reported === 0 ? caughtUp : end)) return [];
+      one.reported = count;
+      return [problem];
+    });
   }
 
   /** Reports once that an export is in the place of what was read before. */
@@ -178,7 +204,7 @@ export class FileSource {
     if (this.isNew || this.#isExported) return undefined;
     this.#isExported = true;
     const detail = "mosaic export has overwritten it; what it contains now is not read";
-    return { records: [], problems: [{ what: "replaced", at: 0, bytes: size, detail }], bytes: 1 };
+    return { records: [], problems: this.#due([{ what: "replaced", at: 0, bytes: size, detail }], true, true), bytes: 1 };
   }
 
   /** A table skips the rows that it has returned already, and reports if they differ. */

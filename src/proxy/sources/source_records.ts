@@ -108,8 +108,8 @@ export function recordsOf(
   return { episodes, events };
 }
 
-export function problemEvent(source: string, { what, at, bytes, detail }: Problem): WorkerEventRecord {
-  return eventOf("source_problem", { source, problem: what, at, bytes, detail }, undefined);
+export function problemEvent(source: string, { what, at, bytes, detail, count = 1 }: Problem): WorkerEventRecord {
+  return eventOf("source_problem", { source, problem: what, at, bytes, detail, count }, undefined);
 }
 
 export function eventOf(kind: string, data: unknown, wallTime: number | undefined): WorkerEventRecord {

@@ -4,6 +4,7 @@ import { infoIfThere, tryLock } from "../../../os/files.ts";
 import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
+import { workerRecordIn } from "../../../proxy/worker_record.ts";
 
 /** A JSON object; undefined if there is no regular file, or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {
@@ -19,9 +20,7 @@ function readObject(path: string): Record<string, unknown> | undefined {
 
 /** The leader of the worker's process group, dead or alive. */
 export function workerOf(files: RunFiles, attempt: number): ProcessRef | undefined {
-  const file = readObject(files.workerFile(attempt));
-  if (typeof file?.pid !== "number" || typeof file.identity !== "string") return undefined;
-  return { pid: file.pid, identity: file.identity };
+  return workerRecordIn(readRecord(files.workerFile(attempt)))?.leader;
 }
 
 /** The worker's exit, once it is recorded on disk. */
