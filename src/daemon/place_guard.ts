@@ -28,7 +28,9 @@ export function guardPlace(place: GuardedPlace): () => void {
       trouble = "";
     } catch (error) {
       // Such as a full disk: the next check tries again.
-      if (messageOf(error) !== trouble) place.log.error({ error: messageOf(error) }, "the daemon's files cannot be restored");
+      if (messageOf(error) !== trouble) {
+        place.log.error({ error: messageOf(error) }, "the daemon's files cannot be restored");
+      }
       trouble = messageOf(error);
     }
   }, CHECK_MS);
@@ -39,6 +41,8 @@ export function guardPlace(place: GuardedPlace): () => void {
 export function checkPlace({ held, renewSockets, announceAgain, lost, log }: GuardedPlace): void {
   if (!held.isHere()) return lost("the state directory was removed or replaced while the daemon used it");
   if (!held.renew()) return lost("another daemon has locked the state directory, after its lock file was removed");
-  for (const socket of renewSockets()) log.warn({ socket }, "somebody has removed the daemon's socket; it listens again");
+  for (const socket of renewSockets()) {
+    log.warn({ socket }, "somebody has removed the daemon's socket; it listens again");
+  }
   if (announceAgain()) log.warn("somebody has removed daemon.json; it is written again");
 }

@@ -45,6 +45,8 @@ export interface JournalOrigin {
   inode: string | undefined;
   /** The worker's process group. */
   group: number | undefined;
+  /** When the worker started, Unix milliseconds. */
+  startedAt?: number;
 }
 
 interface Shift {
@@ -179,9 +181,9 @@ export class JournalFile {
   /** The file of an attempt, with its proxies' positions, for a reader that is not a proxy: it writes nothing. */
   static left(files: RunFiles, attempt: number, render?: Render): JournalFile {
     const shiftPath = files.journalShift(attempt);
-    const journal = workerRecordIn(readRecord(files.workerFile(attempt)))?.journal;
+    const { journal: inode, startedAt = NaN } = workerRecordIn(readRecord(files.workerFile(attempt))) ?? {};
     // Not through a process: the worker may have ended, and its group's number belong to others.
-    const origin = () => journal === undefined ? undefined : { inode: journal, group: undefined };
+    const origin = () => inode === undefined ? undefined : { inode, group: undefined, startedAt };
     return new JournalFile(files.stdout(attempt), { shiftPath, origin, readOnly: true, ...(render && { render }) });
   }
 
@@ -353,7 +355,7 @@ export class JournalFile {
     const origin = this.#origin();
     const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
     if (isIt || origin === undefined) return this.#file = file;
-    const held = origin.inode === undefined ? undefined : this.#elsewhere(file, origin.group, origin.inode);
+    const held = origin.inode === undefined ? undefined : this.#elsewhere(file, { ...origin, inode: origin.inode });
     if (held !== undefined) {
       file?.close();
       return this.#file = held;
@@ -369,9 +371,10 @@ export class JournalFile {
    * The journal that was there: under another name, or in the hands of a process of the group.
    * @param now what is in its place
    */
-  #elsewhere(now: Opened | undefined, group: number | undefined, inode: string): Opened | undefined {
+  #elsewhere(now: Opened | undefined, origin: JournalOrigin & { inode: string }): Opened | undefined {
+    const { group, inode, startedAt = NaN } = origin;
     const isCopy = now !== undefined && this.#head.length > 0 && isAt(now, 0, this.#head);
-    const renamed = isCopy ? undefined : this.#renamed(inode);
+    const renamed = isCopy ? undefined : this.#renamed(inode, startedAt);
     if (renamed !== undefined) return renamed;
     const held = heldBy(group, inode);
     if (held !== undefined) {
@@ -380,16 +383,23 @@ export class JournalFile {
     return held;
   }
 
-  /** In a restored copy of a state directory the number may be another file's, so the beginning counts, too. */
-  #renamed(inode: string): Opened | undefined {
+  /**
+   * The number may be another file's by now (the journal was removed, or the directory is a restored copy), so the beginning
+   * counts, too; if nothing was read yet, that the file is older than the worker.
+   */
+  #renamed(inode: string, startedAt: number): Opened | undefined {
     const logs = parentOf(this.#path);
     try {
       for (const { name, isFile } of Deno.readDirSync(logs)) {
         const path = `${logs}/${name}`;
         if (!isFile || path === this.#path || inodeOf(path) !== inode) continue;
-        const file = this.#regular(path);
+        const isOld = this.#head.length > 0 || (Deno.lstatSync(path).birthtime?.getTime() ?? Infinity) <= startedAt;
+        const file = isOld ? this.#regular(path) : undefined;
         if (file !== undefined && textOf(file.stat()) === inode && isAt(file, 0, this.#head)) {
-          this.#log?.warn({ path: this.#path, renamed: path }, "the journal was renamed; it is read under its new name");
+          this.#log?.warn(
+            { path: this.#path, renamed: path },
+            "the journal was renamed; it is read under its new name",
+          );
           return file;
         }
         file?.close();

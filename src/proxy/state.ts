@@ -285,7 +285,9 @@ function workerExited(state: State, { end, rest = false }: EventOf<"worker_exite
     worker: { tag: "ended", leader: leaderOf(state), end },
     control: release(state.control, effects),
   };
-  return rest ? stop(ended, { graceS: state.settings.graceS, by: "its own end, which left processes" }, effects) : ended;
+  return rest
+    ? stop(ended, { graceS: state.settings.graceS, by: "its own end, which left processes" }, effects)
+    : ended;
 }
 
 /** Ends the worker's group. A second request may only shorten the grace period. */

@@ -56,7 +56,7 @@ function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
 /** The worker's output file; undefined while none was started. */
 export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin | undefined {
   const start = startOf(files, attempt);
-  return start && { inode: start.journal, group: start.leader.pid };
+  return start && { inode: start.journal, group: start.leader.pid, startedAt: start.startedAt };
 }
 
 /** What the wrapper has recorded; undefined while there is no complete record. @throws if it cannot be read. */

@@ -101,7 +101,8 @@ Deno.test("proxy: a grandchild that holds the output open is ended and does not 
   }));
 
 /** Prints until it is killed, also after its parent's end. */
-const STUBBORN = `(trap '' TERM; i=0; while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); sleep 0.01; done) &`;
+const STUBBORN =
+  `(trap '' TERM; i=0; while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); sleep 0.01; done) &`;
 
 for (const [how, attached] of [["its own proxy", false], ["a proxy that attaches after the exit", true]] as const) {
   Deno.test(`proxy: a child that outlives the worker is ended, and all that it has printed is stored before the exit: ${how}`, () =>

@@ -95,9 +95,8 @@ export class Lines {
     return line("event", "metrics", [...timeFields(group.at.wallTime), field("payload", `{${payload}}`)]);
   }
 
-  problem(file: string, { at, bytes, detail, count = 1 }: Problem): void {
-    const times = count > 1 ? ` (and ${count - 1} more such places)` : "";
-    if (this.#problems.length < NAMED) this.#problems.push(`${file}: ${bytes} bytes at ${at}: ${detail}${times}`);
+  problem(file: string, { at, bytes, detail }: Problem): void {
+    if (this.#problems.length < NAMED) this.#problems.push(`${file}: ${bytes} bytes at ${at}: ${detail}`);
     else this.#moreProblems++;
   }
 

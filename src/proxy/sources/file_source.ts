@@ -2,7 +2,7 @@
 import { openRegularInProxy } from "../../os/untrusted.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
-import { joinedProblem, MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
+import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
 import type { FormatReader, FormatState, Problem } from "../../telemetry/formats/format_reader.ts";
 import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
@@ -21,14 +21,19 @@ interface State {
   /** The file is not read any more. */
   over: boolean;
   /** The problems by kind, and how many of each were reported. Absent in earlier versions. */
-  problems?: Record<string, Problem & { reported: number }>;
+  problems?: Record<string, CountedProblem & { reported: number }>;
   reader: FormatState;
+}
+
+/** All problems of one kind in a file: the first one, with their number and the sum of their bytes. */
+export interface CountedProblem extends Problem {
+  count: number;
 }
 
 export interface Chunk {
   records: SourceRecord[];
   /** One of a kind, when the file was read to its end; what comes later is reported with the last read. */
-  problems: Problem[];
+  problems: CountedProblem[];
   /** How many bytes were read. */
   bytes: number;
 }
@@ -182,19 +187,17 @@ export class FileSource {
    * @param caughtUp everything was read for now: reports kinds for the first time
    * @param end nothing will be appended: reports also what came since
    */
-  #due(more: readonly Problem[], caughtUp: boolean, end: boolean): Problem[] {
+  #due(more: readonly Problem[], caughtUp: boolean, end: boolean): CountedProblem[] {
     const counted = this.#state.problems ??= {};
     for (const problem of more) {
-      const before = counted[problem.what];
-      counted[problem.what] = before === undefined
-        ? { ...problem, reported: 0 }
-        : { ...joinedProblem(before, problem), reported: before.reported };
+      const one = counted[problem.what] ??= { ...problem, bytes: 0, count: 0, reported: 0 };
+      one.count++;
+      one.bytes += problem.bytes;
     }
     return Object.values(counted).flatMap((one) => {
       const { reported, ...problem } = one;
-      const count = problem.count ?? 1;
-      if (reported === count || !(reported === 0 ? caughtUp : end)) return [];
-      one.reported = count;
+      if (reported === problem.count || !(reported === 0 ? caughtUp : end)) return [];
+      one.reported = problem.count;
       return [problem];
     });
   }
@@ -204,7 +207,11 @@ export class FileSource {
     if (this.isNew || this.#isExported) return undefined;
     this.#isExported = true;
     const detail = "mosaic export has overwritten it; what it contains now is not read";
-    return { records: [], problems: this.#due([{ what: "replaced", at: 0, bytes: size, detail }], true, true), bytes: 1 };
+    return {
+      records: [],
+      problems: this.#due([{ what: "replaced", at: 0, bytes: size, detail }], true, true),
+      bytes: 1,
+    };
   }
 
   /** A table skips the rows that it has returned already, and reports if they differ. */

@@ -7,7 +7,7 @@ import { numberOnWire } from "../../gen/records/step_columns.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
-import type { Problem } from "../../telemetry/formats/format_reader.ts";
+import type { CountedProblem } from "./file_source.ts";
 import type {
   EpisodeRecord as ReadEpisode,
   HistogramRecord,
@@ -108,7 +108,7 @@ export function recordsOf(
   return { episodes, events };
 }
 
-export function problemEvent(source: string, { what, at, bytes, detail, count = 1 }: Problem): WorkerEventRecord {
+export function problemEvent(source: string, { what, at, bytes, detail, count }: CountedProblem): WorkerEventRecord {
   return eventOf("source_problem", { source, problem: what, at, bytes, detail, count }, undefined);
 }
 

@@ -28,20 +28,6 @@ function result({ records, problems, need }: Output, again: boolean): ReadResult
   return { records, problems, need, again };
 }
 
-/** A file that is something else has the same problem in every line. */
-function joinLast(problems: Problem[]): void {
-  const [before, last] = problems.slice(-2);
-  if (last === undefined || before!.what !== last.what || before!.detail !== last.detail) return;
-  problems.pop();
-  problems[problems.length - 1] = joinedProblem(before!, last);
-}
-
-/** Two problems of one kind as one. */
-export function joinedProblem(first: Problem, more: Problem): Problem {
-  const count = (first.count ?? 1) + (more.count ?? 1);
-  return { ...first, bytes: first.bytes + more.bytes, count };
-}
-
 export abstract class BaseReader implements FormatReader {
   abstract readonly format: FormatName;
   #offset = 0;
@@ -68,7 +54,6 @@ export abstract class BaseReader implements FormatReader {
     while (at < bytes.length && out.records.length + out.problems.length < maxRecords) {
       out.need = 1;
       const used = this.decode(bytes, at, out);
-      joinLast(out.problems);
       if (used < 0) {
         this.#offset = 0;
         this.#head = [0, 0];

@@ -13,8 +13,6 @@ export interface Problem {
   at: number;
   bytes: number;
   detail: string;
-  /** Number of such places, of which this is the first; absent: one. `bytes` is their sum. */
-  count?: number;
 }
 
 export interface ReadOptions {
