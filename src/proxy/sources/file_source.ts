@@ -32,7 +32,7 @@ export interface CountedProblem extends Problem {
 
 export interface Chunk {
   records: SourceRecord[];
-  /** One of a kind, when the file was read to its end; what comes later is reported with the last read. */
+  /** One of a kind, when the file was read to its end; with the last read again if there are at least twice as many. */
   problems: CountedProblem[];
   /** How many bytes were read. */
   bytes: number;
@@ -185,7 +185,7 @@ export class FileSource {
   /**
    * Counts problems, so that a file that is no log makes one event and not one for each line.
    * @param caughtUp everything was read for now: reports kinds for the first time
-   * @param end nothing will be appended: reports also what came since
+   * @param end nothing will be appended: reports also kinds that have at least doubled since
    */
   #due(more: readonly Problem[], caughtUp: boolean, end: boolean): CountedProblem[] {
     const counted = this.#state.problems ??= {};
@@ -196,7 +196,7 @@ export class FileSource {
     }
     return Object.values(counted).flatMap((one) => {
       const { reported, ...problem } = one;
-      if (reported === problem.count || !(reported === 0 ? caughtUp : end)) return [];
+      if (!(reported === 0 ? caughtUp : end && problem.count >= 2 * reported)) return [];
       one.reported = problem.count;
       return [problem];
     });
