@@ -67,8 +67,11 @@ async function serve(
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
-    openStores(layout, options.durability, options.bounds, log),
-  ]);
+    Promise.resolve().then(() => openStores(layout, options.durability, options.bounds, log)),
+  ]).catch((error) => {
+    requirePlace(held, layout);
+    throw error;
+  });
   if (Deno.uid() === 0 && options.workerUser === undefined) {
     log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
   }
@@ -76,13 +79,7 @@ async function serve(
   const descriptors = new DescriptorReserve(log);
   try {
     // The databases may be another daemon's.
-    if (!held.isHere()) {
-      throw new StartFailure(
-        DAEMON_EXIT.stateUnusable,
-        `the state directory ${layout.stateDir} was removed or replaced while the daemon started`,
-        "Start it again if no other daemon uses the directory that is there now.",
-      );
-    }
+    requirePlace(held, layout);
     const cgroups = openCgroups(options, log);
     const engine = new Engine({
       ...options,
@@ -247,6 +244,16 @@ function announce(
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
   return { again, end: () => clearInterval(timer) };
+}
+
+/** @throws StartFailure (stateUnusable) */
+function requirePlace(held: Held, { stateDir }: Layout): void {
+  if (held.isHere()) return;
+  throw new StartFailure(
+    DAEMON_EXIT.stateUnusable,
+    `the state directory ${stateDir} was removed or replaced while the daemon started`,
+    "Start it again if no other daemon uses the directory that is there now.",
+  );
 }
 
 /** @throws StartFailure (usage) */

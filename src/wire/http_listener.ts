@@ -96,6 +96,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   const address = textOf(bound);
   let stopping = false;
   let listening = true;
+  let renewing = false;
   // The socket is used by this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => connections.endAll());
   const take = async (socket: Deno.Conn) => {
@@ -105,6 +106,18 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       if (inside !== undefined) connections.add(inside, remoteAddr);
     } catch (error) {
       log.warn({ address, error: messageOf(error) }, "a connection could not be served");
+    }
+  };
+  /** After `renew`, when the old listener has ended, because its end removes what is at its path. */
+  const listenAnew = () => {
+    if (!renewing || stopping || !("path" in bound)) return;
+    try {
+      listener = listenSocket(bound);
+      socketFile = infoIfThere(bound.path)?.ino;
+      renewing = false;
+    } catch (error) {
+      if (listening) log.error({ address, error: messageOf(error) }, "cannot listen again yet; trying again");
+      listening = false;
     }
   };
   const accept = async () => {
@@ -119,6 +132,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         // A peer that has left affects nothing else.
         if (!lacksDescriptors(error)) {
           await sleep(ERROR_PAUSE_MS);
+          listenAnew();
           continue;
         }
         if (listening) log.error({ address }, "connections wait: no file descriptor is free");
@@ -132,11 +146,9 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
     address,
     listening: () => listening,
     renew() {
-      if (!("path" in bound) || stopping || infoIfThere(bound.path)?.ino === socketFile) return false;
-      const before = listener;
-      listener = listenSocket(bound);
-      socketFile = infoIfThere(bound.path)?.ino;
-      before.close();
+      if (!("path" in bound) || stopping || renewing || infoIfThere(bound.path)?.ino === socketFile) return false;
+      renewing = true;
+      listener.close();
       return true;
     },
     async stop() {

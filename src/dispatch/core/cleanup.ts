@@ -12,7 +12,7 @@ import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.
 import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { fillFromJournal } from "./fill_journal.ts";
-import { thinLog } from "./thin_log.ts";
+import { proxyHasLeft, thinLog } from "./thin_log.ts";
 import { removeUnfinished } from "../launch/local/attempt_files.ts";
 
 /** At its start a daemon checks this many of the newest ended runs. */
@@ -134,7 +134,6 @@ export class Cleanup {
   async #fill(row: RunRow, plan: RunPlan): Promise<void> {
     const own = this.#ownFiles(row, plan);
     if (own === undefined) return;
-    removeUnfinished(own.files, row.attempt);
     try {
       await fillFromJournal({ ...this.#options, row, ...own });
     } catch (error) {
@@ -147,7 +146,9 @@ export class Cleanup {
 
   async #thinLog(row: RunRow, plan: RunPlan): Promise<void> {
     const own = this.#ownFiles(row, plan);
-    if (own === undefined || plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
+    if (own === undefined || !await proxyHasLeft(own.files, row.attempt, own.isStopped)) return;
+    removeUnfinished(own.files, row.attempt);
+    if (plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
     await thinLog({ ...this.#options, runId: row.runId, attempt: row.attempt, ...own });
   }
 
