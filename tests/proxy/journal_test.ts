@@ -179,3 +179,38 @@ Deno.test("last lines: the last ones that say something", () => {
     Deno.removeSync(path);
   }
 });
+
+Deno.test("journal: a progress bar without a newline is cut at a carriage return, at the same places for every reader", () => {
+  const bar = Array.from({ length: 30 }, (_, i) => `\r step=${i} ...`).join("");
+  const split = (write: (written: Written) => string[]) => {
+    using written = new Written();
+    return write(written);
+  };
+  const live = split((written) => {
+    const lines: string[] = [];
+    for (const char of bar) {
+      written.append(char);
+      lines.push(...written.lines());
+    }
+    assert(written.journal.size() - written.journal.position <= BOUNDS.bytes, "nothing that holds its worker");
+    written.append("\nstep=30 loss=1\n");
+    return [...lines, ...written.lines()];
+  });
+  const later = split((written) => {
+    written.append(`${bar}\nstep=30 loss=1\n`);
+    return written.lines();
+  });
+  assert(live.length > 5);
+  assert.equal(live.at(-1), "step=30 loss=1");
+  assert.deepEqual(live, later);
+});
+
+Deno.test("journal: a line whose end is not written yet holds nobody, however long it is", () => {
+  using written = new Written();
+  written.append(`first\n{"note":"${"x".repeat(200)}`);
+  assert.deepEqual(written.lines(), ["first"]);
+  const { journal } = written;
+  assert.equal(journal.size() - journal.position - journal.unended, 0);
+  written.append('"}\n');
+  assert.equal(written.lines().length, 1);
+});
