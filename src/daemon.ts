@@ -13,7 +13,8 @@ import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/socket_directory.ts";
 import { openStores } from "./daemon/stores.ts";
-import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
+import { guardPlace } from "./daemon/place_guard.ts";
+import { createStateDirectory, type Held, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
 import { Slurm } from "./dispatch/launch/slurm/slurm.ts";
 import { messageOf } from "./base/errors.ts";
@@ -30,7 +31,7 @@ import { EXTRA_VARIABLE, extraPermissions, flagsOf, together } from "./permissio
 import { realWorld } from "./permissions/world.ts";
 import { hostEnvironment, ownEnvironment } from "./os/environment.ts";
 import { DescriptorReserve } from "./os/descriptors.ts";
-import { writeFileAtomic } from "./os/files.ts";
+import { infoIfThere, writeFileAtomic } from "./os/files.ts";
 import { isShortage } from "./os/shortage.ts";
 import { findUser, type WorkerUserOption } from "./os/worker_user.ts";
 import { serviceManager } from "./os/service_manager.ts";
@@ -51,7 +52,7 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const sinks = options.detached ? [file.write] : [stderrSink, file.write];
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks });
   try {
-    return await serve({ ...options, ...defaults }, layout, log, args);
+    return await serve({ ...options, ...defaults }, layout, held, log, args);
   } finally {
     held.release();
     file.close();
@@ -61,20 +62,26 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
 async function serve(
   options: Omit<DaemonOptions, "alerts" | "slurm"> & ReturnType<typeof configDefaults>,
   layout: Layout,
+  held: Held,
   log: Logger,
   args: readonly string[],
 ): Promise<number> {
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
-    openStores(layout, options.durability, options.bounds, log),
-  ]);
+    Promise.resolve().then(() => openStores(layout, options.durability, options.bounds, log)),
+  ]).catch((error) => {
+    requirePlace(held, layout);
+    throw error;
+  });
   if (Deno.uid() === 0 && options.workerUser === undefined) {
     log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
   }
   if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
   const descriptors = new DescriptorReserve(log);
   try {
+    // The databases may be another daemon's.
+    requirePlace(held, layout);
     const cgroups = openCgroups(options, log);
     const engine = new Engine({
       ...options,
@@ -90,6 +97,7 @@ async function serve(
       version: VERSION,
       descriptors,
       onShutdown: stop.request,
+      holdsPlace: held.isHere,
     });
     engine.recover();
     const env = (name: string) => ownEnvironment()[name];
@@ -123,7 +131,7 @@ async function serve(
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = giveUpStart(args);
-    const endAnnouncing = announce(layout, {
+    const announcing = announce(layout, {
       listen,
       ...(local === listen ? {} : { local }),
       http,
@@ -145,6 +153,13 @@ async function serve(
       },
       "ready",
     );
+    const endGuard = guardPlace({
+      held,
+      renewSockets: servers.renewSockets,
+      announceAgain: announcing.again,
+      lost: stop.request,
+      log,
+    });
     await manager.ready(`listening on ${listen}`);
     manager.keepAlive(() => !stop.requested());
 
@@ -160,7 +175,8 @@ async function serve(
 
     const reason = await stop.wait;
     log.info({ reason }, "stopping; runs and their proxies continue");
-    endAnnouncing();
+    endGuard();
+    announcing.end();
     endMemory();
     endIdleHeap();
     await manager.stopping();
@@ -197,7 +213,7 @@ function giveUpStart(args: readonly string[]): string[] {
 /**
  * Writes daemon.json, which tells clients and proxies the daemon's addresses; on a full disk, retries until it succeeds.
  *
- * @returns stops the retries
+ * @returns `again` writes it if it is missing; `end` stops the retries
  */
 function announce(
   layout: Layout,
@@ -210,7 +226,7 @@ function announce(
     worker_user?: WorkerUserOption;
   },
   log: Logger,
-): () => void {
+): { again(): boolean; end(): void } {
   const started = new Date().toISOString();
   const write = () => {
     try {
@@ -223,13 +239,24 @@ function announce(
       return false;
     }
   };
-  if (write()) return () => {};
+  const again = () => infoIfThere(layout.daemonJson) === undefined && write();
+  if (write()) return { again, end: () => {} };
   log.error(
     { file: layout.daemonJson, listen: addresses.listen },
     "cannot write daemon.json, the disk is full: no run starts until there is free space; clients need --target",
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
-  return () => clearInterval(timer);
+  return { again, end: () => clearInterval(timer) };
+}
+
+/** @throws StartFailure (stateUnusable) */
+function requirePlace(held: Held, { stateDir }: Layout): void {
+  if (held.isHere()) return;
+  throw new StartFailure(
+    DAEMON_EXIT.stateUnusable,
+    `the state directory ${stateDir} was removed or replaced while the daemon started`,
+    "Start it again if no other daemon uses the directory that is there now.",
+  );
 }
 
 /** @throws StartFailure (usage) */

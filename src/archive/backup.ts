@@ -18,6 +18,8 @@ import { copyIfChanged, isOfThisHost, isSecret, writing } from "./copied_files.t
 /** Marks a directory as a backup, and describes it. */
 const MARK = "backup.json";
 const BUSY_TIMEOUT_MS = 5000;
+/** The registry is unchanged for the fraction of a millisecond between two beginnings, unless hundreds of runs start. */
+const SAME_MOMENT_TRIES = 1000;
 /** Above this size SQLite's quick check, which does not compare indexes with tables. */
 const FULL_CHECK_BYTES = 1 << 30;
 /** Files of a running daemon, or created by it at its start; databases are copied separately. */
@@ -121,8 +123,8 @@ class Backup {
   async make(): Promise<BackupOutcome> {
     this.#mark();
     const telemetryDb = this.#from.telemetryDb;
-    using registry = snapshotOf(this.#from.registryDb);
-    using telemetry = infoIfThere(telemetryDb) === undefined ? undefined : snapshotOf(telemetryDb);
+    using snapshots = snapshotsOf(this.#from.registryDb, telemetryDb);
+    const { registry, telemetry } = snapshots;
     const runs = registry.prepare(SELECT_RUN).all().map(runFrom);
     this.#done.runs = runs.length;
     const live = runs.filter(({ state }) => !isEnded(state));
@@ -139,8 +141,7 @@ class Backup {
         copy.exec("UPDATE runs SET session_token = lower(hex(randomblob(16))) WHERE session_token IS NOT NULL");
       }
     });
-    telemetry?.close();
-    registry.close();
+    snapshots[Symbol.dispose]();
     const known = new Set(runs.map(directoryOf));
     const ofLive = new Set(live.map(directoryOf));
     const ids = new Set(runs.map(({ runId }) => runId));
@@ -293,13 +294,67 @@ function notBegun(
   return (path) => ofAttempt.has(`${layout.stateDir}/${path}`) ? "gone" : "copy";
 }
 
-/** Open in a read transaction that has begun. */
-function snapshotOf(path: string): DatabaseSync & Disposable {
+interface Snapshots extends Disposable {
+  registry: DatabaseSync;
+  /** undefined: there is no such database yet. */
+  telemetry: DatabaseSync | undefined;
+}
+
+/**
+ * Both databases in read transactions that have begun at one moment: otherwise the telemetry could have an attempt that the
+ * registry does not know. If the registry was written between the two beginnings, both begin again.
+ * @throws MosaicError `unavailable` if the registry is written too often
+ */
+function snapshotsOf(registryDb: string, telemetryDb: string): Snapshots {
+  using watcher = connected(registryDb);
+  const registry = connected(registryDb);
+  const telemetry = infoIfThere(telemetryDb) === undefined ? undefined : connected(telemetryDb);
+  const snapshots = {
+    registry,
+    telemetry,
+    [Symbol.dispose]: () => [registry, telemetry].forEach((db) => db?.[Symbol.dispose]()),
+  };
+  try {
+    for (let tries = 0; tries < SAME_MOMENT_TRIES; tries++) {
+      const before = versionOf(watcher, registryDb);
+      begin(registry, registryDb);
+      if (telemetry === undefined) return snapshots;
+      begin(telemetry, telemetryDb);
+      if (versionOf(watcher, registryDb) === before) return snapshots;
+      for (const db of [registry, telemetry]) db.exec("ROLLBACK");
+    }
+    throw new MosaicError("unavailable", `${registryDb} is written too often for a snapshot of both databases`, {
+      hint: "Try again.",
+    });
+  } catch (error) {
+    snapshots[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** Changes with each commit of another connection. */
+function versionOf(db: DatabaseSync, path: string): unknown {
+  try {
+    return db.prepare("PRAGMA data_version").get()!.data_version;
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}
+
+function connected(path: string): DatabaseSync & Disposable {
   try {
     const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    return Object.assign(db, { [Symbol.dispose]: () => void (db.isOpen && db.close()) });
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}
+
+/** The snapshot is taken by the first read. */
+function begin(db: DatabaseSync, path: string): void {
+  try {
     db.exec("BEGIN");
     db.prepare("SELECT count(*) FROM sqlite_master").get();
-    return Object.assign(db, { [Symbol.dispose]: () => void (db.isOpen && db.close()) });
   } catch (error) {
     throw explainSqlite(error, path);
   }

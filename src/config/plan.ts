@@ -6,6 +6,7 @@ import {
   BACKPRESSURE_POLICIES,
   type FlatConfig,
   flatConfig,
+  IMPORT_WORKER,
   type LAUNCHERS,
   RESTART_CAUSES,
   SANDBOXES,
@@ -231,7 +232,8 @@ function makePlan(configJson: string): RunPlan {
       schemaId: telemetry.schema_id ?? (inner.schema_id || null),
       schema: telemetry.schema ?? inner.schema_definition ?? null,
       textOff: textOff(telemetry.text),
-      observe: observePlan(metadata.observe),
+      // An import prints what its files hold; what other programs write meanwhile below the same directory is not its.
+      observe: config.entry_point === IMPORT_WORKER ? null : observePlan(metadata.observe),
     },
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,

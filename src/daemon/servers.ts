@@ -43,6 +43,8 @@ export interface Servers {
   socket: string;
   /** Reads the certificates again, for new connections. @throws MosaicError when they cannot be used; the old ones stay then */
   renew(): Promise<void>;
+  /** Listens again on Unix sockets whose files somebody has removed. @returns their paths */
+  renewSockets(): string[];
   stop(): Promise<void>;
 }
 
@@ -170,6 +172,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
       await grpc?.renew(texts);
       secure?.renew(texts);
     },
+    renewSockets: () => [socket, group].flatMap((one) => one?.renew() ? [one.address] : []),
     async stop() {
       services.stop();
       page.stop();

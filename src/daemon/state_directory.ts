@@ -15,6 +15,10 @@ const REPLACE_WAIT_MS = 30_000;
 const KILL_WAIT_MS = 5000;
 
 export interface Held {
+  /** Whether the directory is still at its path: otherwise everything below that path is another daemon's. */
+  isHere(): boolean;
+  /** Locks again what somebody has removed. @returns false if another daemon has the directory's lock now */
+  renew(): boolean;
   /** Releases the lock. */
   release(): void;
 }
@@ -82,10 +86,19 @@ export async function takeStateDirectory(
     throw unusable(layout, error);
   }
   return {
+    isHere: () => lock.isHere(),
+    renew() {
+      const before = lock.file;
+      if (!lock.renew()) return false;
+      if (lock.file !== before) ignoringShortage(() => recordHolder(lock));
+      return true;
+    },
     release() {
       try {
-        removeIfThere(layout.daemonJson);
-        removeIfThere(layout.pidFile);
+        if (lock.isHere()) {
+          removeIfThere(layout.daemonJson);
+          removeIfThere(layout.pidFile);
+        }
       } catch {
         // The directory is no longer writable; the released lock is enough.
       }

@@ -2,11 +2,12 @@
 import { createLogger } from "../base/log.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { readRecord } from "../os/untrusted.ts";
+import { parsed, type ReadBatch } from "../proxy/left_journal.ts";
 import { FileSources } from "../proxy/sources/file_sources.ts";
 import type { Company } from "../proxy/sources/own_source.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/ingest_batch.ts";
+import type { SourceCursor } from "../telemetry/ingest_batch.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 /** A run with its files, among all runs. */
@@ -16,15 +17,11 @@ export interface RunOnDisk {
   others: readonly { run: KnownRun; files: RunFiles }[];
 }
 
-/** Read here, so nothing is sealed yet. */
-export type ReadBatch = IngestBatch & { steps: StepColumns };
-
 export const NO_RECORDS = {
   ...{ steps: { n: 0 }, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} },
 };
 const MAX_BATCH_BYTES = 1 << 20;
 const ALONE: Company = { shared: false, others: false, below: [] };
-const decoder = new TextDecoder();
 
 /**
  * @param cursors those of the attempt, and of earlier ones
@@ -107,8 +104,4 @@ function begunAt(files: RunFiles, attempt: number): number {
   } catch {
     return Infinity;
   }
-}
-
-export function parsed<T>(bytes: Uint8Array | undefined, empty: T): T {
-  return bytes === undefined || bytes.length === 0 ? empty : JSON.parse(decoder.decode(bytes));
 }

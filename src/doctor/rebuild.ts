@@ -7,8 +7,9 @@ import type { TelemetryStore } from "../telemetry/store.ts";
 import type { StoredRun } from "../telemetry/store/completeness.ts";
 import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
 import { attemptOf, type Logged, type LogRecord, merge, type Merged, type Placed } from "./merge.ts";
-import { leftInFiles, NO_RECORDS, type ReadBatch, readLater, type RunOnDisk } from "./observed_files.ts";
-import { batchesOf, countsOf, type JournalEnd, KINDS, storeBatch, storeFiles, unfilled } from "./run_logs.ts";
+import { type ReadBatch, storeBatch, unfilled } from "../proxy/left_journal.ts";
+import { leftInFiles, NO_RECORDS, readLater, type RunOnDisk } from "./observed_files.ts";
+import { batchesOf, countsOf, type JournalEnd, KINDS, storeFiles } from "./run_logs.ts";
 
 /** Event that replaces an event which is damaged and in no log. */
 export const LOST_KIND = "record_lost";

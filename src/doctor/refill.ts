@@ -5,7 +5,8 @@ import type { StoredRun } from "../telemetry/store/completeness.ts";
 import type { RunOnDisk } from "./observed_files.ts";
 import { LOST_KIND, rebuild } from "./rebuild.ts";
 import type { KnownRun } from "./registry_state.ts";
-import { batchesOf, countsOf, type JournalEnd, journalEnds, KINDS, storeBatch, storeFiles } from "./run_logs.ts";
+import { storeBatch } from "../proxy/left_journal.ts";
+import { batchesOf, countsOf, type JournalEnd, journalEnds, KINDS, storeFiles } from "./run_logs.ts";
 
 /** Attempts of which the store has less than their log; without the live one, which has a proxy. */
 export function lacking(run: KnownRun, ends: readonly JournalEnd[]): JournalEnd[] {

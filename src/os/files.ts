@@ -90,7 +90,14 @@ export function tryLock(path: string): Deno.FsFile | undefined {
 
 /** A lock of a file and of its directory. */
 export interface PlaceLock {
-  file: Deno.FsFile;
+  readonly file: Deno.FsFile;
+  /** Whether the locked directory is still the one at its path, and not removed or replaced. */
+  isHere(): boolean;
+  /**
+   * Locks the file again if somebody has removed it: until then its lock protects nothing.
+   * @returns false if another process has locked the file that is there now
+   */
+  renew(): boolean;
   close(): void;
 }
 
@@ -99,21 +106,40 @@ export interface PlaceLock {
  * protects nothing. Undefined if another process holds either.
  */
 export function tryLockPlace(path: string): PlaceLock | undefined {
-  const file = tryLock(path);
+  let file = tryLock(path);
   if (file === undefined) return undefined;
   const directory = Deno.openSync(parentOf(path), { read: true });
-  const close = () => {
-    directory.close();
-    file.close();
+  const lock: PlaceLock = {
+    get file() {
+      return file!;
+    },
+    isHere: () => isAtPath(directory, parentOf(path)),
+    renew() {
+      if (isAtPath(file!, path)) return true;
+      const again = tryLock(path);
+      if (again === undefined) return false;
+      file!.close();
+      file = again;
+      return true;
+    },
+    close() {
+      directory.close();
+      file!.close();
+    },
   };
   try {
-    if (directory.tryLockSync(true)) return { file, close };
+    if (directory.tryLockSync(true)) return lock;
   } catch {
     // A file system that cannot lock directories (NFS): only the file's lock.
-    return { file, close };
+    return lock;
   }
-  close();
+  lock.close();
   return undefined;
+}
+
+function isAtPath(opened: Deno.FsFile, path: string): boolean {
+  const [{ dev, ino }, there] = [opened.statSync(), infoIfThere(path)];
+  return there?.dev === dev && there.ino === ino;
 }
 
 /** Whether another process has the lock of the file or of its directory; takes shared locks for a moment. */

@@ -72,7 +72,9 @@ export function buildBatch(
   const violationSamples: string[] = [];
   let otherLines = 0;
   let malformedLines = chunk.overlong;
-  if (chunk.overlong > 0) malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes is too long and left out`);
+  if (chunk.overlong > 0) {
+    malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes or more is too long and left out`);
+  }
 
   if (chunk.passedOver !== undefined) {
     malformedLines++;

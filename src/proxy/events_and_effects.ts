@@ -75,7 +75,8 @@ export type Event =
   | { tag: "started" }
   /** `inherited`, if an earlier proxy has started it: the control that it left applied. */
   | { tag: "worker_started"; leader: ProcessRef | undefined; inherited: ControlRecord | undefined }
-  | { tag: "worker_exited"; end: WorkerEnd }
+  /** `rest`: processes of its group are left, which may still print. */
+  | { tag: "worker_exited"; end: WorkerEnd; rest?: boolean }
   /** After `end_group`: no process of the worker's group is left, or it cannot be ended. */
   | { tag: "group_ended" }
   | { tag: "group_not_signalled" }

@@ -12,7 +12,7 @@ export interface JournalChunk {
   to: number;
   /** Valid until the next chunk is requested: they are in the journal's own buffer. */
   lines: Lines;
-  /** Number of skipped lines that are too long for any message. */
+  /** Number of skipped lines that are too long for any message; such a line is passed in several chunks, and counted once. */
   overlong: number;
   /** Why the line between the two positions is left out: it could not be delivered. */
   passedOver?: string;
@@ -35,6 +35,8 @@ export interface JournalBounds {
 export const JOURNAL_BOUNDS: JournalBounds = { lines: 4096, bytes: 1 << 20, lineBytes: 64 << 20 };
 
 const NEWLINE = 10;
+const RETURN = 13;
+const BRACE = 0x7b;
 const NO_LINES = Lines.of();
 /** Bytes per read while an overlong line is skipped. */
 const SKIM_BYTES = 1 << 20;
@@ -47,8 +49,12 @@ export class Journal {
   #bytes = new Uint8Array(0);
   #start = 0;
   #end = 0;
-  /** While an overlong line is skipped: position up to which no newline was found. */
-  #skimmed: number | undefined;
+  /** While an overlong line is skipped: position up to which no newline was found, and whether the line is counted. */
+  #skimmed: { to: number; counted: boolean } | undefined;
+  /** The next chunk may begin within an overlong line, of which an earlier reader has passed a part. */
+  #mayBeWithin = false;
+  /** Bytes of a line whose end is not written yet. */
+  #unended = 0;
   /** The buffered bytes cannot be used without what follows them. */
   #wantsMore = false;
   #limit = Infinity;
@@ -81,10 +87,17 @@ export class Journal {
     this.#limit = position;
   }
 
+  /** Bytes that were read and cannot be delivered before the worker ends their line: holding it would keep them back for ever. */
+  get unended(): number {
+    return this.#unended;
+  }
+
   seek(position: number): void {
     this.#position = position;
     this.#start = this.#end = 0;
     this.#skimmed = undefined;
+    this.#unended = 0;
+    this.#mayBeWithin = true;
     this.#file.reached(position);
   }
 
@@ -106,6 +119,9 @@ export class Journal {
   next(final: boolean, most = this.#bounds.bytes): JournalChunk | undefined {
     // Checks whether another process has changed the file since the last chunk.
     this.#file.size();
+    this.#unended = 0;
+    if (this.#mayBeWithin) this.#findBeginning();
+    if (this.#skimmed !== undefined) return this.#skim(final);
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     // Bytes after a loss are not read behind buffered lines: those are delivered, or dropped with the loss, first.
     const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
@@ -119,10 +135,9 @@ export class Journal {
       const chunk = this.#cut(Math.min(most, this.#bounds.bytes));
       if (chunk !== undefined) return chunk;
       if (this.#position < this.#file.readableFrom) return this.#passLoss();
-      if (this.#skimmed !== undefined) return this.#skim(final);
       const held = this.#end - this.#start;
       if (held > this.#bounds.lineBytes) {
-        this.#skimmed = this.#position + held;
+        this.#skimmed = { to: this.#position + held, counted: false };
         this.#start = this.#end = 0;
         this.#bytes = new Uint8Array(0);
         return this.#skim(final);
@@ -130,8 +145,20 @@ export class Journal {
       if (held >= want) want = Math.min(want * 2, this.#bounds.lineBytes + 1);
       if (this.#fill(want)) continue;
       if (this.#position < this.#file.readableFrom) continue;
-      return final && held > 0 ? this.#take(held, [held]) : undefined;
+      if (final && held > 0) return this.#take(held, [held]);
+      this.#unended = held;
+      return undefined;
     }
+  }
+
+  /** The byte before tells whether a line begins here. */
+  #findBeginning(): void {
+    this.#mayBeWithin = false;
+    const before = this.#position - 1;
+    if (before < this.#file.readableFrom) return;
+    const byte = new Uint8Array(1);
+    if (this.#file.read(before, byte) === 0 || byte[0] === NEWLINE || byte[0] === RETURN) return;
+    this.#skimmed = { to: this.#position, counted: true };
   }
 
   #passLoss(): JournalChunk {
@@ -163,8 +190,10 @@ export class Journal {
 
   /** A chunk of the buffered bytes, if they contain a whole line. */
   #cut(bytes: number): JournalChunk | undefined {
-    const { lines } = this.#bounds;
+    const { lines, bytes: longest } = this.#bounds;
     const held = this.#bytes.subarray(this.#start, this.#end);
+    const bar = endOfBar(held, longest);
+    if (bar !== undefined) return this.#take(bar + 1, [bar]);
     const ends: number[] = [];
     for (let length = 0; ends.length < lines && length < bytes; length = ends.at(-1)! + 1) {
       const newline = held.indexOf(NEWLINE, length);
@@ -193,23 +222,44 @@ export class Journal {
   #skim(final: boolean): JournalChunk | undefined {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {
-      const at = this.#skimmed!;
+      const { to: at, counted } = this.#skimmed!;
       const capacity = Math.min(buffer.length, this.#limit - at);
       const read = capacity <= 0 ? 0 : this.#file.read(at, buffer.subarray(0, capacity));
       if (this.#position < this.#file.readableFrom) return this.#passLoss();
       const newline = buffer.subarray(0, read).indexOf(NEWLINE);
-      if (newline < 0 && read > 0) {
-        this.#skimmed = at + read;
-        continue;
-      }
-      if (newline < 0 && !final) return undefined;
       const from = this.#position;
+      const overlong = counted ? 0 : 1;
+      if (newline < 0 && read > 0) {
+        this.#skimmed = { to: at + read, counted };
+        // Passed in parts: otherwise the journal of a worker that never ends a line could never be given back.
+        if (at + read - from <= this.#bounds.lineBytes) continue;
+        this.#position = at + read;
+        this.#skimmed = { to: at + read, counted: true };
+        return { from, to: this.#position, lines: NO_LINES, overlong };
+      }
+      if (newline < 0 && (!final || at === from)) {
+        this.#unended = at - from;
+        return undefined;
+      }
       this.seek(newline < 0 ? at : at + newline + 1);
-      return { from, to: this.#position, lines: NO_LINES, overlong: 1 };
+      this.#mayBeWithin = newline < 0;
+      return { from, to: this.#position, lines: NO_LINES, overlong };
     }
   }
 
   close(): void {
     this.#file.close();
   }
+}
+
+/**
+ * A progress bar is one line without an end: it moves by carriage returns. If it is longer than a chunk, its last return
+ * within a chunk's length ends a line, wherever its newline is, so that every reader sees the same lines.
+ */
+function endOfBar(held: Uint8Array, longest: number): number | undefined {
+  if (held.length <= longest || held[0] === BRACE) return undefined;
+  const newline = held.indexOf(NEWLINE);
+  if (newline >= 0 && newline <= longest) return undefined;
+  const found = held.lastIndexOf(RETURN, longest - 1);
+  return found > 0 ? found : undefined;
 }

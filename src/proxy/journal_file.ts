@@ -1,5 +1,6 @@
 /**
  * The journal's file, seen as positions that only grow, whatever other processes do to the file:
+ * - renamed in its directory (log rotation): it is found by its inode
  * - removed or moved away: reading continues through a descriptor of this process or (if permissions allow) of the worker;
  *   without one, unread bytes are lost
  * - shortened or overwritten: the positions of later bytes follow all earlier ones; unread bytes of the old content are lost
@@ -31,6 +32,7 @@ import { parentOf } from "../os/files.ts";
 import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
+import { workerRecordIn } from "./worker_record.ts";
 
 /** Number of bytes compared at the beginning of the file, and at the end of the last read. */
 const COMPARED_BYTES = 256;
@@ -43,6 +45,8 @@ export interface JournalOrigin {
   inode: string | undefined;
   /** The worker's process group. */
   group: number | undefined;
+  /** When the worker started, Unix milliseconds. */
+  startedAt?: number;
 }
 
 interface Shift {
@@ -177,7 +181,10 @@ export class JournalFile {
   /** The file of an attempt, with its proxies' positions, for a reader that is not a proxy: it writes nothing. */
   static left(files: RunFiles, attempt: number, render?: Render): JournalFile {
     const shiftPath = files.journalShift(attempt);
-    return new JournalFile(files.stdout(attempt), { shiftPath, readOnly: true, ...(render && { render }) });
+    const { journal: inode, startedAt = NaN } = workerRecordIn(readRecord(files.workerFile(attempt))) ?? {};
+    // Not through a process: the worker may have ended, and its group's number belong to others.
+    const origin = () => inode === undefined ? undefined : { inode, group: undefined, startedAt };
+    return new JournalFile(files.stdout(attempt), { shiftPath, origin, readOnly: true, ...(render && { render }) });
   }
 
   /** Earlier bytes cannot be read any more. */
@@ -348,10 +355,9 @@ export class JournalFile {
     const origin = this.#origin();
     const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
     if (isIt || origin === undefined) return this.#file = file;
-    const held = origin.inode === undefined ? undefined : heldBy(origin.group, origin.inode);
+    const held = origin.inode === undefined ? undefined : this.#elsewhere(file, { ...origin, inode: origin.inode });
     if (held !== undefined) {
       file?.close();
-      this.#log?.warn({ path: this.#path }, "the journal was removed or replaced; it is read through the worker's end");
       return this.#file = held;
     }
     // Another file in its place is a copy (of a moved directory), or it is shorter than what was read, which is detected
@@ -361,11 +367,54 @@ export class JournalFile {
     return undefined;
   }
 
-  /** Anything but a regular file in the journal's place is no journal. Only a proxy may wait for a FIFO. */
-  #regular(): Opened | undefined {
+  /**
+   * The journal that was there: under another name, or in the hands of a process of the group.
+   * @param now what is in its place
+   */
+  #elsewhere(now: Opened | undefined, origin: JournalOrigin & { inode: string }): Opened | undefined {
+    const { group, inode, startedAt = NaN } = origin;
+    const isCopy = now !== undefined && this.#head.length > 0 && isAt(now, 0, this.#head);
+    const renamed = isCopy ? undefined : this.#renamed(inode, startedAt);
+    if (renamed !== undefined) return renamed;
+    const held = heldBy(group, inode);
+    if (held !== undefined) {
+      this.#log?.warn({ path: this.#path }, "the journal was removed or replaced; it is read through the worker's end");
+    }
+    return held;
+  }
+
+  /**
+   * The number may be another file's by now (the journal was removed, or the directory is a restored copy), so the beginning
+   * counts, too; if nothing was read yet, that the file is older than the worker.
+   */
+  #renamed(inode: string, startedAt: number): Opened | undefined {
+    const logs = parentOf(this.#path);
     try {
-      if (this.#readOnly) return openRegularLog(this.#path);
-      const file = openLogInProxy(this.#path);
+      for (const { name, isFile } of Deno.readDirSync(logs)) {
+        const path = `${logs}/${name}`;
+        if (!isFile || path === this.#path || inodeOf(path) !== inode) continue;
+        const isOld = this.#head.length > 0 || (Deno.lstatSync(path).birthtime?.getTime() ?? Infinity) <= startedAt;
+        const file = isOld ? this.#regular(path) : undefined;
+        if (file !== undefined && textOf(file.stat()) === inode && isAt(file, 0, this.#head)) {
+          this.#log?.warn(
+            { path: this.#path, renamed: path },
+            "the journal was renamed; it is read under its new name",
+          );
+          return file;
+        }
+        file?.close();
+      }
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+    return undefined;
+  }
+
+  /** Anything but a regular file in the journal's place is no journal. Only a proxy may wait for a FIFO. */
+  #regular(path = this.#path): Opened | undefined {
+    try {
+      if (this.#readOnly) return openRegularLog(path);
+      const file = openLogInProxy(path);
       return file && new OpenedInProxy(file);
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;

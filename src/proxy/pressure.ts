@@ -40,7 +40,7 @@ export class Pressure {
   }
 
   #backlog(acknowledged: number, held: boolean): Event[] {
-    const bytes = this.#journal.size() - acknowledged;
+    const bytes = this.#journal.size() - acknowledged - this.#journal.unended;
     // The default limit depends on the disk; below its minimum the disk need not be asked.
     if (!this.#givenLimit && !held && bytes < LEAST_BACKLOG_BYTES) return [];
     this.#limit ??= backlogLimit(this.#givenLimit, this.#directory);

@@ -19,6 +19,7 @@ import { dialOptions } from "./dial_daemon.ts";
 import type { Event, WorkerSettings } from "./events_and_effects.ts";
 import { addedEnvironment } from "./stand_alone_environment.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
+import { GRACE_S } from "./grace.ts";
 import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
@@ -149,6 +150,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     welcomeWaitMs: plan.standAlone ? args.daemonWaitS * 1000 : Infinity,
     lingerMs: millisecondsOf(placed?.lingerSeconds),
     leaseMs: millisecondsOf(placed?.leaseSeconds),
+    graceS: start.graceS ?? GRACE_S,
   };
   const ownDisk = placed?.ownDisk !== undefined;
   let isUploaded = false;

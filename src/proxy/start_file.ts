@@ -47,6 +47,8 @@ export interface ProxyStartFile {
   umask: string;
   /** Seconds between heartbeats. */
   heartbeatIntervalS: number;
+  /** Seconds between SIGTERM and SIGKILL for what the worker leaves running. Absent in earlier versions. */
+  graceS?: number;
   /** An engine has placed the proxy on this host: it says hello before it starts the worker. */
   placed?: {
     /** Without a daemon it exits this long after the worker's end, or after its own start. */

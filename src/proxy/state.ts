@@ -41,6 +41,8 @@ import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, Wor
 import { PROXY_EXIT, statusOf } from "./exit_codes.ts";
 import { GRACE_S, LEAVE_AFTER_MS } from "./grace.ts";
 
+type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
+
 interface StopRequest {
   readonly graceS: number;
   /** For the log. */
@@ -56,7 +58,7 @@ export type WorkerState =
   | { readonly tag: "running"; readonly leader: ProcessRef | undefined }
   | { readonly tag: "ended"; readonly leader: ProcessRef | undefined; readonly end: WorkerEnd };
 
-/** The rest of the worker's process group: not touched until a stop is requested. */
+/** The worker's process group: not touched until a stop is requested or the worker has ended. */
 export type GroupState = "left_alone" | "ending" | "ended";
 
 export type Stay =
@@ -78,6 +80,8 @@ export interface Settings extends DeliverySettings {
   readonly lingerMs: number;
   /** After so long without a message of the daemon, the worker is stopped; Infinity: never. */
   readonly leaseMs: number;
+  /** Between SIGTERM and SIGKILL for processes that the worker leaves in its group. */
+  readonly graceS: number;
 }
 
 export interface State {
@@ -169,7 +173,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     case "worker_started":
       return workerStarted(state, event.leader, event.inherited, now, effects);
     case "worker_exited":
-      return workerExited(state, event.end, effects);
+      return workerExited(state, event, effects);
     case "group_ended":
       return { ...state, group: "ended" };
     case "group_not_signalled":
@@ -237,7 +241,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
 function workerStarted(
   state: State,
   leader: ProcessRef | undefined,
-  inherited: Extract<Event, { tag: "worker_started" }>["inherited"],
+  inherited: EventOf<"worker_started">["inherited"],
   now: number,
   effects: Effects,
 ): State {
@@ -264,7 +268,11 @@ function warn(state: State, effects: Effects): State {
   return state;
 }
 
-function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
+/**
+ * What the worker leaves running in its group is ended, and what that prints until then belongs to the attempt: the end is
+ * reported after both.
+ */
+function workerExited(state: State, { end, rest = false }: EventOf<"worker_exited">, effects: Effects): State {
   const { code, signal } = end.exit ?? {};
   effects.push({
     tag: "log",
@@ -272,11 +280,14 @@ function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
     message: "worker has ended",
     fields: { code, signal, lost: end.exit === undefined },
   });
-  return {
+  const ended: State = {
     ...state,
     worker: { tag: "ended", leader: leaderOf(state), end },
     control: release(state.control, effects),
   };
+  return rest
+    ? stop(ended, { graceS: state.settings.graceS, by: "its own end, which left processes" }, effects)
+    : ended;
 }
 
 /** Ends the worker's group. A second request may only shorten the grace period. */
@@ -330,9 +341,8 @@ function measured(
 
 // ---------------------------------------------------------------------------------------------------- the daemon
 
-type FromDaemon = Extract<
-  Event,
-  { tag: "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" | "heartbeat_answered" }
+type FromDaemon = EventOf<
+  "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" | "heartbeat_answered"
 >;
 
 function handleDaemonMessage(state: State, event: FromDaemon, now: number, effects: Effects): State {

@@ -18,6 +18,7 @@ import { retryOnShortage } from "./retry_on_shortage.ts";
 import type { Logger } from "../base/log.ts";
 import { ALREADY_STARTED, NO_SPACE, spawnWrapper } from "./wrapper.ts";
 import { sleep } from "../base/sleep.ts";
+import { type WorkerRecord, workerRecordIn } from "./worker_record.ts";
 
 /** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
 export interface Ending {
@@ -43,6 +44,7 @@ export interface WorkerStart extends Confinement {
 }
 
 const POLL_MS = 100;
+const WRAPPER_END_MS = 1000;
 /** Time for a killed group to end. */
 const GROUP_END_MS = 5000;
 /** A worker file is written in one go; if it stays unreadable this long, it was torn by a crash. */
@@ -55,19 +57,12 @@ function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
 /** The worker's output file; undefined while none was started. */
 export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin | undefined {
   const start = startOf(files, attempt);
-  return start && { inode: start.journal, group: start.leader.pid };
+  return start && { inode: start.journal, group: start.leader.pid, startedAt: start.startedAt };
 }
 
 /** What the wrapper has recorded; undefined while there is no complete record. @throws if it cannot be read. */
-function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
-  const text = readRecordInProxy(files.workerFile(attempt));
-  try {
-    const { pid, identity, journal } = JSON.parse(text ?? "");
-    if (!Number.isSafeInteger(pid) || pid <= 1 || typeof identity !== "string") return undefined;
-    return { leader: { pid, identity }, journal: typeof journal === "string" && journal !== "" ? journal : undefined };
-  } catch {
-    return undefined;
-  }
+function startOf(files: RunFiles, attempt: number): WorkerRecord | undefined {
+  return workerRecordIn(readRecordInProxy(files.workerFile(attempt)));
 }
 
 /** Whether a worker was ever started for the attempt, or failed to start. */
@@ -79,7 +74,8 @@ export function wasStarted(files: RunFiles, attempt: number): boolean {
 export async function attachWorker(files: RunFiles, attempt: number): Promise<Worker> {
   const before = readExit(files, attempt);
   if (before !== undefined) {
-    return { leader: workerRef(files, attempt), ended: Promise.resolve({ exit: before }) };
+    const leader = workerRef(files, attempt);
+    return { leader, ended: leader === undefined ? Promise.resolve({ exit: before }) : ending(leader, before) };
   }
   const torn = performance.now() + TORN_MS;
   let leader = workerRef(files, attempt);
@@ -91,10 +87,17 @@ export async function attachWorker(files: RunFiles, attempt: number): Promise<Wo
   return { leader, ended: watch(files, attempt, leader) };
 }
 
+/** The wrapper ends a moment after it has written the record; until then it would count as left by the worker. */
+async function ending(wrapper: ProcessRef, exit: WorkerExit): Promise<Ending> {
+  const deadline = performance.now() + WRAPPER_END_MS;
+  while (await retryOnShortage(() => isAlive(wrapper)) && performance.now() < deadline) await sleep(POLL_MS / 10);
+  return { exit };
+}
+
 async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Promise<Ending> {
   while (await retryOnShortage(() => isAlive(leader))) {
     const exit = await retryOnShortage(() => readExit(files, attempt));
-    if (exit !== undefined) return { exit };
+    if (exit !== undefined) return await ending(leader, exit);
     await sleep(POLL_MS);
   }
   // The record may have been written between the two reads.

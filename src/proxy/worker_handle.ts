@@ -3,7 +3,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
-import { signalGroup } from "../os/signals.ts";
+import { groupAlive, signalGroup } from "../os/signals.ts";
 import { writeRecord } from "../os/untrusted.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
@@ -41,6 +41,10 @@ export class WorkerHandle {
   readonly #closed = new AbortController();
   #leader: ProcessRef | undefined;
   #groupEnd: GroupEnd | undefined;
+  /** The worker's exit is known. */
+  #hasEnded = false;
+  /** What `endGroup` has begun is over. */
+  #groupHasEnded = false;
 
   constructor(plan: WorkerPlan, journal: Journal, queue: EventQueue<Event>, log: Logger) {
     this.#plan = plan;
@@ -74,7 +78,11 @@ export class WorkerHandle {
     try {
       const { exit } = await worker.ended;
       await this.#plan.clear?.();
-      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail() } });
+      const { leader } = worker;
+      const rest = leader !== undefined && await retryOnShortage(() => groupAlive(leader));
+      this.#hasEnded = true;
+      if (!rest || this.#groupHasEnded) await this.#endJournal();
+      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail() }, rest });
     } catch (error) {
       this.#queue.fail(error);
     }
@@ -88,13 +96,14 @@ export class WorkerHandle {
     this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: [] } });
   }
 
-  /** The log ends here, too: later output of grandchildren is not the worker's. */
   async #stderrTail(): Promise<string[]> {
     const { files, attempt } = this.#plan;
-    return await retryOnShortage(() => {
-      this.#journal.endHere();
-      return lastLines(files.stderr(attempt), STDERR_LINES);
-    });
+    return await retryOnShortage(() => lastLines(files.stderr(attempt), STDERR_LINES));
+  }
+
+  /** No process of the group is left. Others that have left it may still append: their later output is not the worker's. */
+  async #endJournal(): Promise<void> {
+    await retryOnShortage(() => this.#journal.endHere());
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT", outside: boolean): void {
@@ -117,7 +126,12 @@ export class WorkerHandle {
     this.#groupEnd = new GroupEnd(this.#leader, graceS);
     this.#groupEnd.done.catch((error) => {
       this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended; not waiting for it any longer");
-    }).then(() => this.#queue.put({ tag: "group_ended" }));
+    }).then(async () => {
+      this.#groupHasEnded = true;
+      // Otherwise this follows when the exit is known.
+      if (this.#hasEnded) await this.#endJournal();
+      this.#queue.put({ tag: "group_ended" });
+    }).catch((error) => this.#queue.fail(error));
   }
 
   writeRecord(record: ControlRecord): void {

@@ -62,6 +62,8 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
+  /** Listens again if somebody has removed its Unix socket, through which nobody can connect then. @returns whether it was so */
+  renew(): boolean;
   /** Lets current answers finish, then closes. */
   stop(): Promise<void>;
 }
@@ -96,9 +98,11 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
     throw cannotListen(options.address, error);
   }
   const bound = boundAddress(options.address, listener);
+  let socketFile = "path" in bound ? infoIfThere(bound.path)?.ino : undefined;
   const address = textOf(bound);
   let stopping = false;
   let listening = true;
+  let renewing = false;
   // The socket is used by this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => connections.endAll());
   const take = async (socket: Deno.Conn) => {
@@ -108,6 +112,18 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       if (inside !== undefined) connections.add(inside, { remoteAddr, localAddr });
     } catch (error) {
       log.warn({ address, error: messageOf(error) }, "a connection could not be served");
+    }
+  };
+  /** After `renew`, when the old listener has ended, because its end removes what is at its path. */
+  const listenAnew = () => {
+    if (!renewing || stopping || !("path" in bound)) return;
+    try {
+      listener = listenSocket(bound);
+      socketFile = infoIfThere(bound.path)?.ino;
+      renewing = false;
+    } catch (error) {
+      if (listening) log.error({ address, error: messageOf(error) }, "cannot listen again yet; trying again");
+      listening = false;
     }
   };
   const accept = async () => {
@@ -122,6 +138,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         // A peer that has left affects nothing else.
         if (!lacksDescriptors(error)) {
           await sleep(ERROR_PAUSE_MS);
+          listenAnew();
           continue;
         }
         if (listening) log.error({ address }, "connections wait: no file descriptor is free");
@@ -134,6 +151,12 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   return {
     address,
     listening: () => listening,
+    renew() {
+      if (!("path" in bound) || stopping || renewing || infoIfThere(bound.path)?.ino === socketFile) return false;
+      renewing = true;
+      listener.close();
+      return true;
+    },
     async stop() {
       stopping = true;
       listener.close();
@@ -142,7 +165,8 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       done.abort();
       await connections.close();
       tls?.close();
-      if ("path" in bound) removeSocket(bound.path);
+      // Not another daemon's, if the state directory was replaced.
+      if ("path" in bound && infoIfThere(bound.path)?.ino === socketFile) removeSocket(bound.path);
     },
   };
 }

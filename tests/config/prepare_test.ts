@@ -80,6 +80,9 @@ Deno.test("plan: observe names further files of trackers, or says that none are 
   assert.deepEqual(observed(true), []);
   assert.deepEqual(observed(["logs/**/*.csv"]), ["logs/**/*.csv"]);
   assert.equal(observed(false), null);
+  // An import prints what its files have; other files in the daemon's directory are not its.
+  const imported = { ...config, entry_point: "mosaic:import-worker", metadata: { observe: true } };
+  assert.equal(planOf(JSON.stringify(imported)).telemetry.observe, null);
 });
 
 Deno.test("plan: telemetry.text names the dialects of printed text that are read", () => {

@@ -143,7 +143,9 @@ export async function runSchedule(seed: number): Promise<Verdict> {
       };
       const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
       const { lines, form } = run.plan;
-      const printed = { seed: run.seed, lines, atLeast, complete, emptied: run.emptied, form };
+      // What the child of an outlived worker prints ends somewhere.
+      const isWhole = complete && run.plan.outlived !== true;
+      const printed = { seed: run.seed, lines, atLeast, complete: isWhole, emptied: run.emptied, form };
       findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
       await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
       findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
@@ -204,6 +206,8 @@ async function submitAll(
       plan.exitCode,
       plan.pauseMs,
       plan.form,
+      1,
+      plan.outlived ? Math.ceil(plan.lines / 2) : 0,
     ]
       .map(String);
     const configJson = configOf({
@@ -234,6 +238,15 @@ async function inflict(
   disk: SmallDisk | undefined,
 ): Promise<void> {
   const detail = (run: number) => patiently(client, Mosaic.method.getRun, { run: runs[run]!.runId });
+  const started = (run: number) =>
+    until(async () => {
+      const now = await detail(run);
+      return now.workerPid > 0 || ENDED.has(now.state) ? now : undefined;
+    }, { what: `run ${run} to start`, timeoutMs: STUCK_MS });
+  const killProxy = async (run: number) => {
+    const process = processRef(Number((await detail(run)).proxyPid));
+    if (process !== undefined) signalProcess(process, "SIGKILL");
+  };
   switch (fault.type) {
     case "kill-daemon":
       await daemon.kill9();
@@ -266,22 +279,30 @@ async function inflict(
     }
     case "empty-journal": {
       const run = runs[fault.run]!;
-      const now = await until(async () => {
-        const now = await detail(fault.run);
-        return now.workerPid > 0 || ENDED.has(now.state) ? now : undefined;
-      }, { what: `run ${fault.run} to start`, timeoutMs: STUCK_MS });
+      const now = await started(fault.run);
       await pause(fault.afterStartMs);
       if (processRef(Number(now.workerPid)) === undefined) return;
-      const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, run.runId)).find(isDirectory);
-      const logs = `${directory}/logs`;
-      const journal = [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!;
+      const { logs, journal } = journalOf(daemon, run.runId);
       try {
-        Deno.truncateSync(`${logs}/${journal.name}`);
+        Deno.truncateSync(`${logs}/${journal}`);
         run.emptied = true;
       } catch (error) {
         if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
       }
       return;
+    }
+    case "rename-journal": {
+      const now = await started(fault.run);
+      await pause(fault.afterStartMs);
+      if (processRef(Number(now.workerPid)) === undefined) return;
+      const { logs, journal } = journalOf(daemon, runs[fault.run]!.runId);
+      Deno.renameSync(`${logs}/${journal}`, `${logs}/${journal}.1`);
+      return await killProxy(fault.run);
+    }
+    case "remove-place": {
+      const { lockFile, daemonJson } = daemon.layout;
+      for (const path of [lockFile, daemonJson, daemon.target.replace(/^unix:/, "")]) removeIfThere(path);
+      return await killProxy(fault.run);
     }
     case "fill-disk":
       disk?.fill();
@@ -315,6 +336,12 @@ async function inflict(
       runs[fault.run]!.cancelled = true;
       await patiently(client, Mosaic.method.cancelRun, { run: runs[fault.run]!.runId });
   }
+}
+
+function journalOf(daemon: TestDaemon, runId: string): { logs: string; journal: string } {
+  const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, runId)).find(isDirectory);
+  const logs = `${directory}/logs`;
+  return { logs, journal: [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!.name };
 }
 
 function repairAll(stateDir: string): void {

@@ -22,6 +22,10 @@ export type Fault =
   | { type: "cut-power"; downMs: number }
   /** The worker empties its journal, as `> /dev/stdout` does: a worker of root can, another is refused. */
   | { type: "empty-journal"; run: number; afterStartMs: number }
+  /** Somebody renames a run's journal (log rotation), and its proxy is killed. */
+  | { type: "rename-journal"; run: number; afterStartMs: number }
+  /** Somebody removes daemon.lock, daemon.json and the daemon's socket, and a proxy is killed. */
+  | { type: "remove-place"; run: number }
   /** The daemon is killed, and somebody else listens on its ports for a while: nobody tells him a token. */
   | { type: "squat"; forMs: number };
 
@@ -30,6 +34,8 @@ export interface RunPlan {
   exitCode: number;
   pauseMs: number;
   form: Form;
+  /** The worker ends half-way, and its child goes on printing until it is killed. */
+  outlived?: boolean;
 }
 
 export interface Schedule {
@@ -49,11 +55,11 @@ const DAMAGE = new Set(["damage-page", "flip-bit", "cut-power"]);
 
 export function scheduleOf(seed: number): Schedule {
   const random = new Random(seed);
-  const runs = Array.from({ length: random.int(1, 3) }, () => ({
+  const runs = Array.from({ length: random.int(1, 3) }, (): RunPlan => ({
     lines: random.int(300, 6000),
     exitCode: random.chance(0.2) ? 3 : 0,
     pauseMs: random.int(0, 20),
-    form: "mixed" as Form,
+    form: "mixed",
   }));
   const run = () => random.int(0, runs.length - 1);
   const faults: Schedule["faults"] = Array.from({ length: random.int(2, 6) }, () => {
@@ -109,5 +115,13 @@ export function scheduleOf(seed: number): Schedule {
   const last = runs.at(-1)!;
   const wide = { form: "wide", lines: last.lines + 3000, pauseMs: 60 } as const;
   if (random.chance(0.25) && last.form === "mixed") Object.assign(last, wide);
+  const renamed: Fault = { type: "rename-journal", run: run(), afterStartMs: random.int(0, 300) };
+  const isEmptied = faults.some(({ fault }) => fault.type === "empty-journal");
+  // A renamed log is neither packed nor thinned.
+  const mayRename = !isEmptied && (thinCutAfterMs === undefined || renamed.run > 0);
+  if (random.chance(0.4) && mayRename) faults.push({ afterMs: random.int(0, 600), fault: renamed });
+  if (random.chance(0.3)) faults.push({ afterMs: random.int(0, 600), fault: { type: "remove-place", run: run() } });
+  const outlived = run();
+  if (random.chance(0.4) && (outlived > 0 || thinCutAfterMs === undefined)) runs[outlived]!.outlived = true;
   return { seed, runs, faults, deleteKilledAfterMs, thinCutAfterMs };
 }

@@ -1,6 +1,7 @@
 /**
  * The checking worker: prints lines 1 … N of `lineAt(seed, n)` in bursts, and after each write notes in the ledger how
- * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM.
+ * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM FROM CHILD_FROM: at line CHILD_FROM (0:
+ * never) it leaves the rest to a child and ends.
  */
 import { joinedBytes } from "../../src/base/joined_bytes.ts";
 import { type Form, lineAt } from "./lines.ts";
@@ -14,6 +15,7 @@ const [seed, count, ledgerPath, exitCode, pauseMs] = [
   Number(Deno.args[4]),
 ];
 const form = Deno.args[5] as Form;
+const childFrom = Number(Deno.args[7]);
 const random = new Random(seed ^ 0x5eed);
 const encoder = new TextEncoder();
 const ledger = Deno.openSync(ledgerPath, { write: true, create: true });
@@ -22,7 +24,13 @@ function writeAll(bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
 }
 
-for (let n = 1; n <= count;) {
+for (let n = Number(Deno.args[6]); n <= count;) {
+  if (childFrom > 0 && n >= childFrom) {
+    const script = new URL(import.meta.url).pathname;
+    const args = ["run", "-A", "--no-check", script, ...Deno.args.slice(0, 6), String(n), "0"];
+    new Deno.Command(Deno.execPath(), { args, stdin: "null", stdout: "inherit", stderr: "inherit" }).spawn().unref();
+    break;
+  }
   const parts: Uint8Array[] = [];
   for (let burst = random.int(1, 60); burst > 0 && n <= count; burst--, n++) {
     const line = lineAt(seed, n, form);

@@ -100,7 +100,7 @@ Deno.test("batch: steps are a block where there are enough and the daemon takes 
 Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
   const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, { context: CONTEXT });
   assert.equal(skipped.message.malformedLines, 1n);
-  assert.match(skipped.message.malformedSamples![0]!, /99 bytes is too long/);
+  assert.match(skipped.message.malformedSamples![0]!, /99 bytes or more is too long/);
   const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
   const large = buildBatch({ from: 0, to: line.length, lines: Lines.of(line), overlong: 0 }, {
     context: CONTEXT,

@@ -3,7 +3,7 @@ import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { LONG_TESTS } from "../harness/long.ts";
 import { until } from "../harness/wait.ts";
-import { inScene, isAlive, processRef } from "./scene.ts";
+import { inScene, isAlive, numbers, processRef } from "./scene.ts";
 
 Deno.test("proxy: a signal of the worker's own is reported by name, the status is 128 + n", () =>
   inScene(async (scene) => {
@@ -91,14 +91,40 @@ Deno.test("proxy: the worker has the given environment and nothing else, a group
     assert.match(read("signals.txt"), /SigIgn:\s*[0-9a-f]*0000$/);
   }));
 
-Deno.test("proxy: a grandchild that holds the output open does not delay the exit", () =>
+Deno.test("proxy: a grandchild that holds the output open is ended and does not delay the exit", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`echo '{"type":"step"}'; sleep 600 & exit 4`);
     assert.equal(await proxy.code(), 4);
     assert.equal(scene.daemon.exit?.code, 4);
     assert.equal(scene.daemon.steps.length, 1);
-    assert.equal(scene.group().length, 1);
+    assert.deepEqual(scene.group(), []);
   }));
+
+/** Prints until it is killed, also after its parent's end. */
+const STUBBORN =
+  `(trap '' TERM; i=0; while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); sleep 0.01; done) &`;
+
+for (const [how, attached] of [["its own proxy", false], ["a proxy that attaches after the exit", true]] as const) {
+  Deno.test(`proxy: a child that outlives the worker is ended, and all that it has printed is stored before the exit: ${how}`, () =>
+    inScene(async (scene) => {
+      const start = { graceS: 0.3 };
+      let proxy = scene.shell(`${STUBBORN} sleep 0.2; while [ ! -e go ]; do sleep 0.05; done; exit 4`, { start });
+      await until(() => scene.daemon.steps.length > 0, { what: "the child's first steps" });
+      if (attached) await proxy.kill();
+      Deno.writeTextFileSync(`${scene.directory}/go`, "");
+      if (attached) {
+        await until(() => scene.exitRecord(), { what: "the exit record" });
+        proxy = scene.proxy([], { start, args: ["--attach"] });
+      }
+      assert.equal(await proxy.code(), 4);
+      assert.deepEqual(scene.group(), []);
+      // The last line may be torn by the kill.
+      const whole = scene.journal().split("\n").slice(0, -1).length;
+      const stored = scene.daemon.steps.map(({ step }) => step);
+      assert.deepEqual(stored.slice(0, whole), numbers(0, whole));
+      assert(stored.length - whole <= 1, `${stored.length} of ${whole}`);
+    }));
+}
 
 Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
   inScene(async (scene) => {

@@ -36,3 +36,24 @@ Deno.test("file source: an export in the place of a program's file is reported o
     Deno.removeSync(directory, { recursive: true });
   }
 });
+
+Deno.test("file source: a file that is no log is reported once, with the number of its lines, and again only if that doubles", () => {
+  const directory = Deno.makeTempDirSync();
+  const path = `${directory}/result.json`;
+  try {
+    const lines = (n: number) => Deno.writeTextFileSync(path, JSON.stringify(Array(n).fill(0), null, 1));
+    lines(30_000);
+    const source = FileSource.at(path, directory, "result.json", 0);
+    const read = (end: boolean) => {
+      const found: [string, number][] = [];
+      for (let chunk; (chunk = source.read(1 << 16, end)) !== undefined;) {
+        found.push(...chunk.problems.map(({ what, count }): [string, number] => [what, count]));
+      }
+      return found;
+    };
+    assert.deepEqual(read(false), [["corrupt", 30_001]]);
+    assert.deepEqual(read(true), []);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});

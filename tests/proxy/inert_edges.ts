@@ -9,6 +9,7 @@ export const SETTINGS: Settings = {
   welcomeWaitMs: Infinity,
   lingerMs: Infinity,
   leaseMs: Infinity,
+  graceS: 5,
   heartbeatMs: 60_000,
   answerTimeoutMs: 15_000,
   refusedTokenTries: 30,

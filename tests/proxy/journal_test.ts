@@ -91,15 +91,19 @@ Deno.test("journal: a chunk has no more bytes than are asked for, but always a l
   assert.deepEqual(next(9), []);
 });
 
-Deno.test("journal: an overlong line is passed over as one piece, also when it comes bit by bit", () => {
+Deno.test("journal: an overlong line is passed over in parts as it comes, and counted once, whoever reads the next part", () => {
   using written = new Written();
   written.append("before\n" + "x".repeat(1000));
-  assert.deepEqual(written.lines(), ["before"]);
+  assert.deepEqual(written.lines(), ["before", "<overlong>"]);
   written.append("x".repeat(500));
   assert.deepEqual(written.lines(), []);
-  assert.equal(written.journal.position, 7, "nobody may go on in the middle of a line");
+  assert(written.journal.size() - written.journal.position - written.journal.unended <= 0, "nothing holds the worker");
+  const position = written.journal.position;
+  assert(position > 1000, "what was passed over can be acknowledged");
   written.append("\nafter\n");
-  assert.deepEqual(written.lines(), ["<overlong>", "after"]);
+  assert.deepEqual(written.lines(), ["after"]);
+  written.journal.seek(position);
+  assert.deepEqual(written.lines(), ["after"], "another reader does not take the rest of the line for a line");
   written.append("y".repeat(300));
   assert.deepEqual(written.lines(true), ["<overlong>"]);
   assert.equal(written.journal.position, written.journal.size());
@@ -174,4 +178,39 @@ Deno.test("last lines: the last ones that say something", () => {
   } finally {
     Deno.removeSync(path);
   }
+});
+
+Deno.test("journal: a progress bar without a newline is cut at a carriage return, at the same places for every reader", () => {
+  const bar = Array.from({ length: 30 }, (_, i) => `\r step=${i} ...`).join("");
+  const split = (write: (written: Written) => string[]) => {
+    using written = new Written();
+    return write(written);
+  };
+  const live = split((written) => {
+    const lines: string[] = [];
+    for (const char of bar) {
+      written.append(char);
+      lines.push(...written.lines());
+    }
+    assert(written.journal.size() - written.journal.position <= BOUNDS.bytes, "nothing that holds its worker");
+    written.append("\nstep=30 loss=1\n");
+    return [...lines, ...written.lines()];
+  });
+  const later = split((written) => {
+    written.append(`${bar}\nstep=30 loss=1\n`);
+    return written.lines();
+  });
+  assert(live.length > 5);
+  assert.equal(live.at(-1), "step=30 loss=1");
+  assert.deepEqual(live, later);
+});
+
+Deno.test("journal: a line whose end is not written yet holds nobody, however long it is", () => {
+  using written = new Written();
+  written.append(`first\n{"note":"${"x".repeat(200)}`);
+  assert.deepEqual(written.lines(), ["first"]);
+  const { journal } = written;
+  assert.equal(journal.size() - journal.position - journal.unended, 0);
+  written.append('"}\n');
+  assert.equal(written.lines().length, 1);
 });

@@ -334,6 +334,16 @@ Deno.test("stop: SIGTERM, a shorter grace period, and the exit only when the who
   );
 });
 
+Deno.test("exit: what the worker has left in its group is ended first, and what that prints is read before the report", () => {
+  serving().put(caughtUp()).rows(
+    [{ tag: "worker_exited", end: END, rest: true }, "end_group 5"],
+    [{ tag: "journal_grew", source: "stdout" }, "read"],
+  ).put(batch(50), caughtUp()).rows(
+    [{ tag: "group_ended" }, "read final"],
+    [caughtUp(true)],
+  );
+});
+
 Deno.test("signal: the worker is stopped, and what is not delivered within 10 s after its end is left", () => {
   const subject = serving().put(BROKEN);
   subject.rows([{ tag: "signal" }, "end_group 5"], [{ tag: "signal" }, "end_group 5"]);

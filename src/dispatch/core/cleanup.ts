@@ -11,7 +11,9 @@ import { SharedScan } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
-import { thinLog } from "./thin_log.ts";
+import { fillFromJournal } from "./fill_journal.ts";
+import { proxyHasLeft, thinLog } from "./thin_log.ts";
+import { removeUnfinished } from "../launch/local/attempt_files.ts";
 
 /** At its start a daemon checks this many of the newest ended runs. */
 const NEWEST_RUNS = 100;
@@ -76,6 +78,8 @@ export class Cleanup {
   /** An attempt has ended: its files are processed in the background. */
   attemptEnded(row: RunRow, plan: RunPlan): void {
     void this.#finish(row, async () => {
+      // Before logs that the config does not keep are removed.
+      await this.#fill(row, plan);
       await this.#afterEnd(row, plan);
       await this.#thinLog(row, plan);
     });
@@ -120,25 +124,46 @@ export class Cleanup {
     }
   }
 
-  /** Only for runs whose files only processes of this host write. */
-  async #thinLog({ runId, baseDir, workerId, attempt }: RunRow, plan: RunPlan): Promise<void> {
-    if (plan.launcher !== "local" || plan.worker.external) return;
-    if (plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
-    const { layout } = this.#options;
-    const files = new RunFiles(layout.runDir(baseDir, runId), workerId);
-    const isStopped = () => this.#deleting.has(runId) || this.#closed;
-    await thinLog({ ...this.#options, runId, attempt, files, isStopped });
+  /** The files of an ended attempt; undefined if also processes of other hosts write them. */
+  #ownFiles({ runId, baseDir, workerId }: RunRow, plan: RunPlan) {
+    if (plan.launcher !== "local" || plan.worker.external) return undefined;
+    const files = new RunFiles(this.#options.layout.runDir(baseDir, runId), workerId);
+    return { files, isStopped: () => this.#deleting.has(runId) || this.#closed };
   }
 
-  /** Thins logs of the newest runs that an earlier daemon has not thinned. */
-  async #thinOlder(): Promise<void> {
+  async #fill(row: RunRow, plan: RunPlan): Promise<void> {
+    const own = this.#ownFiles(row, plan);
+    if (own === undefined) return;
+    try {
+      await fillFromJournal({ ...this.#options, row, ...own });
+    } catch (error) {
+      if (own.isStopped()) return;
+      const { log } = this.#options;
+      const message = "the rest of the journal is not stored; the next start, or mosaic doctor --repair, tries again";
+      log.warn({ run_id: row.runId, attempt: row.attempt, error: messageOf(error) }, message);
+    }
+  }
+
+  async #thinLog(row: RunRow, plan: RunPlan): Promise<void> {
+    const own = this.#ownFiles(row, plan);
+    if (own === undefined || !await proxyHasLeft(own.files, row.attempt, own.isStopped)) return;
+    removeUnfinished(own.files, row.attempt);
+    if (plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
+    await thinLog({ ...this.#options, runId: row.runId, attempt: row.attempt, ...own });
+  }
+
+  /** What an earlier daemon has not done for the newest runs: stores the rest of their journals, and thins their logs. */
+  async #finishOlder(): Promise<void> {
     const { registry } = this.#options;
     for (const row of registry.list({}, { limit: NEWEST_RUNS }).runs) {
       const plan = planIfReadable(row.configJson);
       const isRecent = isEnded(row.state) && Date.now() - (row.finishedAt ?? 0) < RECENTLY_MS;
       // A run that has ended since then is handled already; two packings at once would damage a log.
       if (plan !== undefined && isRecent && !this.#deleting.has(row.runId) && !this.#finishing.has(row.runId)) {
-        await this.#finish(row, () => this.#thinLog(row, plan));
+        await this.#finish(row, async () => {
+          await this.#fill(row, plan);
+          await this.#thinLog(row, plan);
+        });
       }
     }
   }
@@ -165,8 +190,8 @@ export class Cleanup {
   /** Finishes, in the background, deletions that an earlier daemon has begun. */
   resume(): void {
     const { registry, log } = this.#options;
-    this.#thinOlder().catch((error) =>
-      log.error({ error: messageOf(error) }, "logs of earlier runs could not be thinned")
+    this.#finishOlder().catch((error) =>
+      log.error({ error: messageOf(error) }, "the files of earlier runs could not be processed")
     );
     for (const runId of registry.beingDeleted()) {
       log.info({ run_id: runId }, "finished an interrupted deletion");

@@ -101,6 +101,8 @@ export interface EngineOptions {
   queryMs?: { least: number; most: number };
   /** In a shortage nothing new is started. */
   descriptors?: FileDescriptors;
+  /** Whether the state directory at its path is still this daemon's. Default: it is. */
+  holdsPlace?: () => boolean;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
 }

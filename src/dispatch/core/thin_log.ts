@@ -28,12 +28,18 @@ export interface ThinOptions {
   isStopped: () => boolean;
 }
 
-export async function thinLog({ telemetry, log, runId, attempt, files, isStopped }: ThinOptions): Promise<void> {
+/** Waits for an ended attempt's proxy, which still works on its files. @returns false if it stays, or the caller stops */
+export async function proxyHasLeft(files: RunFiles, attempt: number, isStopped: () => boolean): Promise<boolean> {
   const deadline = performance.now() + PROXY_MS.longest;
   while (proxyLockHeld(files, attempt)) {
-    if (isStopped() || performance.now() > deadline) return;
+    if (isStopped() || performance.now() > deadline) return false;
     await sleep(PROXY_MS.between);
   }
+  return true;
+}
+
+/** Call it when the proxy has left. */
+export async function thinLog({ telemetry, log, runId, attempt, files, isStopped }: ThinOptions): Promise<void> {
   const journal = JournalFile.left(files, attempt);
   try {
     // This compares the file with its recorded beginning: no proxy may have noticed that it was truncated.

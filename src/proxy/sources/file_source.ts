@@ -22,12 +22,20 @@ interface State {
   from: number;
   /** The file is not read any more. */
   over: boolean;
+  /** The problems by kind, and how many of each were reported. Absent in earlier versions. */
+  problems?: Record<string, CountedProblem & { reported: number }>;
   reader: FormatState;
+}
+
+/** All problems of one kind in a file: the first one, with their number and the sum of their bytes. */
+export interface CountedProblem extends Problem {
+  count: number;
 }
 
 export interface Chunk {
   records: SourceRecord[];
-  problems: Problem[];
+  /** One of a kind, when the file was read to its end; with the last read again if there are at least twice as many. */
+  problems: CountedProblem[];
   /** How many bytes were read. */
   bytes: number;
 }
@@ -145,7 +153,7 @@ export class FileSource {
     // Checked after reading the content, which must belong to a file with this beginning.
     if (from > 0 && !this.#reader.isSame(readAt(file, 0, this.#reader.headBytes))) {
       this.#beginAgain("another beginning", size, problems);
-      return { records: [], problems, bytes: 0 };
+      return { records: [], problems: this.#due(problems, true, false), bytes: 0 };
     }
     const atEnd = from + bytes.length >= size;
     const { records, problems: more, need, again } = this.#reader.read(bytes, {
@@ -157,7 +165,7 @@ export class FileSource {
     // These bytes could not be decoded alone: read more, if there is more.
     if (!again && !atEnd && this.#reader.offset === from) {
       this.#want = Math.min(Math.max(need, bytes.length * 2), MAX_RECORD_BYTES + 1024);
-      return { records, problems, bytes: 1 };
+      return { records, problems: this.#due(problems, false, false), bytes: 1 };
     }
     const now = `${seen} ${this.#reader.offset}`;
     if (!again && atEnd) {
@@ -176,8 +184,29 @@ export class FileSource {
       this.#state.over = true;
     }
     const own = this.#reader.offset <= this.#state.from ? [] : records;
-    const isNothing = own.length + problems.length === 0 && !again && atEnd;
-    return isNothing ? undefined : { records: own, problems, bytes: Math.max(1, this.#reader.offset - from) };
+    const due = this.#due(problems, (!again && atEnd) || this.#state.over, end && atEnd);
+    const isNothing = own.length + due.length === 0 && !again && atEnd;
+    return isNothing ? undefined : { records: own, problems: due, bytes: Math.max(1, this.#reader.offset - from) };
+  }
+
+  /**
+   * Counts problems, so that a file that is no log makes one event and not one for each line.
+   * @param caughtUp everything was read for now: reports kinds for the first time
+   * @param end nothing will be appended: reports also kinds that have at least doubled since
+   */
+  #due(more: readonly Problem[], caughtUp: boolean, end: boolean): CountedProblem[] {
+    const counted = this.#state.problems ??= {};
+    for (const problem of more) {
+      const one = counted[problem.what] ??= { ...problem, bytes: 0, count: 0, reported: 0 };
+      one.count++;
+      one.bytes += problem.bytes;
+    }
+    return Object.values(counted).flatMap((one) => {
+      const { reported, ...problem } = one;
+      if (!(reported === 0 ? caughtUp : end && problem.count >= 2 * reported)) return [];
+      one.reported = problem.count;
+      return [problem];
+    });
   }
 
   /** Reports once that an export is in the place of what was read before. */
@@ -185,7 +214,11 @@ export class FileSource {
     if (this.isNew || this.#isExported) return undefined;
     this.#isExported = true;
     const detail = "mosaic export has overwritten it; what it contains now is not read";
-    return { records: [], problems: [{ what: "replaced", at: 0, bytes: size, detail }], bytes: 1 };
+    return {
+      records: [],
+      problems: this.#due([{ what: "replaced", at: 0, bytes: size, detail }], true, true),
+      bytes: 1,
+    };
   }
 
   /** A table skips the rows that it has returned already, and reports if they differ. */

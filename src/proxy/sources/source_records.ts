@@ -8,7 +8,7 @@ import { messageOf } from "../../base/errors.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
-import type { Problem } from "../../telemetry/formats/format_reader.ts";
+import type { CountedProblem } from "./file_source.ts";
 import type {
   EpisodeRecord as ReadEpisode,
   HistogramRecord,
@@ -124,8 +124,8 @@ export function recordsOf(
   }
 }
 
-export function problemEvent(source: string, { what, at, bytes, detail }: Problem): WorkerEventRecord {
-  return eventOf("source_problem", { source, problem: what, at, bytes, detail }, undefined);
+export function problemEvent(source: string, { what, at, bytes, detail, count }: CountedProblem): WorkerEventRecord {
+  return eventOf("source_problem", { source, problem: what, at, bytes, detail, count }, undefined);
 }
 
 export function eventOf(kind: string, data: unknown, wallTime: number | undefined): WorkerEventRecord {

@@ -63,6 +63,11 @@ export class JsonLinesReader extends BaseReader {
         this.#line(text, left, out);
         return left;
       }
+      // No beginning of a record either.
+      if (!text.trimStart().startsWith("{")) {
+        this.#line(text, left, out);
+        return left;
+      }
     }
     out.need = left + 1;
     return 0;

@@ -1,9 +1,11 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
+import { MosaicError } from "../../../base/errors.ts";
 import type { RunFiles } from "../../../base/layout.ts";
 import { infoIfThere, tryLock } from "../../../os/files.ts";
-import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
+import { quarantineFile, readRecord, removeRegular } from "../../../os/untrusted.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
+import { workerRecordIn } from "../../../proxy/worker_record.ts";
 
 /** A JSON object; undefined if there is no regular file, or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {
@@ -19,9 +21,7 @@ function readObject(path: string): Record<string, unknown> | undefined {
 
 /** The leader of the worker's process group, dead or alive. */
 export function workerOf(files: RunFiles, attempt: number): ProcessRef | undefined {
-  const file = readObject(files.workerFile(attempt));
-  if (typeof file?.pid !== "number" || typeof file.identity !== "string") return undefined;
-  return { pid: file.pid, identity: file.identity };
+  return workerRecordIn(readRecord(files.workerFile(attempt)))?.leader;
 }
 
 /** The worker's exit, once it is recorded on disk. */
@@ -49,6 +49,46 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) return false;
+    throw error;
+  }
+}
+
+/**
+ * Removes what killed processes of an ended attempt have left half written: the wrapper's exit record, and new versions of
+ * logs and records that were to replace others.
+ */
+export function removeUnfinished(files: RunFiles, attempt: number): void {
+  const { directory, control, logs } = files;
+  const [log, exit] = [files.logOf(attempt), files.exitFile(attempt)].map((path) =>
+    path.slice(path.lastIndexOf("/") + 1)
+  );
+  for (
+    const [place, isOurs] of [
+      [control, (name: string) => name.startsWith(`${exit}.`) || RECORD.exec(name)?.[1] === String(attempt)],
+      [logs, (name: string) => LOG.exec(name)?.[1] === log],
+    ] as const
+  ) {
+    for (const name of namesIn(place)) {
+      if (!name.endsWith(".tmp") || !isOurs(name)) continue;
+      try {
+        removeRegular(`${place}/${name}`, directory);
+      } catch (error) {
+        // A worker has put something else there.
+        if (!(error instanceof MosaicError)) throw error;
+      }
+    }
+  }
+}
+
+/** Unfinished versions: of `KIND-ATTEMPT.json` (writeRecord), and of a log or its packed part. */
+const RECORD = /^[a-z]+-(\d+)\.json\.\d+\.[0-9a-f]{8}\.tmp$/;
+const LOG = /^(.*)\.std(?:out|err)\.log\.(?:zst\.thin|[0-9a-f]{8})\.tmp$/;
+
+function namesIn(directory: string): string[] {
+  try {
+    return [...Deno.readDirSync(directory)].filter(({ isFile }) => isFile).map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return [];
     throw error;
   }
 }

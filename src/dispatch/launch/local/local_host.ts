@@ -50,6 +50,8 @@ export interface LocalHostOptions {
   /** For runs whose config sets none. */
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
+  /** Between SIGTERM and SIGKILL. */
+  graceSeconds: number;
   /** A TCP listener requires no token from processes of the daemon's user. */
   openToOwnUser?: boolean;
   /** If calls may need a token, workers that call the daemon get one. */
@@ -58,6 +60,8 @@ export interface LocalHostOptions {
   isRoot?: boolean;
   /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
+  /** Whether the state directory at its path is still this daemon's. Default: it is. */
+  holdsPlace?: () => boolean;
 }
 
 /** The registry's knowledge of a run's attempts, to judge processes that are found. */
@@ -214,7 +218,9 @@ export class LocalHost implements Host {
 
   /** Ends worker groups and cgroups of attempts that are over. */
   endOrphans(known: KnownAttempts): void {
-    const { layout, log, cgroups } = this.#options;
+    const { layout, log, cgroups, holdsPlace = () => true } = this.#options;
+    // Otherwise the processes that name the directory are the runs of its next daemon.
+    if (!holdsPlace()) return log.error({ state_dir: layout.stateDir }, "the state directory was removed or replaced");
     reapOrphans(layout, (runId) => known.supervised(runId), log);
     // Other daemons may have cgroups below the same parent.
     cgroups?.sweep((runId, attempt) => known.isKnown(runId) && known.supervised(runId) !== attempt);
@@ -301,7 +307,7 @@ export class LocalHost implements Host {
   }
 
   #startFile(row: RunRow, plan: RunPlan, ...[command, cgroup, elsewhere = {}]: StartParts): ProxyStartFile {
-    const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
+    const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds, graceSeconds } = this.#options;
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     const longest = elsewhere.placed === undefined
@@ -325,6 +331,7 @@ export class LocalHost implements Host {
       cgroup: cgroup ?? null,
       umask: plan.umask,
       heartbeatIntervalS: Math.min(longest, timeout / 3),
+      graceS: graceSeconds,
       ...elsewhere,
     };
   }

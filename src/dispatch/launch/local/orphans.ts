@@ -9,15 +9,11 @@ import type { Logger } from "../../../base/log.ts";
 import { groupAlive, signalGroup } from "../../../os/signals.ts";
 import { claims } from "../../../os/claims.ts";
 import { readRecord } from "../../../os/untrusted.ts";
+import { workerRecordIn } from "../../../proxy/worker_record.ts";
 import { groupMembers, type ProcessRef } from "../../../os/identity.ts";
 
 function workerOfDirectory(runDir: string, attempt: number): ProcessRef | undefined {
-  try {
-    const file = JSON.parse(readRecord(`${runDir}/.mosaic/worker-${attempt}.json`) ?? "null");
-    return typeof file?.pid === "number" && typeof file.identity === "string" ? file : undefined;
-  } catch {
-    return undefined;
-  }
+  return workerRecordIn(readRecord(`${runDir}/.mosaic/worker-${attempt}.json`))?.leader;
 }
 
 /** @param livingAttempt the attempt of a run that may have processes; undefined for every other run */
