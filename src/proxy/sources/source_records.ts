@@ -72,13 +72,13 @@ export function recordsOf(
     } catch (error) {
       // An error of one record costs this record only.
       const detail = `a record of kind ${record.kind} is left out: ${messageOf(error)}`;
-      if (failed++ === 0) events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail }));
+      if (failed++ === 0) events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: 1 }));
     }
   }
   flush();
   if (failed > 1) {
     const detail = `${failed - 1} further records are left out`;
-    events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail }));
+    events.push(problemEvent(source, { what: "corrupt", at: 0, bytes: 0, detail, count: failed - 1 }));
   }
   return { episodes, events };
 
