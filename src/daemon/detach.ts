@@ -20,6 +20,8 @@ import { createStateDirectory } from "./state_directory.ts";
 const READY_MS = 60_000;
 const POLL_MS = 30;
 const LAST_LINES = 10;
+/** In the error of a daemon whose state directory has one. */
+const TAKEN = "already uses";
 
 export interface Background {
   stateDir: string;
@@ -60,8 +62,10 @@ export async function startInBackground(options: Background): Promise<number> {
       return DAEMON_EXIT.ok;
     }
     if (code === undefined) continue;
-    // Another one was started at the same time.
-    if (ready !== undefined && options.find && code === DAEMON_EXIT.usage) return found(ready, options);
+    const isSecond = options.find && code === DAEMON_EXIT.usage && lastLines(output, before[0]!).includes(TAKEN);
+    // Another one was started at the same time, and may not be ready yet.
+    if (isSecond && ready === undefined) continue;
+    if (isSecond) return found(ready!, options);
     err(`mosaic: the daemon did not start (exit code ${code})\n`);
     for (const [at, path] of [output, layout.daemonLog].entries()) err(lastLines(path, before[at]!));
     return code === 0 ? DAEMON_EXIT.internal : code;
