@@ -1,7 +1,7 @@
 /** Reads a run's logs (journals) again, batch by batch as its proxies do, and stores them. */
 import { type Layout, RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { readRecord } from "../os/untrusted.ts";
+import { infoOf, readRecord } from "../os/untrusted.ts";
 import { buildBatch, type BuiltBatch } from "../proxy/batches.ts";
 import { Journal } from "../proxy/journal.ts";
 import { JournalFile } from "../proxy/journal_file.ts";
@@ -112,7 +112,7 @@ export function* batchesOf(
   const journal = new Journal(JournalFile.left(files, attempt, render));
   const final = isEnded(run.state) || attempt < run.attempt;
   try {
-    clock.now = Deno.lstatSync(files.stdout(attempt)).mtime?.getTime() ?? clock.now;
+    clock.now = infoOf(files.stdout(attempt))?.mtime?.getTime() ?? clock.now;
   } catch {
     // There is no log.
   }

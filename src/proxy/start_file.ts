@@ -3,7 +3,8 @@
  * an environment and a token do not belong on a command line that everybody can read with `ps`.
  */
 import type { RunCgroup } from "../os/cgroups.ts";
-import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { readRecord, readRecordInProxy } from "../os/untrusted.ts";
+import { writeRecord } from "../os/untrusted_changes.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { PreflightChecks } from "./preflight.ts";
 import type { Observation } from "./sources/observation.ts";

@@ -1,5 +1,5 @@
 /** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
-import { openRegularInProxy } from "../../os/untrusted.ts";
+import { infoOf, openRegularInProxy } from "../../os/untrusted.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
 import { MAX_RECORD_BYTES } from "../../telemetry/formats/base_reader.ts";
@@ -115,7 +115,8 @@ export class FileSource {
    */
   read(most: number, end: boolean): Chunk | undefined {
     if (this.#state.over) return undefined;
-    const info = Deno.lstatSync(this.path);
+    const info = infoOf(this.path, this.#state.root);
+    if (info === undefined) throw new Deno.errors.NotFound(`${this.path} is gone`);
     const seen = `${info.ino} ${info.size} ${info.mtime?.getTime()}`;
     if (seen === this.#seen && !end) return undefined;
     using file = openRegularInProxy(this.path, this.#state.root);

@@ -1,7 +1,7 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import type { RunFiles } from "../../../base/layout.ts";
-import { infoIfThere, tryLock } from "../../../os/files.ts";
-import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
+import { infoOf, readRecord } from "../../../os/untrusted.ts";
+import { createFile, lockFile, quarantineFile } from "../../../os/untrusted_changes.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
 
@@ -45,7 +45,7 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
   // Anything but a regular file is no worker file and has no effect.
   quarantineFile(files.workerFile(attempt));
   try {
-    Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
+    createFile(files.workerFile(attempt)).close();
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) return false;
@@ -59,8 +59,8 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
  */
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);
-  if (!infoIfThere(path)?.isFile) return false;
-  const lock = tryLock(path);
+  if (infoOf(path)?.isFile !== true) return false;
+  const lock = lockFile(path);
   lock?.close();
   return lock === undefined;
 }

@@ -166,7 +166,7 @@ function inSandbox(
   const [, ...rest] = sandboxed(argv, plan.sandbox, {
     stateDir,
     runDir: directory,
-    logsDir: files.logs,
+    readOnlyDirs: [files.logs, files.media],
     controlDir: files.control,
     readable: [workerConfigPath, tokenFile, helperOf(context)].filter((path) => path !== undefined),
     socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,

@@ -6,7 +6,8 @@ import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { splitEnvironment, startDetached } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
-import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
+import { readRecord } from "../../../os/untrusted.ts";
+import { quarantineFile } from "../../../os/untrusted_changes.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */
