@@ -162,3 +162,21 @@ Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemo
     Deno.removeSync(directory, { recursive: true });
   }
 });
+
+Deno.test({
+  name:
+    "untrusted: a directory of the worker's user in the place of mosaic's own is put aside, and one of mosaic's stays",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    withDirectory((directory) => {
+      Deno.chmodSync(directory, 0o1770);
+      const media = `${directory}/media`;
+      makeDirectory(media);
+      const { ino } = Deno.lstatSync(media);
+      makeDirectory(media);
+      assert.equal(Deno.lstatSync(media).ino, ino);
+      Deno.chownSync(media, 54321, 54321);
+      makeDirectory(media);
+      assert.deepEqual([Deno.lstatSync(media).uid, [...Deno.readDirSync(directory)].length], [0, 2]);
+    }),
+});

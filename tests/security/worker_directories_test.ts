@@ -50,33 +50,53 @@ const WAYS = [
   ...[".mosaic", "logs", "media"].map((name) => ({ kind: "own", parts: [name, "secret"], linked: 0 })),
 ];
 
+function outcomes(flags: string[], kind: string, path: string, run: string): string[] {
+  const { code, stdout, stderr } = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-check", ...flags, SCRIPT, kind, path, run],
+  }).outputSync();
+  assert.equal(code, 0, new TextDecoder().decode(stderr));
+  const lines = new TextDecoder().decode(stdout).trim().split("\n");
+  assert.ok(lines.length > 10, lines.join("\n"));
+  return lines;
+}
+
 async function assertStopped(t: Deno.TestContext, flagsFor: (run: string) => string[]): Promise<void> {
   for (const { kind, parts, linked } of WAYS) {
     await t.step(`${parts.slice(0, linked).map((part) => `${part}/`).join("")}[${parts[linked]}]`, () => {
       const { place, run, outside, path } = linkedRun(parts, linked);
       const before = stateOf(outside);
-      const { code, stdout, stderr } = new Deno.Command(Deno.execPath(), {
-        args: ["run", "--no-check", ...flagsFor(run), SCRIPT, kind, path, run],
-      }).outputSync();
-      const said = new TextDecoder().decode(stdout);
-      assert.equal(code, 0, new TextDecoder().decode(stderr));
-      assert.ok(said.split("\n").length > 10, said);
-      assert.deepEqual(said.split("\n").filter((line) => / done$/.test(line)), [], said);
+      const lines = outcomes(flagsFor(run), kind, path, run);
+      assert.deepEqual(lines.filter((line) => / done$/.test(line)), []);
       assert.deepEqual(stateOf(outside), before);
       Deno.removeSync(place, { recursive: true });
     });
   }
 }
 
+const asProxy = (run: string) => [
+  "--no-prompt",
+  ...["read", "write"].map((kind) => `--allow-${kind}=${run}`),
+  "--allow-run=/bin/sh",
+];
+
 Deno.test("directories: every function stops at a link, with all permissions", async (t) => {
   await assertStopped(t, () => ["-A"]);
 });
 
 Deno.test("directories: every function stops at a link, with the permissions of a proxy", async (t) => {
-  await assertStopped(
-    t,
-    (run) => ["--no-prompt", `--allow-read=${run}`, `--allow-write=${run}`, "--allow-run=/bin/sh"],
-  );
+  await assertStopped(t, asProxy);
+});
+
+Deno.test("directories: without a link, files deep in directories that have just changed are opened and changed", () => {
+  const run = Deno.makeTempDirSync();
+  const path = `${run}/checkpoints/a/secret`;
+  Deno.mkdirSync(dirname(path), { recursive: true });
+  Deno.writeTextFileSync(path, "of the run");
+  Deno.writeTextFileSync(`${run}/other`, "renamed");
+  const refused = outcomes(asProxy(run), "anywhere", path, run).filter((line) => !/ (?:done|nothing)$/.test(line));
+  assert.deepEqual(refused, []);
+  assert.equal(Deno.readTextFileSync(path), "renamed");
+  Deno.removeSync(run, { recursive: true });
 });
 
 // --------------------------------------------------------------------------------------------------------------- races
