@@ -3,19 +3,19 @@
  * shapes, N seconds for each target. Prints bytes, time and the worst time per byte, and exits with 1 if there are findings.
  * `--verbose` prints each input before it is read: the last one is that of a reader that does not come back.
  */
-import { parseArgs } from "node:util";
 import { hunt } from "../tests/fuzz/hunt.ts";
 import { TARGETS } from "../tests/fuzz/readers.ts";
+import { taskArguments } from "./task_arguments.ts";
 
-const { values, positionals } = parseArgs({
-  args: Deno.args,
-  allowPositionals: true,
-  options: {
+const { values, words: positionals } = taskArguments(
+  import.meta.url,
+  {
     seconds: { type: "string", default: "60" },
     seed: { type: "string", default: "1" },
     verbose: { type: "boolean", default: false },
   },
-});
+  { positionals: true, more: `\nTargets: ${TARGETS.map(({ name }) => name).join(", ")}` },
+);
 const [seconds, seed] = [Number(values.seconds), Number(values.seed)];
 const unknown = positionals.find((name) => TARGETS.every((target) => target.name !== name));
 if (unknown !== undefined || ![seconds, seed].every((n) => n > 0)) {

@@ -137,7 +137,9 @@ client_flags() { # VERB ARGUMENTS
   run) all=' read env ' && grant run /bin/sh ;;      # finds the program, passes variables on by name, starts a daemon
   import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt
-  export | report | backup) all=' read write ' ;;    # --out, the directory of the backup
+  report) all=' read write ' ;;                      # --out
+  # The same, the directory of the backup; and asking the kernel where a file is that a worker can change.
+  export | backup) all=' read write ' && grant run /bin/sh ;;
   permissions) all=' read env ' ;;                   # what it plans depends on both
   # Trackers' files that runs wrote anywhere, with the rights of their workers' users; and files that the runtime itself
   # refuses to read.

@@ -14,6 +14,7 @@ import { runFrom, SELECT_RUN } from "../registry/rows.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import { copyIfChanged, isOfThisHost, isSecret, writing } from "./copied_files.ts";
+import { entriesOf, infoOf } from "../os/untrusted.ts";
 
 /** Marks a directory as a backup, and describes it. */
 const MARK = "backup.json";
@@ -213,9 +214,10 @@ class Backup {
     );
     let entries: Deno.DirEntry[];
     try {
-      if (Deno.lstatSync(source!).isDirectory !== true) return;
+      const from = this.#from.stateDir;
+      if (infoOf(source!, from)?.isDirectory !== true) return;
       // A log before its packed part: bytes that become a hole meanwhile are then in the later copy.
-      entries = [...Deno.readDirSync(source!)].sort((a, b) => a.name < b.name ? -1 : 1);
+      entries = entriesOf(source!, from).sort((a, b) => a.name < b.name ? -1 : 1);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
       return void this.#done.left_out.push(`${source}: ${messageOf(error)}`);
@@ -246,7 +248,7 @@ class Backup {
 
   #file(from: string, to: string): boolean {
     try {
-      const bytes = copyIfChanged(from, to);
+      const bytes = copyIfChanged(from, to, this.#from.stateDir);
       if (bytes === undefined) return false;
       this.#done.files++;
       if (bytes > 0) {

@@ -39,14 +39,15 @@ export function writing<T>(path: string, work: () => T): T {
 
 /**
  * Makes `to` equal to `from`, unless size, time and mode show that it is already.
+ * @param below the directory in which `from` may be changed by others
  * @returns bytes written; `undefined` if there is nothing to copy any more
  * @throws MosaicError `permission_denied` (no regular file), `unavailable`, also if the copy reads differently
  */
-export function copyIfChanged(from: string, to: string): number | undefined {
-  using source = openRegular(from);
+export function copyIfChanged(from: string, to: string, below: string): number | undefined {
+  using source = openRegular(from, below);
   if (source === undefined) return undefined;
-  const { size, mtimeMs } = source.stat();
-  const mode = (Deno.lstatSync(from).mode ?? 0o600) & 0o777;
+  const { size, mtimeMs, mode: fullMode } = source.stat();
+  const mode = fullMode & 0o777;
   const mtime = new Date(Math.floor(mtimeMs));
   const existing = infoIfThere(to);
   const same = existing?.isFile === true && existing.size === size && existing.mtime?.getTime() === mtime.getTime();

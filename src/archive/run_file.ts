@@ -10,7 +10,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { infoIfThere, parentOf, removeIfThere } from "../os/files.ts";
 import { openForeign } from "../os/foreign_database.ts";
-import { openRegular } from "../os/untrusted.ts";
+import { entriesOf, infoOf, openRegular } from "../os/untrusted.ts";
 import { type ForeignRows, openForeignRows } from "../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
@@ -87,7 +87,7 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
         to.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
         const any = extract(to);
         to.close();
-        if (any) writer.file(rows, name, { mode: 0o600, mtime: 0 });
+        if (any) writer.file(rows, name, { mode: 0o600, mtime: 0 }, parentOf(rows));
         Deno.removeSync(rows);
       };
       const left = new Set<string>();
@@ -142,27 +142,27 @@ class Writer {
   }
 
   /** Adds a file, or a directory with everything below it; links as links, nothing of other kinds. */
-  tree(source: string, path: string, left: ReadonlySet<string>): void {
-    const info = infoIfThere(source);
+  tree(source: string, path: string, left: ReadonlySet<string>, below = parentOf(source)): void {
+    const info = infoOf(source, below);
     if (info === undefined) return;
     const of = { mode: (info.mode ?? 0o600) & 0o777, mtime: info.mtime?.getTime() ?? 0 };
-    if (info.isFile) this.file(source, path, of);
+    if (info.isFile) this.file(source, path, of, below);
     else if (info.isSymlink) {
       this.#entries.push({ path, kind: "link", mode: 0, mtime: 0, bytes: 0, content: Deno.readLinkSync(source) });
     } else if (info.isDirectory) {
       // A directory's time of change is not stored: unpacking changes it.
       this.#entries.push({ path, kind: "directory", ...of, mtime: 0, bytes: 0, content: "" });
-      const entries = [...Deno.readDirSync(source)].sort((a, b) => a.name < b.name ? -1 : 1);
+      const entries = entriesOf(source, below).sort((a, b) => a.name < b.name ? -1 : 1);
       for (const { name, isFile } of entries) {
-        const below = `${path}/${name}`;
+        const inner = `${path}/${name}`;
         if (path === "directory/.mosaic" && !(isFile && CONTROL.test(name))) continue;
-        if (!left.has(below.slice("directory/".length))) this.tree(`${source}/${name}`, below, left);
+        if (!left.has(inner.slice("directory/".length))) this.tree(`${source}/${name}`, inner, left, below);
       }
     }
   }
 
-  file(source: string, path: string, of: { mode: number; mtime: number }): void {
-    using file = openRegular(source);
+  file(source: string, path: string, of: { mode: number; mtime: number }, below: string): void {
+    using file = openRegular(source, below);
     if (file === undefined) return;
     const hash = sha256();
     const { size } = file.stat();
@@ -242,7 +242,7 @@ export class RunFile implements Disposable {
       const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head LIMIT 1").get() as Record<string, string>;
       if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
       this.runId = head["run_id"]!;
-      this.#entries = entriesOf(head["entries"]!);
+      this.#entries = listedFiles(head["entries"]!);
       const wrong = /^[0-9A-Z]{26}$/.test(this.runId) ? misplaced(this.#entries, this.runId) : this.runId;
       if (wrong !== undefined) {
         throw this.#damaged(
@@ -395,7 +395,7 @@ function isZero(bytes: Uint8Array): boolean {
 }
 
 /** @throws Error for a list that no mosaic has written */
-function entriesOf(text: string): Entry[] {
+function listedFiles(text: string): Entry[] {
   const list: unknown = JSON.parse(text);
   const isEntry = (one: Partial<Entry> | null) =>
     typeof one?.path === "string" && ["file", "directory", "link"].includes(one.kind!) &&

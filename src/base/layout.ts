@@ -138,6 +138,12 @@ export class Layout {
   }
 }
 
+/**
+ * Directories of a run that mosaic writes to. They are made before the worker starts; a worker with fewer rights than mosaic
+ * (a user of its own, a sandbox) cannot write to them.
+ */
+export const OWN_DIRECTORIES: readonly string[] = [".mosaic", "logs", "media"];
+
 /** Files of one run, shared by the daemon, its proxies and the wrapper around the worker. */
 export class RunFiles {
   readonly directory: string;
@@ -173,6 +179,14 @@ export class RunFiles {
   /** Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same for the rank that failed first. */
   rankRecord(attempt: number): string {
     return `${this.control}/rank-${attempt}`;
+  }
+  /** The run's OWN_DIRECTORIES. */
+  get own(): string[] {
+    return OWN_DIRECTORIES.map((name) => `${this.directory}/${name}`);
+  }
+  /** Pictures and sounds that were embedded in files of trackers. */
+  get media(): string {
+    return `${this.directory}/media`;
   }
   /** Directories that programs of the original expect to exist. */
   get outputs(): string[] {

@@ -1,7 +1,7 @@
 /** Reads again, as the proxies did, what attempts left in files besides their journals. */
 import { createLogger } from "../base/log.ts";
 import type { RunFiles } from "../base/layout.ts";
-import { readRecord } from "../os/untrusted.ts";
+import { infoOf, readRecord } from "../os/untrusted.ts";
 import { parsed, type ReadBatch } from "../proxy/left_journal.ts";
 import { FileSources } from "../proxy/sources/file_sources.ts";
 import type { Company } from "../proxy/sources/own_source.ts";
@@ -72,7 +72,8 @@ export function readLater(
 function endOf(files: RunFiles, attempt: number): number {
   for (const path of [files.exitFile(attempt), files.stdout(attempt)]) {
     try {
-      return Deno.lstatSync(path).mtime?.getTime() ?? Date.now();
+      const info = infoOf(path);
+      if (info !== undefined) return info.mtime?.getTime() ?? Date.now();
     } catch {
       // The next file has nearly the same time.
     }
@@ -100,7 +101,7 @@ function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): 
 
 function begunAt(files: RunFiles, attempt: number): number {
   try {
-    return Deno.lstatSync(files.workerFile(attempt)).mtime?.getTime() ?? Infinity;
+    return infoOf(files.workerFile(attempt))?.mtime?.getTime() ?? Infinity;
   } catch {
     return Infinity;
   }

@@ -3,8 +3,8 @@ import { messageOf } from "../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { Repairable } from "./finding.ts";
-import { isLocked } from "../os/files.ts";
 import type { KnownRun } from "./registry_state.ts";
+import { isFileLocked } from "../os/untrusted.ts";
 
 const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 /** A running daemon creates files before their rows: ignore younger files. */
@@ -122,8 +122,9 @@ export function examineRunFiles(
 
 /** Whether the proxy of any attempt is running. */
 function proxyLives(runDirectory: string): boolean {
-  return entriesOf(`${runDirectory}/.mosaic`).some((entry) =>
-    /^proxy-\d+\.lock$/.test(entry.name) && entry.info.isFile && isLocked(entry.path)
+  const directory = `${runDirectory}/.mosaic`;
+  return entriesOf(directory).some(({ name }) =>
+    /^proxy-\d+\.lock$/.test(name) && isFileLocked(`${directory}/${name}`)
   );
 }
 

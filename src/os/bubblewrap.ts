@@ -17,8 +17,11 @@ export interface SandboxPaths {
   stateDir: string;
   /** Writable. */
   runDir: string;
-  /** Below the run directory, read-only: the worker writes its logs through inherited descriptors. */
-  logsDir: string;
+  /**
+   * Below the run directory, read-only: mosaic writes there (the worker writes its logs through inherited descriptors), so
+   * the worker must not put a link in their place.
+   */
+  readOnlyDirs: readonly string[];
   /** Below the run directory, hidden: mosaic's state. */
   controlDir: string;
   /** Files below the state directory that the worker can read, such as its config; those that exist. */
@@ -42,6 +45,16 @@ const RESOLVERS = ["systemd/resolve/stub-resolv.conf", "systemd/resolve/resolv.c
 
 function contains(directory: string, path: string): boolean {
   return directory === "/" || path === directory || path.startsWith(`${withoutTrailingSlashes(directory)}/`);
+}
+
+/**
+ * Directories above `below` that the worker could rename, to put its own in the place of `below`: those in a writable one.
+ * Nobody can rename a directory on which something is mounted.
+ */
+function movable(writable: readonly string[], below: string): string[] {
+  const parts = below.split("/");
+  return parts.slice(2).map((_, i) => parts.slice(0, i + 2).join("/"))
+    .filter((path) => writable.some((one) => contains(one, path) && one.replace(/\/+$/, "") !== path));
 }
 
 /**
@@ -71,13 +84,16 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
     mounts.push("--ro-bind", paths.cwd, paths.cwd);
   }
   for (const path of options.writable) mounts.push("--bind", path, path);
+  const withheld = [paths.stateDir, ...(paths.socketDir === undefined ? [] : [paths.socketDir])];
+  for (const path of withheld.flatMap((below) => movable(options.writable, below))) mounts.push("--bind", path, path);
   if (runtimeDir !== undefined && options.writable.some((path) => contains(path, runtimeDir))) {
     mounts.push("--tmpfs", runtimeDir);
   }
   if (paths.socketDir !== undefined) mounts.push("--tmpfs", paths.socketDir, "--remount-ro", paths.socketDir);
   mounts.push("--tmpfs", paths.stateDir);
   mounts.push("--bind", paths.runDir, paths.runDir);
-  mounts.push("--ro-bind", paths.logsDir, paths.logsDir, "--tmpfs", paths.controlDir);
+  for (const path of paths.readOnlyDirs) mounts.push("--ro-bind", path, path);
+  mounts.push("--tmpfs", paths.controlDir);
   for (const path of paths.readable) mounts.push("--ro-bind-try", path, path);
   // Make the emptied state directory read-only: nothing can be created in it.
   mounts.push("--remount-ro", paths.stateDir);

@@ -8,8 +8,9 @@
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
-import { parentOf, removeIfThere, syncDirectory } from "./files.ts";
-import { openLogForWriting, openRegularLog, type RegularFile } from "./untrusted.ts";
+import { parentOf, syncDirectory } from "./files.ts";
+import { openRegularLog, type RegularFile } from "./untrusted.ts";
+import { createFile, openLogForWriting, removeFile, renameFile } from "./untrusted_changes.ts";
 
 export const CHUNK_BYTES = 1 << 20;
 /** A larger chunk is not mosaic's. */
@@ -215,9 +216,9 @@ export class PackedLog implements Disposable {
     if (chunks.some(({ packed }) => packed === undefined || packed.isThin) || this.hasLostEnd()) return 0;
     if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
     const temporary = `${this.#path}.thin.tmp`;
-    removeIfThere(temporary);
+    removeFile(temporary);
     try {
-      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+      using file = createFile(temporary);
       let saved = 0;
       for (const { from, to, packed } of chunks) {
         const bytes = new Uint8Array(packed!.length);
@@ -232,11 +233,11 @@ export class PackedLog implements Disposable {
       if (saved === 0) return 0;
       await file.syncData();
       if (!await mayReplace()) return 0;
-      await Deno.rename(temporary, this.#path);
+      renameFile(temporary, this.#path);
       syncDirectory(parentOf(this.#path));
       return saved;
     } finally {
-      removeIfThere(temporary);
+      removeFile(temporary);
     }
   }
 

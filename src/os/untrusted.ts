@@ -1,43 +1,43 @@
 /**
  * Files that a worker can change. Below its run's directory a worker can replace any file by a FIFO, a directory or a link.
- * All such paths are opened here: without waiting for FIFOs, without following links, and only if the opened file is the
- * regular file that was found there.
+ * All such paths are opened and listed here, and changed in untrusted_changes.ts: without waiting for FIFOs, without following links in
+ * any component, and only if the opened file is the regular file that was found there (untrusted_way.ts).
+ * `tests/architecture/untrusted_paths_test.ts` forbids other ways.
+ *
+ * `below` is the directory in which a worker may change everything, usually its run's. Without it a path is one of mosaic's
+ * own files: in the run's directory or in one of OWN_DIRECTORIES.
  *
  * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
-import { parentOf, writeFileAtomic } from "./files.ts";
-import { shellOutput } from "./shell.ts";
+import { type Identity, isInPlace, notRegular, type Place, placeOf, type Start, startOf } from "./untrusted_way.ts";
 
 type NodeFs = typeof import("node:fs");
+/** The directory in which a worker may change everything; undefined for a file of mosaic's own. */
+export type Below = string | Start | undefined;
 
 /** Maximum size of a control file. Most have some hundred bytes; a start file contains an environment. */
 const MAX_RECORD_BYTES = 16 << 20;
 const CHUNK_BYTES = 64 << 10;
 
-function nodeFs(): NodeFs {
+export function nodeFs(): NodeFs {
   return process.getBuiltinModule("node:fs");
 }
 
-function notRegular(path: string): MosaicError {
-  return new MosaicError("permission_denied", `${path} is not a regular file in its run's directory`, {
-    hint: "The run's worker has replaced it (by a link, a FIFO, a directory); mosaic does not open it.",
-  });
+export function begin(path: string, below: Below): Start {
+  return typeof below === "object" ? below : startOf(path, below);
+}
+
+/** Files of mosaic's own that are deeper in one of OWN_DIRECTORIES. */
+export function ownIn(runDirectory: string): Start {
+  return { below: runDirectory, own: true };
 }
 
 /** @throws `permission_denied` for anything but a regular file, and for a path through a link */
-function lookUp(path: string, below: string): Deno.FileInfo | undefined {
-  try {
-    for (let at = parentOf(path); at.length > below.length; at = parentOf(at)) {
-      if (!Deno.lstatSync(at).isDirectory) throw notRegular(path);
-    }
-    const info = Deno.lstatSync(path);
-    if (!info.isFile) throw notRegular(path);
-    return info;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
-    throw error;
-  }
+function lookUp(path: string, start: Start): Place | undefined {
+  const place = placeOf(path, start);
+  if (place?.info.isFile === false) throw notRegular(path);
+  return place;
 }
 
 /** An error of node:fs in Deno's form, so that isShortage() recognises it. */
@@ -49,7 +49,7 @@ function denoError(error: unknown): unknown {
 }
 
 /** The result of a function of node:fs. @throws errors in Deno's form */
-function withDenoErrors<T>(call: () => T): T {
+export function withDenoErrors<T>(call: () => T): T {
   try {
     return call();
   } catch (error) {
@@ -58,21 +58,12 @@ function withDenoErrors<T>(call: () => T): T {
 }
 
 /** The same of one that calls back. */
-function callbackResult<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
+export function callbackResult<T = void>(call: (done: (error: Error | null, result: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => call((error, result) => error ? reject(denoError(error)) : resolve(result)));
 }
 
-interface Identity {
-  dev: number;
-  ino: number | null;
-}
-
-function isSame(a: Identity | undefined, b: Identity): boolean {
-  return a !== undefined && a.dev === b.dev && a.ino === b.ino;
-}
-
 /** A file that node:fs has opened. */
-abstract class OpenFile implements Disposable {
+export abstract class OpenFile implements Disposable {
   /** In this process. */
   readonly descriptor: number;
   #closed = false;
@@ -84,6 +75,7 @@ abstract class OpenFile implements Disposable {
   stat(): {
     dev: number;
     ino: number;
+    mode: number;
     gid: number;
     size: number;
     blocks: number;
@@ -92,8 +84,8 @@ abstract class OpenFile implements Disposable {
     isFile: boolean;
   } {
     const info = nodeFs().fstatSync(this.descriptor);
-    const { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs } = info;
-    return { dev, ino, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
+    const { dev, ino, mode, gid, size, blocks, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, mode, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
   }
 
   close(): void {
@@ -108,13 +100,6 @@ abstract class OpenFile implements Disposable {
 
 /** Open for reading. */
 export class RegularFile extends OpenFile {
-  readonly #path: string;
-
-  constructor(descriptor: number, path: string) {
-    super(descriptor);
-    this.#path = path;
-  }
-
   /** Reads from `position` until `into` is full or the file ends. @returns bytes read */
   readSync(position: number, into: Uint8Array): number {
     let filled = 0;
@@ -161,46 +146,24 @@ export class RegularFile extends OpenFile {
       cancel: () => this.close(),
     }, { highWaterMark: 0 });
   }
-
-  /**
-   * Checks the opened file's real path, as the kernel knows it, which a worker cannot change after the open.
-   * @throws `permission_denied` when it is not below `directory`, or the file was removed
-   */
-  requireBelow(directory: string): void {
-    const real = this.#place();
-    if (real === undefined || real.endsWith(" (deleted)") || !real.startsWith(`${Deno.realPathSync(directory)}/`)) {
-      throw notRegular(this.#path);
-    }
-  }
-
-  #place(): string | undefined {
-    try {
-      return Deno.readLinkSync(`/proc/self/fd/${this.descriptor}`);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotCapable)) throw error;
-      // Under a permission set only a shell can read /proc.
-      return shellOutput('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.descriptor))?.replace(/\n$/, "");
-    }
-  }
 }
 
 /**
- * The opened file, if it is the regular file that is at `path` now; otherwise it is closed.
+ * The opened file, if it is the regular file that is at `path`; otherwise it is closed.
  *
  * @param before what was there before the open, if something must have been
  * @throws MosaicError `permission_denied` when it is another file
  */
-function checked<F extends { close(): void }>(
+export function checked<F extends { close(): void }>(
   file: F,
   stat: () => Identity & { isFile: boolean },
   path: string,
-  below: string,
-  before?: Identity,
+  start: Start,
+  before?: Place,
 ): F {
   try {
     const opened = stat();
-    const isUnchanged = before === undefined || isSame(before, opened);
-    if (!opened.isFile || !isUnchanged || !isSame(lookUp(path, below), opened)) throw notRegular(path);
+    if (!opened.isFile || !isInPlace(path, start, before, opened)) throw notRegular(path);
     return file;
   } catch (error) {
     file.close();
@@ -209,7 +172,7 @@ function checked<F extends { close(): void }>(
 }
 
 /** @throws errors in Deno's form, so that isShortage() recognises them; `permission_denied` for a link */
-function openFd(path: string, flags: number, mode?: number): number | undefined {
+export function openFd(path: string, flags: number, mode?: number): number | undefined {
   try {
     return nodeFs().openSync(path, flags, mode);
   } catch (error) {
@@ -221,77 +184,33 @@ function openFd(path: string, flags: number, mode?: number): number | undefined 
 }
 
 /**
- * Opens the regular file at `path` for reading; undefined if there is none. No directory between `below` and it may be a
- * link.
+ * Opens the regular file at `path` for reading; undefined if there is none.
  *
- * @throws MosaicError `permission_denied` when something else is there
+ * @throws MosaicError `permission_denied` when something else is there, or there is a link on the way
  */
-export function openRegular(path: string, below = parentOf(path)): RegularFile | undefined {
-  const before = lookUp(path, below);
+export function openRegular(path: string, below: string | Start): RegularFile | undefined {
+  const start = begin(path, below);
+  const before = lookUp(path, start);
   if (before === undefined) return undefined;
   const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = nodeFs().constants;
   const fd = openFd(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (fd === undefined) return undefined;
-  const file = new RegularFile(fd, path);
-  return checked(file, () => file.stat(), path, below, before);
+  const file = new RegularFile(fd);
+  return checked(file, () => file.stat(), path, start, before);
 }
 
-/** Open for writing. */
-export class WritableFile extends OpenFile {
-  async truncate(bytes: number): Promise<void> {
-    await callbackResult((done) => nodeFs().ftruncate(this.descriptor, bytes, done));
-  }
-  truncateSync(bytes: number): void {
-    withDenoErrors(() => nodeFs().ftruncateSync(this.descriptor, bytes));
-  }
-
-  /** Writes all of it at `position`. */
-  async write(position: number, bytes: Uint8Array): Promise<void> {
-    for (let done = 0; done < bytes.length;) {
-      const at = done;
-      done += await callbackResult<number>((written) =>
-        nodeFs().write(this.descriptor, bytes, at, bytes.length - at, position + at, written)
-      );
-    }
-  }
-  writeSync(position: number, bytes: Uint8Array): void {
-    for (let done = 0; done < bytes.length;) {
-      const at = done;
-      done += withDenoErrors(() => nodeFs().writeSync(this.descriptor, bytes, at, bytes.length - at, position + at));
-    }
-  }
-
-  async syncData(): Promise<void> {
-    await callbackResult((done) => nodeFs().fdatasync(this.descriptor, done));
-  }
-}
-
-/**
- * Opens the packed part of a log for writing, and creates it if there is none; renames anything else at `path`. Its
- * directory may be no link.
- *
- * @throws MosaicError `permission_denied` when something else has been put there meanwhile
- */
-export function openLogForWriting(path: string): WritableFile {
-  const { O_WRONLY, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = nodeFs().constants;
-  quarantineFile(path);
-  const fd = openFd(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
-  if (fd === undefined) throw new Deno.errors.NotFound(`${path} cannot be created: its directory is not there`);
-  const file = new WritableFile(fd);
-  return checked(file, () => file.stat(), path, parentOf(parentOf(path)));
-}
-
-/** Opens a log of a run; neither the file nor its directory may be a link. @throws as `openRegular` */
+/** Opens a log of a run. @throws as `openRegular` */
 export function openRegularLog(path: string): RegularFile | undefined {
-  return openRegular(path, parentOf(parentOf(path)));
+  return openRegular(path, startOf(path, undefined));
 }
 
 /**
  * `openRegular` without node:fs, which would double the start-up time of a proxy. If a FIFO replaces the file between
  * look-up and open, the open blocks: the proxy hangs, and the daemon replaces it.
  */
-export function openRegularInProxy(path: string, below = parentOf(path)): Deno.FsFile | undefined {
-  const before = lookUp(path, below);
+export function openRegularInProxy(path: string, below: string | Start): Deno.FsFile | undefined {
+  const start = begin(path, below);
+  const before = lookUp(path, start);
   if (before === undefined) return undefined;
   let file: Deno.FsFile;
   try {
@@ -300,12 +219,12 @@ export function openRegularInProxy(path: string, below = parentOf(path)): Deno.F
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
-  return checked(file, () => file.statSync(), path, below, before);
+  return checked(file, () => file.statSync(), path, start, before);
 }
 
 /** `openRegularLog` for a proxy (`openRegularInProxy`). */
 export function openLogInProxy(path: string): Deno.FsFile | undefined {
-  return openRegularInProxy(path, parentOf(parentOf(path)));
+  return openRegularInProxy(path, startOf(path, undefined));
 }
 
 /** Undefined if it is not a regular file. */
@@ -320,7 +239,7 @@ function ifRegular<T>(open: () => T | undefined): T | undefined {
 
 /** The text of a control file; undefined if there is none, or not a regular file, or it is too large. */
 export function readRecord(path: string, below?: string): string | undefined {
-  using file = ifRegular(() => openRegular(path, below));
+  using file = ifRegular(() => openRegular(path, begin(path, below)));
   if (file === undefined) return undefined;
   const { size } = file.stat();
   if (size > MAX_RECORD_BYTES) return undefined;
@@ -330,7 +249,7 @@ export function readRecord(path: string, below?: string): string | undefined {
 
 /** The same for a proxy (`openRegularInProxy`). */
 export function readRecordInProxy(path: string, below?: string): string | undefined {
-  using file = ifRegular(() => openRegularInProxy(path, below));
+  using file = ifRegular(() => openRegularInProxy(path, begin(path, below)));
   if (file === undefined) return undefined;
   const { size } = file.statSync();
   if (size > MAX_RECORD_BYTES) return undefined;
@@ -342,51 +261,38 @@ export function readRecordInProxy(path: string, below?: string): string | undefi
   return new TextDecoder().decode(bytes.subarray(0, filled));
 }
 
-/** Renames anything at `path` that is not of the wanted kind. Atomic, whatever its size. */
-export function quarantineFile(path: string, wanted: "file" | "directory" | "nothing" = "file"): void {
-  try {
-    const info = Deno.lstatSync(path);
-    if (wanted === "file" ? info.isFile : wanted === "directory" && info.isDirectory) return;
-    Deno.renameSync(path, `${path}.${crypto.randomUUID().slice(0, 8)}.aside`);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+/** What is at a path, a link as itself; undefined if nothing is. @throws `permission_denied` for a way through a link */
+export function infoOf(path: string, below?: string | Start): Deno.FileInfo | undefined {
+  return placeOf(path, begin(path, below))?.info;
 }
 
-/** Removes the regular file at `path`, if there is one; no directory between `below` and it may be a link. */
-export function removeRegular(path: string, below: string): void {
-  if (lookUp(path, below) !== undefined) Deno.removeSync(path);
+/** Whether another process holds the lock of one of mosaic's own files; takes a shared lock for a moment. */
+export function isFileLocked(path: string): boolean {
+  using file = ifRegular(() => openLogInProxy(path));
+  return file !== undefined && !file.tryLockSync(false);
 }
 
-/** Creates a directory of a run; renames anything else in its place. */
-export function makeDirectory(path: string): void {
-  quarantineFile(path, "directory");
-  Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
+/** Watches one of the run's OWN_DIRECTORIES. @throws `permission_denied` for a link in its place */
+export function watchDirectory(path: string): Deno.FsWatcher {
+  if (infoOf(path)?.isDirectory !== true) throw notRegular(path);
+  return Deno.watchFs(path, { recursive: false });
 }
 
-/** Creates a directory that belongs to the worker, unless something is there: a worker may have put a link in its place. */
-export function offerDirectory(path: string): void {
-  try {
-    Deno.mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-  }
+/** Entries of a directory. @throws `permission_denied` for a way through a link, errors of reading it */
+export function entriesOf(directory: string, below: string | Start): Deno.DirEntry[] {
+  const isReal = () => void placeOf(`${directory}/.`, begin(directory, below));
+  isReal();
+  const entries = [...Deno.readDirSync(directory)];
+  isReal();
+  return entries;
 }
 
-/** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
-export function writeRecord(
-  path: string,
-  content: string | Uint8Array,
-  options: { durable?: boolean } = {},
-): void {
-  quarantineFile(path);
-  writeFileAtomic(path, content, { mode: 0o600, ...options });
-}
-
-/** Opens a file of a run for appending; renames anything at `path` that is not a regular file. */
-export function openForAppending(path: string): Deno.FsFile {
-  quarantineFile(path);
-  // An interrupted wrapper may have made it read-only.
-  if (lookUp(path, parentOf(path)) !== undefined) Deno.chmodSync(path, 0o600);
-  return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
+/** The same without blocking the thread. */
+export async function entriesLater(directory: string, below: string | Start): Promise<Deno.DirEntry[]> {
+  const isReal = () => void placeOf(`${directory}/.`, begin(directory, below));
+  isReal();
+  const entries: Deno.DirEntry[] = [];
+  for await (const entry of Deno.readDir(directory)) entries.push(entry);
+  isReal();
+  return entries;
 }

@@ -1,6 +1,6 @@
 /** The proxy's log file. */
 import type { LogSink } from "../base/log_line.ts";
-import { openForAppending } from "../os/untrusted.ts";
+import { openForAppending, renameFile } from "../os/untrusted_changes.ts";
 
 const MAX_BYTES = 1 << 20;
 const encoder = new TextEncoder();
@@ -20,7 +20,7 @@ export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
       if (size + bytes.length > maxBytes && size > 0) {
         file!.close();
         file = undefined;
-        Deno.renameSync(path, `${path}.1`);
+        renameFile(path, `${path}.1`);
         open();
       }
       file!.writeSync(bytes);

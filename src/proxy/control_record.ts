@@ -1,6 +1,6 @@
 /** Desired control as a file. It applies while the daemon is away, and the next proxy reads it. */
-import { removeIfThere } from "../os/files.ts";
-import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { readRecordInProxy } from "../os/untrusted.ts";
+import { removeFile, writeRecord } from "../os/untrusted_changes.ts";
 import type { RunFiles } from "../base/layout.ts";
 import type { ControlRecord } from "./events_and_effects.ts";
 
@@ -29,7 +29,7 @@ export function readControlRecord(files: RunFiles, attempt: number): ControlReco
 export function writeControlRecord(files: RunFiles, attempt: number, record: ControlRecord): void {
   const { paused, maxRateHz, pausedBy } = record;
   const [path, older] = pathsOf(files, attempt);
-  if (!paused && maxRateHz === 0 && pausedBy === "") removeIfThere(path);
+  if (!paused && maxRateHz === 0 && pausedBy === "") removeFile(path);
   else writeRecord(path, JSON.stringify({ paused, maxRateHz, pausedBy }));
-  removeIfThere(older);
+  removeFile(older);
 }

@@ -1,6 +1,7 @@
 /** The worker's exit, recorded on disk (`RunFiles.exitFile`) before it is reported. */
 import type { RunFiles } from "../base/layout.ts";
-import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { readRecordInProxy } from "../os/untrusted.ts";
+import { writeRecord } from "../os/untrusted_changes.ts";
 import { exitFileOf } from "./exit_place.ts";
 
 export interface WorkerExit {

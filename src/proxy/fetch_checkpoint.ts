@@ -8,9 +8,19 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
 import { type FilePiece, Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
-import { makeDirectory, quarantineFile } from "../os/untrusted.ts";
+import {
+  makeDirectoriesTo,
+  makeDirectory,
+  openFile,
+  quarantineFile,
+  removeFile,
+  renameFile,
+} from "../os/untrusted_changes.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { DialOptions } from "../wire/dial.ts";
+import { ownIn } from "../os/untrusted.ts";
+import { type Start } from "../os/untrusted_way.ts";
+import { parentOf } from "../os/files.ts";
 
 const CHUNK_BYTES = 256 << 10;
 const AGAIN_MS = 1000;
@@ -75,6 +85,7 @@ export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
 class Incoming {
   readonly path: string;
   readonly #place: string;
+  readonly #own: Start;
   readonly #file: Deno.FsFile;
   readonly #hash: Hash = createHash("sha256");
   #size = 0;
@@ -84,13 +95,13 @@ class Incoming {
     if (parts.some((part) => part === "" || part === "." || part === "..") || path.includes("\0")) {
       throw new MosaicError("failed_precondition", `the daemon names a file of the checkpoint ${JSON.stringify(path)}`);
     }
-    let at = directory;
-    makeDirectory(at);
-    for (const part of parts.slice(0, -1)) makeDirectory(at += `/${part}`);
+    // `directory` is in the run's control directory.
+    this.#own = ownIn(parentOf(parentOf(directory)));
     this.path = path;
     this.#place = `${directory}/${path}`;
-    quarantineFile(this.#place + PART);
-    this.#file = Deno.openSync(this.#place + PART, { read: true, write: true, create: true, mode: 0o600 });
+    makeDirectory(directory);
+    makeDirectoriesTo(this.#place, directory, this.#own);
+    this.#file = openFile(this.#place + PART, this.#own);
     this.#file.truncateSync(Number(offset));
     const buffer = new Uint8Array(CHUNK_BYTES);
     for (let read = this.#file.readSync(buffer); read !== null; read = this.#file.readSync(buffer)) {
@@ -110,11 +121,11 @@ class Incoming {
     this.#size += fresh.length;
     if (sha256 === "") return this.#size;
     if (this.#size !== Number(size) || this.#hash.digest("hex") !== sha256) {
-      Deno.removeSync(this.#place + PART);
+      removeFile(this.#place + PART, this.#own);
       throw new Error(`${this.path} is not what the daemon has`);
     }
-    quarantineFile(this.#place);
-    Deno.renameSync(this.#place + PART, this.#place);
+    quarantineFile(this.#place, "file", this.#own);
+    renameFile(this.#place + PART, this.#place, { from: this.#own, to: this.#own });
     return this.#size;
   }
 

@@ -1,4 +1,5 @@
 /** Reports when the files of a directory may have grown. */
+import { watchDirectory } from "../os/untrusted.ts";
 
 /** `alone`: if the kernel gives no notifications (their number is limited). `besides`: a safety net beside notifications. */
 const POLL_MS = { alone: 50, besides: 1000 };
@@ -58,7 +59,7 @@ export class GrowthWatch {
 
   #watch(): void {
     try {
-      this.#watcher = Deno.watchFs(this.#directory, { recursive: false });
+      this.#watcher = watchDirectory(this.#directory);
     } catch {
       // The poll replaces it.
     }

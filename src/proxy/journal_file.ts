@@ -17,18 +17,24 @@
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import {
+  entriesOf,
+  infoOf,
   openLogInProxy,
   openRegularLog,
-  quarantineFile,
   readRecord,
   readRecordInProxy,
   type RegularFile,
-  removeRegular,
-  writeRecord,
 } from "../os/untrusted.ts";
-import { groupMembers } from "../os/identity.ts";
-import { kindOf } from "../os/file_kinds.ts";
+import {
+  openFile,
+  opensForWriting,
+  quarantineFile,
+  removeRegular,
+  setMode,
+  writeRecord,
+} from "../os/untrusted_changes.ts";
 import { parentOf } from "../os/files.ts";
+import { groupMembers } from "../os/identity.ts";
 import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
@@ -65,7 +71,8 @@ const NO_SHIFT: Shift = { base: 0, skip: 0, why: "", gone: false, unseen: false 
 
 export function inodeOf(path: string): string | undefined {
   try {
-    return textOf(Deno.statSync(path));
+    const info = infoOf(path);
+    return info && textOf(info);
   } catch {
     return undefined;
   }
@@ -81,11 +88,11 @@ function textOf({ dev, ino }: { dev: number; ino: number | null }): string {
  */
 export function createJournal(path: string, shiftPath: string): void {
   quarantineFile(path);
-  if (kindOf(path) !== undefined) Deno.chmodSync(path, 0o600);
-  using file = Deno.openSync(path, { write: true, create: true, mode: 0o600 });
-  Deno.chmodSync(path, 0o400);
+  if (infoOf(path) !== undefined) setMode(path, 0o600);
+  using file = openFile(path);
+  setMode(path, 0o400);
   const writable = opensForWriting(path);
-  Deno.chmodSync(path, 0o600);
+  setMode(path, 0o600);
   if (!writable) return;
   const { size } = file.statSync();
   // An earlier try was interrupted while writing the header.
@@ -94,16 +101,6 @@ export function createJournal(path: string, shiftPath: string): void {
     for (let done = 0; done < JOURNAL_HEADER.length;) done += file.writeSync(JOURNAL_HEADER.subarray(done));
   }
   writeShift(shiftPath, { ...NO_SHIFT, skip: JOURNAL_HEADER.length }, JOURNAL_HEADER, true);
-}
-
-function opensForWriting(path: string): boolean {
-  try {
-    Deno.openSync(path, { write: true }).close();
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.PermissionDenied) return false;
-    throw error;
-  }
 }
 
 type Opened = Pick<RegularFile, "readSync" | "close"> & { stat(): { dev: number; ino: number | null; size: number } };
@@ -299,7 +296,7 @@ export class JournalFile {
     if (!this.#readOnly) {
       this.#withPacked((packed) => {
         // Its directory may be a link to another run's logs by now.
-        if (emptied || size === 0) removeRegular(packedPath(this.#path), parentOf(parentOf(this.#path)));
+        if (emptied || size === 0) removeRegular(packedPath(this.#path));
         else packed.cut(size);
       }, undefined);
     }
@@ -390,10 +387,10 @@ export class JournalFile {
   #renamed(inode: string, startedAt: number): Opened | undefined {
     const logs = parentOf(this.#path);
     try {
-      for (const { name, isFile } of Deno.readDirSync(logs)) {
+      for (const { name, isFile } of entriesOf(logs, parentOf(logs))) {
         const path = `${logs}/${name}`;
         if (!isFile || path === this.#path || inodeOf(path) !== inode) continue;
-        const isOld = this.#head.length > 0 || (Deno.lstatSync(path).birthtime?.getTime() ?? Infinity) <= startedAt;
+        const isOld = this.#head.length > 0 || (infoOf(path)?.birthtime?.getTime() ?? Infinity) <= startedAt;
         const file = isOld ? this.#regular(path) : undefined;
         if (file !== undefined && textOf(file.stat()) === inode && isAt(file, 0, this.#head)) {
           this.#log?.warn(

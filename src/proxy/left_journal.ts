@@ -1,7 +1,7 @@
 /** Reads the journal that an attempt has left, batch by batch as its proxies do, and stores it. */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { readRecord } from "../os/untrusted.ts";
+import { infoOf, readRecord } from "../os/untrusted.ts";
 import type { IngestBatch, StepColumns } from "../telemetry/ingest_batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
@@ -93,7 +93,7 @@ export function* journalBatches(
   };
   const journal = new Journal(JournalFile.left(files, attempt, render));
   try {
-    clock.now = Deno.lstatSync(files.stdout(attempt)).mtime?.getTime() ?? clock.now;
+    clock.now = infoOf(files.stdout(attempt))?.mtime?.getTime() ?? clock.now;
   } catch {
     // There is no log.
   }

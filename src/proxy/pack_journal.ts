@@ -6,10 +6,11 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
+import { parentOf, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { shellOutputLater } from "../os/shell.ts";
-import { openLogForWriting, openRegularLog, type RegularFile, removeRegular } from "../os/untrusted.ts";
+import { infoOf, openRegularLog, type RegularFile } from "../os/untrusted.ts";
+import { createFile, openLogForWriting, removeFile, removeRegular, renameFile } from "../os/untrusted_changes.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
 const HEAD_BYTES = HOLE_BYTES;
@@ -109,7 +110,7 @@ export class JournalPacker {
       this.#journal.size();
       if (this.#journal.packable(position)?.inode !== opened.inode) {
         // Its directory may be a link to another run's logs by now.
-        return removeRegular(packedPath(this.#path), parentOf(parentOf(this.#path)));
+        return removeRegular(packedPath(this.#path));
       }
       // Never bytes that are not stored yet, whatever a worker has written there.
       const end = blocks(Math.min(packed.end(), opened.to) - TAIL_BYTES);
@@ -187,8 +188,7 @@ export class JournalPacker {
     if (opened === undefined || packed.end() !== size || end <= HEAD_BYTES) return;
     const temporary = `${this.#path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
     try {
-      // By name only synchronously: asEffectiveUser() changes the rights of the whole process.
-      using file = Deno.openSync(temporary, { write: true, createNew: true, mode: 0o400 });
+      using file = createFile(temporary, 0o400);
       await file.truncate(size);
       for (const [from, to] of [[0, HEAD_BYTES], [end, size]] as const) {
         const bytes = new Uint8Array(to - from);
@@ -197,9 +197,9 @@ export class JournalPacker {
         for (let done = 0; done < bytes.length;) done += await file.write(bytes.subarray(done));
       }
       await file.syncData();
-      Deno.renameSync(temporary, this.#path);
+      renameFile(temporary, this.#path);
     } finally {
-      removeIfThere(temporary);
+      removeFile(temporary);
     }
   }
 }
@@ -221,7 +221,7 @@ export async function packEndedLog(
   const inode = inodeOf(path);
   if (inode === undefined) return;
   try {
-    const { size, blocks } = Deno.statSync(path);
+    const { size, blocks } = infoOf(path)!;
     using packed = new PackedLog(path);
     const isGivenBack = packed.end() === size && blocks! * 512 < size;
     if (isGivenBack || packed.end() > size) return;

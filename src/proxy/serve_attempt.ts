@@ -8,10 +8,9 @@ import { messageOf } from "../base/errors.ts";
 import { sleep } from "../base/sleep.ts";
 import { VERSION } from "../base/version.ts";
 import { hostEnvironment } from "../os/environment.ts";
-import { tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
 import { lowerPrecedence } from "../os/precedence.ts";
-import { quarantineFile } from "../os/untrusted.ts";
+import { lockFile, removeTreeNow } from "../os/untrusted_changes.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
@@ -58,9 +57,8 @@ export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: L
 }
 
 async function lock(path: string): Promise<Deno.FsFile | undefined> {
-  quarantineFile(path);
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
-    const held = tryLock(path);
+    const held = lockFile(path);
     if (held !== undefined) return held;
     await sleep(LOCK_AGAIN_MS);
   }
@@ -177,7 +175,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     growth.close();
     await packer?.settled();
     journal.close();
-    if (isUploaded) Deno.removeSync(files.directory, { recursive: true });
+    if (isUploaded) removeTreeNow(files.directory);
   }
 }
 

@@ -4,7 +4,8 @@
  */
 import type { RunCgroup } from "../os/cgroups.ts";
 import type { WorkerUser } from "../os/worker_user.ts";
-import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { readRecord, readRecordInProxy } from "../os/untrusted.ts";
+import { writeRecord } from "../os/untrusted_changes.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { PreflightChecks } from "./preflight.ts";
 import type { Observation } from "./sources/observation.ts";

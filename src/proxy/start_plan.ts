@@ -1,7 +1,8 @@
 /** The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its environment. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { hostEnvironment } from "../os/environment.ts";
-import { makeDirectory, readRecordInProxy } from "../os/untrusted.ts";
+import { readRecordInProxy } from "../os/untrusted.ts";
+import { makeDirectory } from "../os/untrusted_changes.ts";
 import { standAloneEnvironment } from "./stand_alone_environment.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { type ProxyStartFile, readStartFile } from "./start_file.ts";
@@ -21,7 +22,7 @@ function standAloneDirectory(runId: string): { directory: string; stateDir: stri
     const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
     const layout = new Layout(stateDir);
     const directory = layout.runDir("runs", runId);
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectory(directory);
     return { directory, stateDir, daemonJson: layout.daemonJson };
   } catch {
     return { directory: Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` }), stateDir: "", daemonJson: "" };
@@ -62,6 +63,6 @@ export function planStart(args: ProxyArguments): StartPlan {
       standAlone: true,
     };
   }
-  for (const directory of [plan.files.logs, plan.files.control]) makeDirectory(directory);
+  for (const directory of plan.files.own) makeDirectory(directory);
   return plan;
 }

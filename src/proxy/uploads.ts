@@ -10,7 +10,7 @@ import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
 import { controlFiles, isLeftOut, logFiles } from "../base/uploaded.ts";
 import { openLog } from "../os/packed_log.ts";
-import { openRegular } from "../os/untrusted.ts";
+import { entriesOf, openRegular } from "../os/untrusted.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { FileAck } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ProxyMessageInit } from "./transport.ts";
@@ -239,7 +239,7 @@ export class FileUploads {
     controlFiles(this.#files, this.#attempt).forEach(consider);
     let seen = 0;
     const walk = (below: string, depth: number) => {
-      for (const { name, isDirectory } of entries(`${directory}${below}`)) {
+      for (const { name, isDirectory } of entries(`${directory}${below}`, directory)) {
         if (isLeftOut(name) || (below === "" && name === "logs")) continue;
         if (++seen > MAX_FILES) return this.#beyond(`more than ${MAX_FILES} files`);
         if (!isDirectory) consider(`${below}/${name}`.slice(1));
@@ -378,9 +378,9 @@ function lstat(path: string): Deno.FileInfo | undefined {
   }
 }
 
-function entries(directory: string): Deno.DirEntry[] {
+function entries(directory: string, below: string): Deno.DirEntry[] {
   try {
-    return [...Deno.readDirSync(directory)];
+    return entriesOf(directory, below);
   } catch {
     // Removed meanwhile, or not readable.
     return [];

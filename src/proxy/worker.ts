@@ -9,8 +9,8 @@ import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
 import type { Confinement } from "../os/crossing.ts";
 import { kindOf } from "../os/file_kinds.ts";
-import { openForAppending, quarantineFile, readRecordInProxy } from "../os/untrusted.ts";
-import { shellOutput } from "../os/shell.ts";
+import { readRecordInProxy } from "../os/untrusted.ts";
+import { makeFifo, openForAppending, quarantineFile } from "../os/untrusted_changes.ts";
 import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
@@ -196,9 +196,4 @@ async function endOf(
     log.error({ error: messageOf(error) }, "the exit record cannot be written");
   }
   return { exit: record };
-}
-
-function makeFifo(path: string): void {
-  quarantineFile(path, "nothing");
-  if (shellOutput('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
 }

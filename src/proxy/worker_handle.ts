@@ -4,7 +4,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { groupAlive, signalGroup } from "../os/signals.ts";
-import { writeRecord } from "../os/untrusted.ts";
+import { writeRecord } from "../os/untrusted_changes.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";

@@ -2,6 +2,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { WorkerRequest } from "./events_and_effects.ts";
+import { openFifo } from "../os/untrusted_changes.ts";
 
 export class WorkerInput {
   readonly #path: string;
@@ -33,13 +34,4 @@ export class WorkerInput {
     }
     this.#fifo = undefined;
   }
-}
-
-/** Opened for reading and writing, it neither blocks nor ends. @throws if the worker has put something else in its place */
-async function openFifo(path: string): Promise<Deno.FsFile> {
-  // By name only synchronously: asEffectiveUser() changes the rights of the whole process.
-  const file = Deno.openSync(path, { read: true, write: true });
-  if ((await file.stat()).isFifo) return file;
-  file.close();
-  throw new Error(`${path} is no FIFO any more`);
 }

@@ -6,6 +6,7 @@ import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
 import type { LogFile } from "../os/packed_log.ts";
+import { infoOf } from "../os/untrusted.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
@@ -33,18 +34,13 @@ const CARRIAGE_RETURN = 13;
 const decoder = new TextDecoder();
 
 /** Anything but a regular file has no size; reading it gives an error that says why. */
-async function sizeOf(path: string): Promise<number> {
-  try {
-    const { isFile, size } = await Deno.lstat(path);
-    return isFile ? size : 0;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return 0;
-    throw error;
-  }
+function sizeOf(path: string): number {
+  const info = infoOf(path);
+  return info?.isFile === true ? info.size : 0;
 }
 
-export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStream, number>> {
-  const [stdout, stderr] = await Promise.all(LOG_STREAMS.map((s) => sizeOf(core.logFile(row, s))));
+export function logSizes(core: Core, row: RunRow): Record<LogStream, number> {
+  const [stdout, stderr] = LOG_STREAMS.map((s) => sizeOf(core.logFile(row, s)));
   return { stdout: stdout!, stderr: stderr! };
 }
 

@@ -4,11 +4,20 @@ import { sandboxed } from "../../src/os/bubblewrap.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 
 const directory = Deno.makeTempDirSync();
-const stateDir = `${directory}/state`;
+const stateDir = `${directory}/nested/deeper/state`;
 const runDir = `${stateDir}/trainer/runs/R1`;
 const otherRun = `${stateDir}/trainer/runs/R2`;
 const writable = `${directory}/data`;
-for (const path of [`${runDir}/logs`, `${runDir}/.mosaic`, otherRun, writable, `${stateDir}/trainer/configs`]) {
+for (
+  const path of [
+    `${runDir}/logs`,
+    `${runDir}/media`,
+    `${runDir}/.mosaic`,
+    otherRun,
+    writable,
+    `${stateDir}/trainer/configs`,
+  ]
+) {
   Deno.mkdirSync(path, { recursive: true });
 }
 const socketDir = `${directory}/mosaic-0123456789abcdef`;
@@ -33,7 +42,7 @@ async function inside(script: string, options: { network?: boolean } = {}): Prom
   }, {
     stateDir,
     runDir,
-    logsDir: `${runDir}/logs`,
+    readOnlyDirs: [`${runDir}/logs`, `${runDir}/media`],
     controlDir: `${runDir}/.mosaic`,
     readable: [`${stateDir}/trainer/configs/worker-R1.json`],
     socketDir,
@@ -55,6 +64,12 @@ const cases: { name: string; script: string; ok: boolean }[] = [
   { name: "read another run's files", script: `cat ${otherRun}/secret`, ok: false },
   { name: "read mosaic's own notes", script: `cat ${runDir}/.mosaic/proxy-1.json`, ok: false },
   { name: "change its journal by name", script: `echo x >${runDir}/logs/worker.stdout.log`, ok: false },
+  { name: "put another in the place of the state directory", script: `mv ${stateDir} ${directory}/away`, ok: false },
+  {
+    name: "put others in the place of directories above it, which the config names as writable",
+    script: `mv ${directory}/nested/deeper ${directory}/away || mv ${directory}/nested ${directory}/away`,
+    ok: false,
+  },
   { name: "make files in the state directory", script: `echo x >${stateDir}/x`, ok: false },
   { name: "reach the daemon's socket", script: `test -e ${socketDir}/daemon.sock`, ok: false },
   { name: "reach sockets of the host's services in /run", script: `test -e /run${runName}`, ok: false },
@@ -86,7 +101,7 @@ Deno.test("sandbox: a writable path must be absolute, and the error names it", (
       sandboxed(["true"], { network: false, writable: ["data"] }, {
         stateDir,
         runDir,
-        logsDir: `${runDir}/logs`,
+        readOnlyDirs: [`${runDir}/logs`, `${runDir}/media`],
         controlDir: `${runDir}/.mosaic`,
         readable: [],
         cwd: "/",

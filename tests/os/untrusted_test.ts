@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
-import { makeDirectory, openRegular, quarantineFile, readRecord, writeRecord } from "../../src/os/untrusted.ts";
+import { openRegular, readRecord } from "../../src/os/untrusted.ts";
+import { makeDirectory, quarantineFile, writeRecord } from "../../src/os/untrusted_changes.ts";
 import { openLog, packedPath } from "../../src/os/packed_log.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";
 import { shellOutput } from "../../src/os/shell.ts";
@@ -30,22 +31,20 @@ const PUT: Record<string, (path: string) => void> = {
 Deno.test("untrusted: a regular file is opened, nothing is nothing, anything else is refused and is no record", () => {
   withDirectory((directory) => {
     const path = `${directory}/file`;
-    assert.equal(openRegular(path), undefined);
+    assert.equal(openRegular(path, directory), undefined);
     assert.equal(openRegular(`${path}/below`, directory), undefined);
     for (const [name, put] of Object.entries(PUT)) {
       put(path);
-      assert.throws(() => openRegular(path), hasCode("permission_denied"), name);
+      assert.throws(() => openRegular(path, directory), hasCode("permission_denied"), name);
       assert.deepEqual([readRecord(path), readRecordInProxy(path)], [undefined, undefined], name);
       Deno.removeSync(path);
     }
     Deno.writeTextFileSync(path, "text");
     assert.deepEqual([readRecord(path), readRecordInProxy(path)], ["text", "text"]);
-    using file = openRegular(path)!;
+    using file = openRegular(path, directory)!;
     const bytes = new Uint8Array(10);
     assert.equal(file.readSync(2, bytes), 2);
     assert.equal(new TextDecoder().decode(bytes.subarray(0, 2)), "xt");
-    file.requireBelow(directory);
-    assert.throws(() => file.requireBelow(`${directory}/elsewhere`));
   });
 });
 
@@ -56,8 +55,7 @@ Deno.test("untrusted: a file behind a link in the place of one of its directorie
     Deno.writeTextFileSync(`${directory}/elsewhere/log`, "text");
     Deno.symlinkSync(`${directory}/elsewhere`, `${directory}/run/logs`);
     assert.throws(() => openLog(`${directory}/run/logs/log`), hasCode("permission_denied"));
-    using file = openRegular(`${directory}/run/logs/log`)!;
-    assert.throws(() => file.requireBelow(`${directory}/run`), hasCode("permission_denied"));
+    assert.throws(() => openRegular(`${directory}/run/logs/log`, `${directory}/run`), hasCode("permission_denied"));
   });
 });
 
@@ -124,7 +122,7 @@ Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemo
       Deno.writeTextFileSync(path, "{}");
       const said = await output(
         `import { RunFiles } from "src:base/layout.ts";
-        import { openLogForWriting } from "src:os/untrusted.ts";
+        import { openLogForWriting } from "src:os/untrusted_changes.ts";
         import { JournalFile } from "src:proxy/journal_file.ts";
         import { packedPath } from "src:os/packed_log.ts";
         const [directory, path] = Deno.args;
@@ -163,4 +161,22 @@ Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemo
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }
+});
+
+Deno.test({
+  name:
+    "untrusted: a directory of the worker's user in the place of mosaic's own is put aside, and one of mosaic's stays",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    withDirectory((directory) => {
+      Deno.chmodSync(directory, 0o1770);
+      const media = `${directory}/media`;
+      makeDirectory(media);
+      const { ino } = Deno.lstatSync(media);
+      makeDirectory(media);
+      assert.equal(Deno.lstatSync(media).ino, ino);
+      Deno.chownSync(media, 54321, 54321);
+      makeDirectory(media);
+      assert.deepEqual([Deno.lstatSync(media).uid, [...Deno.readDirSync(directory)].length], [0, 2]);
+    }),
 });

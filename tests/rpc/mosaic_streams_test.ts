@@ -217,7 +217,7 @@ Deno.test("logs: where the last lines begin", () => {
   try {
     const offsetOf = (text: string, lines: number) => {
       Deno.writeTextFileSync(path, text);
-      using file = openRegular(path)!;
+      using file = openRegular(path, path.slice(0, path.lastIndexOf("/")))!;
       return tailOffset(file, text.length, lines);
     };
     const cases: [string, number, number][] = [

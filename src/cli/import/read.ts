@@ -6,6 +6,7 @@ import type { Problem } from "../../telemetry/formats/format_reader.ts";
 import type { SourceRecord } from "../../telemetry/formats/tracker_records.ts";
 
 import { isTextLog, textRecords } from "./text_log.ts";
+import { parentOf } from "../../os/files.ts";
 
 const CHUNK_BYTES = 256 << 10;
 /** Records of one read that are kept together. */
@@ -24,7 +25,7 @@ export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
   const format = formatOfName(path);
   if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
-  using file = openRegular(path);
+  using file = openRegular(path, parentOf(path));
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
   if (format === undefined) {
     yield* textRecords(chunksOf(file));

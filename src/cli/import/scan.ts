@@ -9,6 +9,7 @@ import type { FoundRun } from "./find.ts";
 import { type Counts, Lines } from "./record_lines.ts";
 import { MAX_PARAMETER_BYTES, Parameters } from "./parameters.ts";
 import { baseName, recordsOfSource, sourcesOf } from "./read.ts";
+import { parentOf } from "../../os/files.ts";
 
 export interface ScannedRun extends FoundRun {
   /** Derived from the files' content: the same content has the same id, wherever it is stored. */
@@ -66,7 +67,7 @@ function runIdOf(files: readonly string[]): string {
   const hash = sha256().update("mosaic import 1\n");
   const buffer = new Uint8Array(CHUNK_BYTES);
   for (const path of files) {
-    using file = openRegular(path);
+    using file = openRegular(path, parentOf(path));
     if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
     const { size } = file.stat();
     hash.update(`${JSON.stringify(baseName(path))} ${size}\n`);

@@ -16,6 +16,7 @@ import { restartDelay } from "./restart.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 import { storedPath, withinRun } from "../../base/uploaded.ts";
 import { newestCheckpoint } from "./worker_events.ts";
+import { infoOf } from "../../os/untrusted.ts";
 
 /** If its proxy dies before it has started a worker, an attempt is requeued this often. */
 const MAX_START_FAILURES = 3;
@@ -158,8 +159,8 @@ function uploadedTo(directory: string, row: RunRow, attempt: number, path: strin
 function isEmptyFile(path: string): boolean {
   if (!path.startsWith("/")) return false;
   try {
-    const { isFile, size } = Deno.lstatSync(path);
-    return isFile && size === 0;
+    const info = infoOf(path);
+    return info?.isFile === true && info.size === 0;
   } catch {
     // The program may name the file without the extension that its library adds.
     return false;

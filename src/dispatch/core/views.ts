@@ -17,6 +17,7 @@ import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { HostInfo, LogOf, RunDetail } from "./core.ts";
+import { infoOf } from "../../os/untrusted.ts";
 
 export interface ViewsOptions {
   registry: Registry;
@@ -74,7 +75,7 @@ export class Views {
     const files = this.#files(row);
     const times = [files.stdout(row.attempt), files.stderr(row.attempt)].map((path) => {
       try {
-        const { isFile, size, mtime } = Deno.lstatSync(path);
+        const { isFile = false, size = 0, mtime } = infoOf(path) ?? {};
         // Before the worker writes, the file has at most mosaic's own blank line.
         return isFile && size > 0 && size !== JOURNAL_HEADER.length ? mtime?.getTime() ?? 0 : 0;
       } catch {

@@ -1,6 +1,6 @@
 /** The token of a run's proxy, and the file in the run's directory that passes it on. */
 import type { RunFiles } from "../../base/layout.ts";
-import { writeRecord } from "../../os/untrusted.ts";
+import { shareWithGroup, writeRecord } from "../../os/untrusted_changes.ts";
 
 export function newSessionToken(): string {
   return crypto.randomUUID().replaceAll("-", "");
@@ -9,7 +9,5 @@ export function newSessionToken(): string {
 /** @param group the group of a worker with its own user, which may then read the file */
 export function writeSessionToken(files: RunFiles, token: string, group?: number): void {
   writeRecord(files.sessionTokenFile, `${token}\n`);
-  if (group === undefined) return;
-  Deno.chownSync(files.sessionTokenFile, null, group);
-  Deno.chmodSync(files.sessionTokenFile, 0o640);
+  if (group !== undefined) shareWithGroup(files.sessionTokenFile, group);
 }

@@ -6,6 +6,7 @@
 import { formatOfName } from "../../telemetry/formats/formats.ts";
 import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
 import { matcherOf, type Observation } from "./observation.ts";
+import { entriesOf } from "../../os/untrusted.ts";
 
 /** Searched levels below a root. */
 export const MAX_DEPTH = 5;
@@ -80,7 +81,7 @@ export class Discovery {
       for (let depth = 0; level.length > 0; depth++) {
         const below: string[] = [];
         for (const directory of level) {
-          const listing = this.#list(directory, before, now);
+          const listing = this.#list(directory, root.path, before, now);
           if (listing === undefined) continue;
           const isRun = listing.files.some((name) => name.endsWith(".wandb"));
           for (const file of this.#ofInterest(root, directory, listing.files)) {
@@ -100,7 +101,7 @@ export class Discovery {
     return [...found.values()];
   }
 
-  #list(directory: string, before: ReadonlyMap<string, Listing>, now: number): Listing | undefined {
+  #list(directory: string, root: string, before: ReadonlyMap<string, Listing>, now: number): Listing | undefined {
     const known = this.#listings.get(directory);
     if (known !== undefined) return known;
     if (this.#listings.size >= MAX_DIRECTORIES) {
@@ -114,7 +115,7 @@ export class Discovery {
       let listing = before.get(directory);
       const isOld = listing === undefined || listing.mtimeMs !== mtimeMs || listing.listedAt - mtimeMs < CLOCK_MS;
       const mayWait = listing !== undefined && listing.entries > MANY_ENTRIES && now - listing.listedAt < MANY_AGAIN_MS;
-      if (isOld && !mayWait) listing = listingOf(directory, mtimeMs, now);
+      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now);
       this.#listings.set(directory, listing!);
       return listing;
     } catch (error) {
@@ -146,10 +147,10 @@ export class Discovery {
 }
 
 /** Empty for a virtual environment, and for a state directory or a backup of mosaic, which have files of other runs. */
-function listingOf(directory: string, mtimeMs: number, now: number): Listing {
+function listingOf(directory: string, root: string, mtimeMs: number, now: number): Listing {
   const listing: Listing = { mtimeMs, listedAt: now, entries: 0, directories: [], files: [] };
   let isBackup = false;
-  for (const { name, isFile, isDirectory } of Deno.readDirSync(directory)) {
+  for (const { name, isFile, isDirectory } of entriesOf(directory, root)) {
     listing.entries++;
     if (name.startsWith(".")) continue;
     if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);

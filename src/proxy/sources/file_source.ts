@@ -1,6 +1,6 @@
 /** One observed file: how far it was read, where reading continues, and whether it is still the same file. */
 import { asEffectiveUser } from "../../os/effective_user.ts";
-import { openRegularInProxy } from "../../os/untrusted.ts";
+import { infoOf, openRegularInProxy } from "../../os/untrusted.ts";
 import type { WorkerUser } from "../../os/worker_user.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../../telemetry/formats/exported.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
@@ -130,7 +130,8 @@ export class FileSource {
    */
   read(most: number, end: boolean, user?: WorkerUser): Chunk | undefined {
     if (this.#state.over) return undefined;
-    const info = Deno.lstatSync(this.path);
+    const info = infoOf(this.path, this.#state.root);
+    if (info === undefined) throw new Deno.errors.NotFound(`${this.path} is gone`);
     const seen = `${info.ino} ${info.size} ${info.mtime?.getTime()}`;
     if (seen === this.#seen && !end) return undefined;
     using file = asEffectiveUser(user, () => openRegularInProxy(this.path, this.#state.root));

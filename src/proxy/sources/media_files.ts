@@ -1,8 +1,8 @@
 /** Writes pictures and sounds that are embedded in a tracker's files as files of the run. */
 import { messageOf } from "../../base/errors.ts";
-import { infoIfThere } from "../../os/files.ts";
-import { writeRecord } from "../../os/untrusted.ts";
+import { writeRecord } from "../../os/untrusted_changes.ts";
 import type { Embedded } from "./source_records.ts";
+import { entriesOf, infoOf } from "../../os/untrusted.ts";
 
 const MAX_FILES = 1000;
 const MAX_BYTES = 4 << 20;
@@ -18,10 +18,10 @@ export function keepMedia(
 ): string | undefined {
   if (bytes.length > MAX_BYTES) return undefined;
   const directory = `${runDirectory}/media`;
-  const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${type.split("/")[1] ?? media}`;
+  const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${suffixOf(type) ?? media}`;
   try {
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-    if (infoIfThere(`${directory}/${name}`) === undefined && [...Deno.readDirSync(directory)].length >= MAX_FILES) {
+    // Made before the worker started (OWN_DIRECTORIES): afterwards the worker could have put its own in its place.
+    if (infoOf(`${directory}/${name}`) === undefined && entriesOf(directory, runDirectory).length >= MAX_FILES) {
       onProblem(`more than ${MAX_FILES} pictures and sounds: further ones are not kept`);
       return undefined;
     }
@@ -31,4 +31,9 @@ export function keepMedia(
     onProblem(`pictures and sounds are not kept: ${messageOf(error)}`);
     return undefined;
   }
+}
+
+/** The type may be a worker's own text. */
+function suffixOf(type: string): string | undefined {
+  return /^(?:image|audio|video)\/(?:x-)?(png|jpeg|gif|webp|wav|ogg|opus|mpeg|flac|aac|mp4|webm)$/.exec(type)?.[1];
 }

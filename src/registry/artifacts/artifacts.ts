@@ -9,8 +9,8 @@ import { parseKeepingNumbers } from "../../base/exact_numbers.ts";
 import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
-import { writeFileAtomic } from "../../os/files.ts";
-import { readRecord, removeRegular } from "../../os/untrusted.ts";
+import { infoOf, readRecord } from "../../os/untrusted.ts";
+import { removeRegular, writeRecord } from "../../os/untrusted_changes.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
@@ -131,7 +131,7 @@ export class Artifacts {
     await this.#after(run, async () => {
       await this.#scan(run, true);
       this.#returns.delete(run.runId);
-      await this.#writeSummaries(run, removed);
+      this.#writeSummaries(run, removed);
     });
   }
 
@@ -276,26 +276,26 @@ export class Artifacts {
     });
   }
 
-  async #writeSummaries(run: RunRow, removed: readonly string[]): Promise<void> {
+  #writeSummaries(run: RunRow, removed: readonly string[]): void {
     const directory = this.#options.directoryOf(run);
-    if (!(await Deno.lstat(directory).catch(() => undefined))?.isDirectory) return;
-    const writeIfMissing = async (name: string, content: () => Record<string, unknown>) => {
+    if (infoOf(directory)?.isDirectory !== true) return;
+    const writeIfMissing = (name: string, content: () => Record<string, unknown>) => {
       // Anything that the worker left under this name stays, even a dangling link.
-      if (await Deno.lstat(`${directory}/${name}`).catch(() => undefined)) return;
-      writeFileAtomic(`${directory}/${name}`, `${JSON.stringify(content(), null, 2)}\n`);
+      if (infoOf(`${directory}/${name}`)) return;
+      writeRecord(`${directory}/${name}`, `${JSON.stringify(content(), null, 2)}\n`);
     };
-    await this.#writeAnalytics(run, directory, removed);
+    this.#writeAnalytics(run, directory, removed);
     if (run.baseDir !== "evals") return;
-    await writeIfMissing("eval_summary.json", () => {
+    writeIfMissing("eval_summary.json", () => {
       const seconds = Math.max(0, (run.finishedAt ?? this.#now()) - (run.startedAt ?? run.createdAt)) / 1000;
       return evalSummaryOf(this.#returnsOf(run), seconds, new Date(this.#now()));
     });
   }
 
   /** mosaic's own summary is rewritten at each end; from a worker's, only the paths of removed files are removed. */
-  async #writeAnalytics(run: RunRow, directory: string, removed: readonly string[]): Promise<void> {
+  #writeAnalytics(run: RunRow, directory: string, removed: readonly string[]): void {
     const path = `${directory}/analytics.json`;
-    const info = await Deno.lstat(path).catch(() => undefined);
+    const info = infoOf(path);
     const text = info !== undefined && info.size <= MAX_ANALYTICS_BYTES ? readRecord(path, directory) : undefined;
     const analytics = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
     const ours = info === undefined || isWrittenByMosaic(analytics);
@@ -304,7 +304,7 @@ export class Artifacts {
     if (wanted === undefined) return;
     const written = JSON.stringify(withoutRemoved(wanted, directory, removed), null, 2);
     const before = ours ? text?.trimEnd() : JSON.stringify(analytics, null, 2);
-    if (written !== before) writeFileAtomic(path, `${written}\n`);
+    if (written !== before) writeRecord(path, `${written}\n`);
   }
 
   #returnsOf(run: RunRow): number[] {

@@ -4,7 +4,7 @@
  */
 import { sha256 } from "../../base/node_modules.ts";
 import { isOfRun } from "../../os/run_owner.ts";
-import { openRegular, type RegularFile } from "../../os/untrusted.ts";
+import { entriesLater, infoOf, openRegular, type RegularFile } from "../../os/untrusted.ts";
 
 /** `RunFiles.control`. */
 const OWN_DIRECTORY = ".mosaic";
@@ -36,21 +36,14 @@ export function relativeWithin(directory: string, path: string): string | undefi
 }
 
 /** What is at a relative path whose directories are all real ones; undefined if there is nothing that mosaic accepts. */
-async function statWithin(directory: string, path: string): Promise<Deno.FileInfo | undefined> {
+function statWithin(directory: string, path: string): Deno.FileInfo | undefined {
   const parts = partsOf(path);
   if (parts === undefined) return undefined;
-  let at = directory;
-  let info: Deno.FileInfo | undefined;
-  for (const [i, part] of parts.entries()) {
-    at += `/${part}`;
-    try {
-      info = await Deno.lstat(at);
-    } catch {
-      return undefined;
-    }
-    if (i < parts.length - 1 && !info.isDirectory) return undefined;
+  try {
+    return infoOf(`${directory}/${parts.join("/")}`, directory);
+  } catch {
+    return undefined;
   }
-  return info;
 }
 
 function found(path: string, info: Deno.FileInfo): FoundFile {
@@ -62,7 +55,7 @@ function found(path: string, info: Deno.FileInfo): FoundFile {
  * or end like a file that is still being written are left out.
  */
 export async function filesAt(directory: string, path: string, limits: WalkLimits): Promise<FoundFile[]> {
-  const info = await statWithin(directory, path);
+  const info = statWithin(directory, path);
   if (info === undefined) return [];
   if (info.isFile) return [found(path, info)];
   const files: FoundFile[] = [];
@@ -71,9 +64,9 @@ export async function filesAt(directory: string, path: string, limits: WalkLimit
 }
 
 async function walk(directory: string, path: string, limits: WalkLimits, depth: number, files: FoundFile[]) {
-  const entries: Deno.DirEntry[] = [];
+  let entries: Deno.DirEntry[];
   try {
-    for await (const entry of Deno.readDir(`${directory}/${path}`)) entries.push(entry);
+    entries = await entriesLater(`${directory}/${path}`, directory);
   } catch {
     // Removed meanwhile, or not readable.
     return;
@@ -85,7 +78,7 @@ async function walk(directory: string, path: string, limits: WalkLimits, depth: 
     if (entry.isDirectory && depth > 1) {
       await walk(directory, inner, limits, depth - 1, files);
     } else if (entry.isFile) {
-      const info = await Deno.lstat(`${directory}/${inner}`).catch(() => undefined);
+      const info = statWithin(directory, inner);
       if (info?.isFile) files.push(found(inner, info));
     }
   }

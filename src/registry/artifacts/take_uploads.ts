@@ -10,8 +10,18 @@ import { sha256 } from "../../base/node_modules.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import { logFiles, storedPath } from "../../base/uploaded.ts";
 import { freeSpaceOf } from "../../os/free_space.ts";
-import { makeDirectory, openRegular, quarantineFile } from "../../os/untrusted.ts";
+import { entriesOf, infoOf, openRegular, ownIn } from "../../os/untrusted.ts";
+import {
+  makeDirectoriesTo,
+  makeDirectory,
+  openFile,
+  quarantineFile,
+  removeFile,
+  removeTreeNow,
+  renameFile,
+} from "../../os/untrusted_changes.ts";
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
+import { type Start } from "../../os/untrusted_way.ts";
 
 export const MOST_CHUNK_BYTES = 256 << 10;
 /** Bound for one attempt. */
@@ -133,9 +143,10 @@ export class Uploads implements Disposable {
     await open.file.syncData();
     await open.file.utime(new Date(changedAt), new Date(changedAt));
     this.close();
-    makeDirectories(this.#options.files.directory, stored);
-    quarantineFile(place);
-    Deno.renameSync(partOf(this.#parts, stored, chunk), place);
+    const { directory } = this.#options.files;
+    makeDirectoriesTo(place, directory, directory);
+    quarantineFile(place, "file", directory);
+    renameFile(partOf(this.#parts, stored, chunk), place, { from: ownIn(directory), to: directory });
     return { offset: size, done: true };
   }
 
@@ -148,13 +159,14 @@ export class Uploads implements Disposable {
 
   #begin(stored: string, key: string, chunk: Chunk): void {
     this.close();
-    const { control } = this.#options.files;
+    const { control, directory } = this.#options.files;
     makeDirectory(control);
     makeDirectory(this.#parts);
-    makeDirectories(this.#parts, stored);
     const path = partOf(this.#parts, stored, chunk);
-    removeOtherVersions(path, stored);
-    this.#open = openAt(path, key);
+    const own = ownIn(directory);
+    makeDirectoriesTo(path, this.#parts, own);
+    removeOtherVersions(path, stored, own);
+    this.#open = openAt(path, key, own);
   }
 
   // --------------------------------------------------------------------------------------------------------- logs
@@ -215,20 +227,21 @@ export class Uploads implements Disposable {
 export function unfinishedUploads(files: RunFiles, attempt: number): { path: string; bytes: number }[] {
   const parts = partsOf(files, attempt);
   const found: { path: string; bytes: number }[] = [];
+  const own = ownIn(files.directory);
   const walk = (directory: string) => {
-    for (const { name, isDirectory, isFile } of Deno.readDirSync(directory)) {
+    for (const { name, isDirectory, isFile } of entriesOf(directory, own)) {
       const path = `${directory}/${name}`;
       if (isDirectory) walk(path);
       else if (isFile) {
         const stored = path.slice(parts.length + 1).replace(/\.\d+-\d+\.part$/, "");
-        found.push({ path: stored, bytes: Deno.lstatSync(path).size });
+        found.push({ path: stored, bytes: infoOf(path, own)?.size ?? 0 });
       }
     }
   };
   try {
-    if (!Deno.lstatSync(parts).isDirectory) return [];
+    if (infoOf(parts, own)?.isDirectory !== true) return [];
     walk(parts);
-    Deno.removeSync(parts, { recursive: true });
+    removeTreeNow(parts);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
@@ -244,20 +257,14 @@ function partOf(parts: string, stored: string, { size, changedAt }: Chunk): stri
 }
 
 /** If a file changes during its upload, the upload begins again; the old beginning would never be used. */
-function removeOtherVersions(path: string, stored: string): void {
+function removeOtherVersions(path: string, stored: string, own: Start): void {
   const directory = path.slice(0, path.lastIndexOf("/"));
   const name = stored.slice(stored.lastIndexOf("/") + 1);
-  for (const entry of [...Deno.readDirSync(directory)]) {
+  for (const entry of entriesOf(directory, own)) {
     const other = `${directory}/${entry.name}`;
     const version = entry.name.startsWith(`${name}.`) && /^\d+-\d+\.part$/.test(entry.name.slice(name.length + 1));
-    if (entry.isFile && version && other !== path) Deno.removeSync(other);
+    if (entry.isFile && version && other !== path) removeFile(other, own);
   }
-}
-
-/** Creates the directories between `directory` and the file; anything else in their place is renamed. */
-function makeDirectories(directory: string, path: string): void {
-  let at = directory;
-  for (const part of path.split("/").slice(0, -1)) makeDirectory(at += `/${part}`);
 }
 
 function openRegularOrNothing(path: string, below: string) {
@@ -269,9 +276,8 @@ function openRegularOrNothing(path: string, below: string) {
   }
 }
 
-function openAt(path: string, key: string): Open {
-  quarantineFile(path);
-  const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
+function openAt(path: string, key: string, own?: Start): Open {
+  const file = openFile(path, own);
   const { size } = file.statSync();
   return { key, file, at: size, hash: size === 0 ? sha256() : undefined };
 }

@@ -2,6 +2,8 @@
 import { relativeWithin } from "../artifacts/run_directory.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { entriesLater, entriesOf, infoOf } from "../../os/untrusted.ts";
+import { makeRemovable, removeTree, renameFile } from "../../os/untrusted_changes.ts";
 
 /** Name prefix of directories to be removed from a run's directory. */
 const ASIDE = ".dropped-";
@@ -20,7 +22,7 @@ export function pathsOfRun(layout: Layout, runId: string): string[] {
   const paths = BASE_DIRS.map((base) => layout.runDir(base, id));
   let names: string[] = [];
   try {
-    names = [...Deno.readDirSync(layout.configs)].map((entry) => entry.name);
+    names = entriesOf(layout.configs, layout.configs).map((entry) => entry.name);
   } catch {
     // No directory, no configs.
   }
@@ -43,14 +45,14 @@ function diskBytes({ blocks, size }: Deno.FileInfo): number {
 
 /** Bytes of the files at and below a path; 0 when there is nothing. */
 async function bytesAt(path: string): Promise<number> {
-  const info = await Deno.lstat(path).catch(() => undefined);
+  const info = infoOf(path);
   if (info === undefined) return 0;
   return info.isDirectory ? await bytesBelow(path) : diskBytes(info);
 }
 
-async function bytesBelow(directory: string): Promise<number> {
+async function bytesBelow(directory: string, below = directory): Promise<number> {
   let bytes = 0;
-  await eachIn(directory, (_, size) => void (bytes += size));
+  await eachIn(directory, (_, size) => void (bytes += size), below);
   return bytes;
 }
 
@@ -58,12 +60,16 @@ async function bytesBelow(directory: string): Promise<number> {
  * Calls `found` for each entry of a directory with the bytes at and below it. Reads directories asynchronously; reads
  * sizes synchronously in chunks, which takes a tenth of the time of one promise per file.
  */
-export async function eachIn(directory: string, found: (name: string, bytes: number) => void): Promise<void> {
+export async function eachIn(
+  directory: string,
+  found: (name: string, bytes: number) => void,
+  below = directory,
+): Promise<void> {
   let measured = 0;
   try {
-    for await (const { name, isDirectory } of Deno.readDir(directory)) {
+    for (const { name, isDirectory } of await entriesLater(directory, below)) {
       const path = `${directory}/${name}`;
-      found(name, isDirectory ? await bytesBelow(path) : sizeOf(path));
+      found(name, isDirectory ? await bytesBelow(path, below) : sizeOf(path));
       if (++measured % SIZES_A_TURN === 0) await new Promise((resolve) => setTimeout(resolve, 0));
     }
   } catch {
@@ -92,16 +98,16 @@ export async function removeRunFiles(layout: Layout, runId: string): Promise<{ f
 async function removeAt(path: string): Promise<number> {
   const bytes = await bytesAt(path);
   try {
-    await Deno.remove(path, { recursive: true });
+    await removeTree(path);
     return bytes;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return bytes;
-    if (!(error instanceof Deno.errors.PermissionDenied)) throw notRemoved(path, error);
+    if (!(error instanceof Deno.errors.PermissionDenied) || infoOf(path)?.uid === 0) throw notRemoved(path, error);
   }
-  // A worker may have removed the write permission of its own directories.
+  // A worker may have removed the write permission of its own directories. Of root's, no permission can be missing.
   try {
-    await makeRemovable(path);
-    await Deno.remove(path, { recursive: true });
+    await makeRemovable(path, path);
+    await removeTree(path);
     return bytes;
   } catch (error) {
     throw notRemoved(path, error);
@@ -113,15 +119,6 @@ function notRemoved(path: string, error: unknown): MosaicError {
     hint: "Check its owner and mode, then delete the run again.",
     cause: error,
   });
-}
-
-async function makeRemovable(path: string): Promise<void> {
-  const info = await Deno.lstat(path);
-  if (!info.isDirectory) return;
-  await Deno.chmod(path, 0o700);
-  for await (const entry of Deno.readDir(path)) {
-    if (entry.isDirectory) await makeRemovable(`${path}/${entry.name}`);
-  }
 }
 
 /** Directories to remove when a run has succeeded or was cancelled. A failed run keeps all for its next attempt. */
@@ -137,7 +134,7 @@ export async function removeDropped(runDirectory: string, unkept: readonly strin
   for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
   // Including directories left by a daemon that died while it removed them.
-  for (const { name } of Deno.readDirSync(runDirectory)) {
+  for (const { name } of entriesOf(runDirectory, runDirectory)) {
     if (name.startsWith(ASIDE)) freedBytes += await removeAt(`${runDirectory}/${name}`);
   }
   return { freedBytes };
@@ -146,7 +143,7 @@ export async function removeDropped(runDirectory: string, unkept: readonly strin
 /** Atomic, so that the next attempt can create a directory of that name while the old one is removed. */
 function renameForRemoval(runDirectory: string, name: string): void {
   try {
-    Deno.renameSync(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
+    renameFile(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }

@@ -1,8 +1,8 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import { MosaicError } from "../../../base/errors.ts";
 import type { RunFiles } from "../../../base/layout.ts";
-import { infoIfThere, tryLock } from "../../../os/files.ts";
-import { quarantineFile, readRecord, removeRegular } from "../../../os/untrusted.ts";
+import { entriesOf, infoOf, readRecord } from "../../../os/untrusted.ts";
+import { createFile, lockFile, quarantineFile, removeRegular } from "../../../os/untrusted_changes.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
 import { workerRecordIn } from "../../../proxy/worker_record.ts";
@@ -45,7 +45,7 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
   // Anything but a regular file is no worker file and has no effect.
   quarantineFile(files.workerFile(attempt));
   try {
-    Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
+    createFile(files.workerFile(attempt)).close();
     return true;
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) return false;
@@ -68,7 +68,7 @@ export function removeUnfinished(files: RunFiles, attempt: number): void {
       [logs, (name: string) => LOG.exec(name)?.[1] === log],
     ] as const
   ) {
-    for (const name of namesIn(place)) {
+    for (const name of namesIn(place, directory)) {
       if (!name.endsWith(".tmp") || !isOurs(name)) continue;
       try {
         removeRegular(`${place}/${name}`, directory);
@@ -84,9 +84,9 @@ export function removeUnfinished(files: RunFiles, attempt: number): void {
 const RECORD = /^[a-z]+-(\d+)\.json\.\d+\.[0-9a-f]{8}\.tmp$/;
 const LOG = /^(.*)\.std(?:out|err)\.log\.(?:zst\.thin|[0-9a-f]{8})\.tmp$/;
 
-function namesIn(directory: string): string[] {
+function namesIn(directory: string, below: string): string[] {
   try {
-    return [...Deno.readDirSync(directory)].filter(({ isFile }) => isFile).map(({ name }) => name);
+    return entriesOf(directory, below).filter(({ isFile }) => isFile).map(({ name }) => name);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return [];
     throw error;
@@ -99,8 +99,8 @@ function namesIn(directory: string): string[] {
  */
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);
-  if (!infoIfThere(path)?.isFile) return false;
-  const lock = tryLock(path);
+  if (infoOf(path)?.isFile !== true) return false;
+  const lock = lockFile(path);
   lock?.close();
   return lock === undefined;
 }

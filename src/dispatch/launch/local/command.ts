@@ -165,7 +165,7 @@ function sandboxOf(plan: RunPlan, context: CommandContext, cwd: string): string[
   const [, ...rest] = sandboxed([], plan.sandbox, {
     stateDir,
     runDir: directory,
-    logsDir: files.logs,
+    readOnlyDirs: [files.logs, files.media],
     controlDir: files.control,
     readable: [workerConfigPath, tokenFile, helperOf(context)].filter((path) => path !== undefined),
     socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,

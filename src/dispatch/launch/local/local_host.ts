@@ -11,7 +11,8 @@ import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import type { Gpu } from "../../../os/gpus.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { isShortage } from "../../../os/shortage.ts";
-import { makeDirectory, offerDirectory, readRecord } from "../../../os/untrusted.ts";
+import { readRecord } from "../../../os/untrusted.ts";
+import { makeDirectory, offerDirectory } from "../../../os/untrusted_changes.ts";
 import { observationOf } from "../../../proxy/sources/observation.ts";
 import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
@@ -131,8 +132,9 @@ export class LocalHost implements Host {
     { target, tls, nodeDirectory }: { target: string; tls: StartTls | null; nodeDirectory?: string | undefined },
   ): Pick<Order, "argv" | "env" | "node"> {
     if (nodeDirectory !== undefined) return this.#onNode(row, plan, files, { target, tls, nodeDirectory });
-    for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
-    for (const directory of [...files.outputs, files.checkpoints(row.attempt, true)]) offerDirectory(directory);
+    for (const directory of [files.directory, ...files.own]) makeDirectory(directory);
+    for (const directory of files.outputs) offerDirectory(directory);
+    offerDirectory(files.checkpoints(row.attempt, true), files.directory);
     const command = this.#command(row, plan, files);
     const { nodes, tasksPerNode } = plan.slurm;
     if (nodes * tasksPerNode > 1) {
@@ -158,7 +160,7 @@ export class LocalHost implements Host {
     { target, tls, nodeDirectory }: { target: string; tls: StartTls | null; nodeDirectory: string },
   ): Pick<Order, "argv" | "env" | "node"> {
     const { layout, auth = "none" } = this.#options;
-    for (const directory of [here.directory, here.logs, here.control]) makeDirectory(directory);
+    for (const directory of [here.directory, ...here.own]) makeDirectory(directory);
     const nodeFiles = new RunFiles(`${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`, row.workerId);
     const made: Record<string, string> = {};
     const bring = (path: string | undefined, name: string) => {
@@ -203,7 +205,7 @@ export class LocalHost implements Host {
     });
     made[nodeFiles.proxyFile(row.attempt)] = start;
     const directories = [
-      ...[nodeFiles.logs, nodeFiles.control, `${nodeFiles.control}/python-helper`, ...nodeFiles.outputs],
+      ...[...nodeFiles.own, `${nodeFiles.control}/python-helper`, ...nodeFiles.outputs],
       nodeFiles.checkpoints(row.attempt, true),
     ];
     const proxy = { ...this.#proxy(row, nodeFiles, command.argv.map(onNode), false), target };

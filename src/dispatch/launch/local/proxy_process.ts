@@ -7,7 +7,8 @@ import { selfCommand } from "../../../os/self.ts";
 import { startDetached, withoutLoader } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
 import { groupsCommand, type WorkerUser } from "../../../os/worker_user.ts";
-import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
+import { readRecord } from "../../../os/untrusted.ts";
+import { quarantineFile } from "../../../os/untrusted_changes.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */

@@ -3,7 +3,7 @@ import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { parentOf } from "../../../os/files.ts";
 import { underShell } from "../../../os/shell.ts";
-import { writeRecord } from "../../../os/untrusted.ts";
+import { writeRecord } from "../../../os/untrusted_changes.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
 import { batchScript, sbatchOptions } from "./sbatch.ts";
 import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
