@@ -3,7 +3,7 @@
  * unknown.
  */
 import { sleep } from "../base/sleep.ts";
-import { shellOutputLater } from "./shell.ts";
+import { shellOutputLater } from "./external_program.ts";
 
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 const ESTABLISHED = "01";

@@ -8,7 +8,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { parentOf, removeIfThere, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
-import { shellOutputLater } from "../os/shell.ts";
+import { shellOutputLater } from "../os/external_program.ts";
 import { openLogForWriting, openRegularLog, type RegularFile, removeRegular } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 

@@ -104,6 +104,9 @@ export interface EngineOptions {
   onShutdown: (reason: string) => void;
 }
 
+/** Patience with calls of an engine when the daemon stops. */
+const ENGINE_CLOSE_MS = 1000;
+
 export class Engine implements Core {
   readonly runs: RunReader;
   readonly records: TelemetryReader;
@@ -280,8 +283,11 @@ export class Engine implements Core {
   async close(): Promise<void> {
     this.#boot.close();
     this.#cleanup.close();
+    // An engine's tools wait long for a controller that is away.
+    const late = setTimeout(() => this.#options.launchers?.forEach((launcher) => launcher.close?.()), ENGINE_CLOSE_MS);
     await this.#dispatcher.close();
     await this.#placer.close();
+    clearTimeout(late);
     this.#supervisor.close();
     await this.#artifacts.close();
   }

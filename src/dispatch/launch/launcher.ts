@@ -107,6 +107,8 @@ export interface Launcher {
    * @param how graceful: its processes get SIGTERM, and SIGKILL after the engine's own grace period
    */
   stop(job: JobRef, how: "graceful" | "now"): Promise<void>;
+  /** Gives up all calls, at once and for good; what they have done is found by the jobs' names. */
+  close?(): void;
   /** For people: "Slurm job 17 on n1". */
   describe(job: JobRef & { nodes: readonly string[] }): string;
 }
