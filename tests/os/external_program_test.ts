@@ -10,7 +10,7 @@ const env = { PATH: Deno.env.get("PATH")! };
 const sh = (script: string, ...words: string[]) => ["sh", "-c", script, ...words];
 
 async function withDirectory(work: (directory: string) => Promise<void>): Promise<void> {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-program-" });
+  const directory = Deno.makeTempDirSync({ dir: "/tmp", prefix: "mosaic-program-" });
   try {
     await work(directory);
   } finally {

@@ -98,6 +98,8 @@ export interface EngineOptions {
   advertise?: { target?: string | undefined; ca?: string | undefined };
   /** Interval of queries of an engine, milliseconds. */
   queryMs?: { least: number; most: number };
+  /** How long a node must have answered again before its processes count as ended, milliseconds. */
+  settleMs?: number | undefined;
   /** In a shortage nothing new is started. */
   descriptors?: FileDescriptors;
   /** Somebody asks the daemon to stop. */

@@ -73,7 +73,7 @@ export class Slurm implements Launcher {
     const [job] = found.jobs;
     if (job !== undefined) return { t: "placed", job: job.job };
     const script = `${files.control}/job-${attempt}.sh`;
-    const logFile = node === undefined ? `${files.logs}/job.log` : `${parentOf(node.directory)}/${name}.log`;
+    const logFile = node === undefined ? files.jobLog : `${parentOf(node.directory)}/${name}.log`;
     writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
     const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
     // In a federation: JOB;CLUSTER.
