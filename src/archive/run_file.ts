@@ -8,6 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { infoIfThere, parentOf, removeIfThere } from "../os/files.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { openRegular } from "../os/untrusted.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
@@ -109,7 +110,7 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
 
 function reading(path: string): DatabaseSync & Disposable {
   try {
-    return Object.assign(new DatabaseSync(path, { readOnly: true, timeout: 5000 }));
+    return readDatabase(path, 5000);
   } catch (error) {
     throw explainSqlite(error, path);
   }

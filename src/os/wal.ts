@@ -1,6 +1,7 @@
 /** Opens an SQLite database in WAL mode, even on a full disk. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import { writableDatabase } from "./file_system.ts";
 import type { Reserve } from "./reserve.ts";
 
 export interface WalDatabase {
@@ -39,7 +40,7 @@ function isFull(error: unknown): boolean {
 }
 
 function opened(path: string, busyTimeoutMs: number, locking: "NORMAL" | "EXCLUSIVE"): DatabaseSync {
-  const db = new DatabaseSync(path);
+  const db = new DatabaseSync(writableDatabase(path));
   try {
     db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}; PRAGMA locking_mode = ${locking}; PRAGMA journal_mode = WAL`);
     // The first read creates the shared memory.
