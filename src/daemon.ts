@@ -12,6 +12,7 @@ import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts
 import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/socket_directory.ts";
+import { fileSystemOf, remoteText } from "./os/file_system.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
@@ -76,6 +77,8 @@ async function serve(
     const without = gpus.length === 0 ? "there are no GPU slots" : "the slots of --gpus have no names";
     log.warn({ problem }, `cannot query the GPUs; ${without}`);
   }
+  const { kind, name } = fileSystemOf(layout.stateDir);
+  if (kind === "remote") log.warn({ state_dir: layout.stateDir }, `the state directory ${remoteText(name)}`);
   const descriptors = new DescriptorReserve(log);
   try {
     const cgroups = openCgroups(options, log);

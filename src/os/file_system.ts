@@ -1,5 +1,4 @@
 /** Kinds of file systems, as far as the daemon's files depend on them. Known by the kernel's magic number (statfs). */
-import { parentOf } from "./files.ts";
 import { shellOutput } from "./shell.ts";
 
 /** A write to a mapped page needs new space: when the disk or a quota is full, it ends the process by SIGBUS. */
@@ -27,18 +26,25 @@ const REMOTE: Record<string, string> = {
 };
 
 export interface FileSystem {
-  kind: "local" | "copy_on_write" | "remote";
+  /** "unknown": this process may not ask. */
+  kind: "local" | "copy_on_write" | "remote" | "unknown";
   /** Such as "btrfs"; "" if it has no special kind. */
   name: string;
 }
 
 const known = new Map<string, FileSystem>();
 
-/** Of an existing directory. What cannot be asked counts as local. */
+/** Of an existing directory. */
 export function fileSystemOf(directory: string): FileSystem {
   let found = known.get(directory);
   if (found === undefined) {
-    const magic = (shellOutput('stat -f -c %t -- "$0"', directory) ?? "").trim();
+    let magic: string;
+    try {
+      magic = (shellOutput('stat -f -c %t -- "$0"', directory) ?? "").trim();
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) return { kind: "unknown", name: "" };
+      throw error;
+    }
     const [copying, remote] = [COPY_ON_WRITE[magic], REMOTE[magic]];
     found = copying !== undefined
       ? { kind: "copy_on_write", name: copying }
@@ -50,14 +56,8 @@ export function fileSystemOf(directory: string): FileSystem {
   return found;
 }
 
-/**
- * Where SQLite opens a database that this process writes. On a local disk that is its path. On any other, the index of its
- * log is in this process's memory and not in a mapped file (`unix-excl`): all threads of this process can use it, and other
- * processes cannot, except by `readDatabase` (read_database.ts).
- */
-export function writableDatabase(path: string): string | URL {
-  if (!path.startsWith("/") || fileSystemOf(parentOf(path)).kind === "local") return path;
-  const url = new URL("file:///?vfs=unix-excl");
-  url.pathname = path.split("/").map(encodeURIComponent).join("/");
-  return url;
+/** What to say of a state directory there. */
+export function remoteText(name: string): string {
+  return `is on a network or FUSE file system (${name}): when its server is away or answers late, the daemon and its runs ` +
+    "wait or fail, and what it reports as written may be lost; a local disk is safe (docs/operations.md, File systems)";
 }

@@ -1,9 +1,8 @@
 /** Reads a database that a daemon may have open. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
-import { removeIfThere } from "./files.ts";
 import { fileSystemOf } from "./file_system.ts";
-import { parentOf } from "./files.ts";
+import { parentOf, removeIfThere } from "./files.ts";
 
 /** Copies that a writer has disturbed. */
 const MOST_TRIES = 50;
@@ -13,7 +12,7 @@ const CLOCK_MS = 20;
 const WAL_HEADER = 32;
 
 /**
- * Opens it read-only. On a file system where the daemon keeps the log's index in its own memory (file_system.ts), nobody else
+ * Opens it read-only. On a file system where the daemon keeps the log's index in its own memory (wal.ts), nobody else
  * can join: then a copy of the database and its log is opened, which is removed when the connection is closed. (Such file
  * systems copy by reference, so a copy costs nothing, or they are not meant for large state directories.)
  */

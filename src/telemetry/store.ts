@@ -12,7 +12,6 @@ import { yieldToOthers } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { explainShortage } from "../os/shortage.ts";
-import { writableDatabase } from "../os/file_system.ts";
 import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./ingest_batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
@@ -768,10 +767,13 @@ function pageBytesOf(db: DatabaseSync): number {
 
 /** Settings that are possible only while the file is empty: later the same statements would write to it. */
 function prepareNew(path: string): void {
-  const db = new DatabaseSync(writableDatabase(path));
+  const db = new DatabaseSync(path);
   try {
-    db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
-      PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`);
+    // Nobody else uses it yet: no shared memory is mapped, for which the disk may have no space.
+    db.exec(
+      `PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
+      PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`,
+    );
   } finally {
     db.close();
   }

@@ -1,7 +1,6 @@
 /** Imports runs of another host, which a client has unpacked below `trainer/imports`. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { writableDatabase } from "../../os/file_system.ts";
 import { infoIfThere } from "../../os/files.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { FILE_NAME_PART } from "../../config/schema.ts";
@@ -83,7 +82,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
 
 function opened(path: string, migrate: (db: DatabaseSync, path: string) => void): DatabaseSync | undefined {
   if (!infoIfThere(path)?.isFile) return undefined;
-  const db = new DatabaseSync(writableDatabase(path));
+  const db = new DatabaseSync(path);
   try {
     requireOwn(db, path, migrate);
     migrate(db, path);

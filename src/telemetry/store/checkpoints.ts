@@ -3,7 +3,6 @@
  * PASSIVE, repeated until little is left (the daemon continues to write), then TRUNCATE (the rest, holding the write lock
  * for that moment). If no thread can be started (for example without a free descriptor), checkpoints run inline.
  */
-import { writableDatabase } from "../../os/file_system.ts";
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../base/errors.ts";
 import { fileBytes } from "../../os/files.ts";
@@ -35,7 +34,7 @@ async function checkpointWorker(): Promise<void> {
   // deno-lint-ignore no-explicit-any
   const scope = globalThis as any;
   const opened = (path: string) => {
-    const db = new DatabaseSync(path.startsWith("file:") ? new URL(path) : path);
+    const db = new DatabaseSync(path);
     // Short: while it waits for readers it holds the write lock.
     db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
     // Prepared once: a statement is freed when its object is collected, and this thread uses so little memory that it never
@@ -176,7 +175,7 @@ export class Checkpoints {
     this.#next = size + this.#limit * BEGIN;
     // A reader may have kept the last checkpoint from emptying it.
     this.#full = Math.max(this.#limit, size + this.#limit * (1 - BEGIN));
-    if (this.#ready) this.#worker.postMessage({ path: String(writableDatabase(this.#path)) });
+    if (this.#ready) this.#worker.postMessage({ path: this.#path });
   }
 
   #spawn(): Worker {
@@ -192,7 +191,7 @@ export class Checkpoints {
           this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
         }
         this.#retryMs = RETRY_MS.first;
-        if (this.#running) worker.postMessage({ path: String(writableDatabase(this.#path)) });
+        if (this.#running) worker.postMessage({ path: this.#path });
         return;
       }
       this.#finished();
