@@ -9,6 +9,7 @@ const MOST_TRIES = 50;
 const AGAIN_MS = 20;
 /** The kernel's clock of files has steps of up to 10 ms: two changes within one have one time. */
 const CLOCK_MS = 20;
+const LOCKED_MS = 50;
 const WAL_HEADER = 32;
 
 /**
@@ -16,9 +17,11 @@ const WAL_HEADER = 32;
  * can join: then a copy of the database and its log is opened, which is removed when the connection is closed. (Such file
  * systems copy by reference, so a copy costs nothing, or they are not meant for large state directories.)
  */
-export function readDatabase(path: string, timeout = 0): DatabaseSync & Disposable {
+export function readDatabase(path: string, timeout = 5000): DatabaseSync & Disposable {
+  const { kind } = fileSystemOf(parentOf(path));
   try {
-    const db = new DatabaseSync(path, { readOnly: true, timeout });
+    // A daemon that holds it there does so until it ends; without a time, SQLite waits for five seconds.
+    const db = new DatabaseSync(path, { readOnly: true, timeout: kind === "local" ? timeout : LOCKED_MS });
     try {
       db.prepare("SELECT count(*) FROM sqlite_master").get();
     } catch (error) {
@@ -29,7 +32,7 @@ export function readDatabase(path: string, timeout = 0): DatabaseSync & Disposab
     }
     return db as DatabaseSync & Disposable;
   } catch (error) {
-    if (!/locked/i.test(messageOf(error)) || fileSystemOf(parentOf(path)).kind === "local") throw error;
+    if (!/locked/i.test(messageOf(error)) || kind === "local") throw error;
     return copyOf(path);
   }
 }
