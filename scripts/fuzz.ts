@@ -28,7 +28,7 @@ if (unknown !== undefined || ![seconds, seed].every((n) => n > 0)) {
 
 let failed = false;
 for (const target of TARGETS) {
-  if (positionals.length > 0 && !positionals.includes(target.name)) continue;
+  if (positionals.length > 0 && !(positionals as string[]).includes(target.name)) continue;
   const { inputs, bytes, ms, worst, findings } = await hunt(
     target,
     seed,

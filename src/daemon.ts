@@ -12,6 +12,7 @@ import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts
 import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/socket_directory.ts";
+import { fileSystemOf, remoteText } from "./os/file_system.ts";
 import { openStores } from "./daemon/stores.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
 import { createStateDirectory, type Held, takeStateDirectory } from "./daemon/state_directory.ts";
@@ -37,6 +38,8 @@ import { findUser, type WorkerUserOption } from "./os/worker_user.ts";
 import { serviceManager } from "./os/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
+/** Longest duration of a stop: what is not done by then, the next daemon does, as after a kill. */
+const STOP_MS = 10_000;
 const ANNOUNCE_AGAIN_MS = 2000;
 const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 
@@ -77,7 +80,12 @@ async function serve(
   if (Deno.uid() === 0 && options.workerUser === undefined) {
     log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
   }
-  if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
+  if (problem !== undefined) {
+    const without = gpus.length === 0 ? "there are no GPU slots" : "the slots of --gpus have no names";
+    log.warn({ problem }, `cannot query the GPUs; ${without}`);
+  }
+  const { kind, name } = fileSystemOf(layout.stateDir);
+  if (kind === "remote") log.warn({ state_dir: layout.stateDir }, `the state directory ${remoteText(name)}`);
   const descriptors = new DescriptorReserve(log);
   try {
     // The databases may be another daemon's.
@@ -186,13 +194,17 @@ async function serve(
     await servers.stop();
     await side.close();
     manager.close();
-    return reason === TOO_MUCH_MEMORY ? DAEMON_EXIT.tooMuchMemory : DAEMON_EXIT.ok;
+    return codeOf(reason);
   } finally {
     telemetry.close();
     registry.close();
     descriptors.close();
     stop.release();
   }
+}
+
+function codeOf(reason: string): number {
+  return reason === TOO_MUCH_MEMORY ? DAEMON_EXIT.tooMuchMemory : DAEMON_EXIT.ok;
 }
 
 function renewCertificates(servers: Servers, log: Logger): void {
@@ -294,6 +306,13 @@ function stopRequests(log: Logger) {
   let requested = false;
   const wait = new Promise<string>((done) => resolve = done);
   const request = (reason: string) => {
+    if (!requested) {
+      // Whatever a part of the daemon waits for, at its start or at its end.
+      Deno.unrefTimer(setTimeout(() => {
+        log.error({ reason, seconds: STOP_MS / 1000 }, "the stop takes too long; this daemon ends now, runs continue");
+        Deno.exit(codeOf(reason));
+      }, STOP_MS));
+    }
     requested = true;
     resolve(reason);
   };

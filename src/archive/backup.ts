@@ -8,6 +8,7 @@ import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { BASE_DIRS, Layout, RunFiles } from "../base/layout.ts";
 import { VERSION } from "../base/version.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { infoIfThere, parentOf, type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../registry/rows.ts";
@@ -345,8 +346,9 @@ function versionOf(db: DatabaseSync, path: string): unknown {
 
 function connected(path: string): DatabaseSync & Disposable {
   try {
-    const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
-    return Object.assign(db, { [Symbol.dispose]: () => void (db.isOpen && db.close()) });
+    const db = readDatabase(path, BUSY_TIMEOUT_MS);
+    const { close } = db;
+    return Object.assign(db, { [Symbol.dispose]: () => void (db.isOpen && close.call(db)) });
   } catch (error) {
     throw explainSqlite(error, path);
   }

@@ -8,8 +8,9 @@ import { sha256, zlib } from "../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
-import { infoIfThere, parentOf, removeIfThere } from "../os/files.ts";
+import { parentOf, removeIfThere } from "../os/files.ts";
 import { openForeign } from "../os/foreign_database.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { entriesOf, infoOf, openRegular } from "../os/untrusted.ts";
 import { type ForeignRows, openForeignRows } from "../registry/foreign_rows.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
@@ -125,7 +126,7 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
 
 function reading(path: string): DatabaseSync & Disposable {
   try {
-    return Object.assign(new DatabaseSync(path, { readOnly: true, timeout: 5000 }));
+    return readDatabase(path, 5000);
   } catch (error) {
     throw explainSqlite(error, path);
   }

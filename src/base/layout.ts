@@ -203,6 +203,10 @@ export class RunFiles {
   get proxyLog(): string {
     return `${this.logs}/proxy.log`;
   }
+  /** What an engine's job printed before its proxy had a log. */
+  get jobLog(): string {
+    return `${this.logs}/job.log`;
+  }
   /** State of an attempt's processes. A sandboxed worker cannot access it. */
   get control(): string {
     return `${this.directory}/.mosaic`;

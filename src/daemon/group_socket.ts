@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { parentOf } from "../os/files.ts";
-import { shellOutput } from "../os/shell.ts";
+import { shellOutput, SOON } from "../os/shell.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface GroupSocket {
@@ -36,7 +36,7 @@ export function parseGroupSocket(text: string): GroupSocket {
  *   other than the daemon's and root could replace the socket there
  */
 export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
-  const gid = Number((shellOutput('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
+  const gid = Number((shellOutput(`${SOON} getent group -- "$0"`, group) ?? "").split(":")[2] ?? group);
   if (!Number.isSafeInteger(gid)) throw refused(`this host knows no group ${group}`);
   const directory = parentOf(path);
   let info: Deno.FileInfo;

@@ -53,6 +53,7 @@ export function pointsOf(
 /** @returns ends it, after the current sample */
 export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
   const before = new Map<string, Before>();
+  const closing = new AbortController();
   const sample = async () => {
     const now = Date.now();
     const runs = live().filter(({ runId, attempt, worker, placement, startedAt }) => {
@@ -63,9 +64,12 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
     const ids = new Set(live().map(({ runId }) => runId));
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
     if (runs.length === 0) return;
+    const gpusRead = runs.some((run) => run.gpuSlots.length > 0)
+      ? readGpus(closing.signal)
+      : Promise.resolve(new Map<number, GpuUsage>());
     const all = await readProcesses();
-    const gpus = runs.some((run) => run.gpuSlots.length > 0) ? await readGpus() : new Map<number, GpuUsage>();
     const at = Date.now();
+    const gpus = await gpusRead;
     for (const { runId, attempt, worker, gpuSlots } of runs) {
       const processes = processesOf(worker!.pid, all);
       if (processes.length === 0) continue;
@@ -88,6 +92,7 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
   return {
     async close() {
       clearInterval(timer);
+      closing.abort();
       await running;
     },
   };

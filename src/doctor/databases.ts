@@ -2,6 +2,7 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { copyDatabase, quote } from "../os/copied_database.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { isShortage } from "../os/shortage.ts";
 import { copyWithFirstPage } from "./first_page.ts";
 import { freeListDamage } from "./free_list.ts";
@@ -42,7 +43,7 @@ export function examineDatabase(path: string, newest: number, create: (db: Datab
   });
   let db: DatabaseSync;
   try {
-    db = new DatabaseSync(path, { readOnly: true });
+    db = readDatabase(path);
   } catch (error) {
     return [damaged(`cannot be opened: ${messageOf(error)}`)];
   }

@@ -5,6 +5,7 @@
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { explainPath } from "../permissions/missing.ts";
+import { type FileSystem, fileSystemOf, remoteText } from "../os/file_system.ts";
 import { isPlaceLocked, readTextIfThere, removeIfThere, tryLockPlace } from "../os/files.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "../registry/migrations.ts";
 import { migrate as migrateTelemetry, SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
@@ -119,9 +120,15 @@ function layoutOf(stateDir: string): Layout {
   return new Layout(stateDir);
 }
 
+export function examineFileSystem(path: string, { kind, name }: FileSystem): Repairable[] {
+  if (kind !== "remote") return [];
+  return [{ check: "file_system", severity: "warning", path, message: remoteText(name), remedy: "" }];
+}
+
 function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
   const now = Date.now();
   const findings = [
+    ...examineFileSystem(layout.stateDir, fileSystemOf(layout.stateDir)),
     ...examineDatabase(layout.registryDb, MIGRATIONS.at(-1)!.version, (db) => migrateRegistry(db, layout.registryDb)),
     ...examineDatabase(layout.telemetryDb, TELEMETRY_VERSION, (db) => migrateTelemetry(db, layout.telemetryDb)),
   ];

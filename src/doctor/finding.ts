@@ -32,7 +32,8 @@ export type Check =
   | "modes"
   | "temporary"
   | "unknown_file"
-  | "lost_and_found";
+  | "lost_and_found"
+  | "file_system";
 
 /** A finding with its repair, which returns what was done and throws on failure. */
 export interface Repairable extends Finding {

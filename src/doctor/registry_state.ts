@@ -4,6 +4,7 @@ import { isJson } from "../base/json_text.ts";
 import { isEnded, outcomeOf } from "../registry/lifecycle/lifecycle.ts";
 import type { Layout } from "../base/layout.ts";
 import { claims } from "../os/claims.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
 import type { RunRow } from "../registry/row_types.ts";
@@ -17,7 +18,7 @@ export type KnownRun = Pick<
 
 /** All runs in the registry. @throws when the database cannot be read: then orphans cannot be recognized */
 export function knownRuns(registryDb: string): KnownRun[] {
-  const db = new DatabaseSync(registryDb, { readOnly: true });
+  const db = readDatabase(registryDb);
   try {
     return db.prepare(SELECT_RUN).all().map(runFrom);
   } finally {
@@ -46,7 +47,7 @@ export function examineRegistryState(layout: Layout, runs: readonly KnownRun[]):
   const ended = new Set(runs.filter((run) => isEnded(run.state)).map((run) => run.runId));
   const known = new Set(runs.map((run) => run.runId));
 
-  const db = new DatabaseSync(registryDb, { readOnly: true });
+  const db = readDatabase(registryDb);
   try {
     for (const { slot, run_id } of db.prepare("SELECT slot, run_id FROM gpu_slots WHERE run_id IS NOT NULL").all()) {
       const holder = String(run_id);

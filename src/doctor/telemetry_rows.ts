@@ -1,5 +1,6 @@
 /** Compares each run's counters, rows and logs, and fills gaps of its telemetry. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { readDatabase } from "../os/read_database.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
@@ -80,7 +81,7 @@ function readStored(layout: Layout): Map<string, StoredRun> {
   let db: DatabaseSync;
   try {
     Deno.lstatSync(layout.telemetryDb);
-    db = new DatabaseSync(layout.telemetryDb, { readOnly: true });
+    db = readDatabase(layout.telemetryDb);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return new Map();
     throw new MosaicError("unavailable", `cannot read ${layout.telemetryDb}`, { cause: error });

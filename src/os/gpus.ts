@@ -1,7 +1,7 @@
 /** The host's GPUs, from nvidia-smi or `--gpus`. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { hostEnvironment } from "./environment.ts";
-import { underShell } from "./shell.ts";
+import { runProgram } from "./external_program.ts";
 
 export interface Gpu {
   /** Device number for CUDA_VISIBLE_DEVICES. */
@@ -17,6 +17,8 @@ export type GpuOption =
 
 const MOST_SLOTS = 64;
 const NO_SUCH_PROGRAM = 127;
+/** A start waits for it. Where the slots are told, only their names are missing without it. */
+const LIMIT_MS = { auto: 10_000, slots: 3000 };
 
 /**
  * Reads `--gpus auto|N|i,j,…`. A single number is a count (slots 0 … N-1); a list has a comma, so that `2,` is device 2 alone.
@@ -54,17 +56,12 @@ export function parseNvidiaSmi(output: string): Gpu[] {
 
 export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: string }>;
 
-/** Runs nvidia-smi with a timeout of 10 s, because it hangs if the driver does. @throws `Deno.errors.NotFound` if not installed */
-const nvidiaSmi: NvidiaSmi = async () => {
+/** It hangs if the driver does. @throws `Deno.errors.NotFound` if not installed */
+const nvidiaSmi = async (limitMs = LIMIT_MS.auto): ReturnType<NvidiaSmi> => {
   const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
-  const out = await new Deno.Command("/bin/sh", {
-    ...underShell(query, hostEnvironment()),
-    stdin: "null",
-    signal: AbortSignal.timeout(10_000),
-  }).output();
+  const out = await runProgram(query, { env: hostEnvironment(), limitMs });
   if (out.code === NO_SUCH_PROGRAM) throw new Deno.errors.NotFound("nvidia-smi is not in PATH");
-  const decoder = new TextDecoder();
-  return { code: out.code, stdout: decoder.decode(out.stdout), stderr: decoder.decode(out.stderr) };
+  return out;
 };
 
 /** The host's GPUs, and the problem if nvidia-smi failed. A host without nvidia-smi has no GPUs. */
@@ -83,10 +80,10 @@ export async function detectGpus(run: NvidiaSmi = nvidiaSmi): Promise<{ gpus: Gp
 /** The daemon's GPU slots, with names if nvidia-smi knows them. */
 export async function gpusOf(
   option: GpuOption,
-  run: NvidiaSmi = nvidiaSmi,
+  run: NvidiaSmi = () => nvidiaSmi(LIMIT_MS[option.type]),
 ): Promise<{ gpus: Gpu[]; problem?: string }> {
   const found = await detectGpus(run);
   if (option.type === "auto") return found;
   const names = new Map(found.gpus.map((gpu) => [gpu.slot, gpu.name]));
-  return { gpus: option.slots.map((slot) => ({ slot, name: names.get(slot) ?? "" })) };
+  return { ...found, gpus: option.slots.map((slot) => ({ slot, name: names.get(slot) ?? "" })) };
 }

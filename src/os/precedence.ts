@@ -1,7 +1,7 @@
 /** Precedence of processes when all of them want the processor. */
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
-import { shellOutputLater } from "./shell.ts";
+import { shellOutputLater } from "./external_program.ts";
 
 /**
  * A nice value of one more gives a tenth less processor time. With 15, the backlog of proxies beside busy workers grew

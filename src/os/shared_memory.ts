@@ -77,6 +77,8 @@ while (defined(my $line = <STDIN>)) {
 drop($_) for keys %made;
 `;
 
+/** A request that is not answered in this time has failed; the next one starts another helper. */
+const LIMIT_MS = 10_000;
 /** Space for an answer of unknown length. */
 const HEAD_BYTES = 4096;
 
@@ -150,21 +152,31 @@ export class SharedMemory implements Disposable {
    */
   #request(line: string, bodies: readonly Uint8Array[] = [], capacity = HEAD_BYTES): Promise<Uint8Array> {
     const response = this.#turn.then(async () => {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const late = new Promise<never>((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`perl has not answered in ${LIMIT_MS / 1000} s`)), LIMIT_MS);
+      });
       try {
         this.#start();
-        await this.#in!.write(encoder.encode(`${line}\n`));
-        for (const body of bodies) await this.#in!.write(body);
-        return await this.#answer(capacity);
+        return await Promise.race([late, this.#exchange(line, bodies, capacity)]);
       } catch (error) {
         this[Symbol.dispose]();
         throw new MosaicError("failed_precondition", `shared memory cannot be reached: ${messageOf(error)}`, {
           hint: "mosaic reads and writes /dev/shm by perl: install it (Debian: perl-base), or start it again.",
           cause: error,
         });
+      } finally {
+        clearTimeout(timer);
       }
     });
     this.#turn = response.catch(() => {});
     return response;
+  }
+
+  async #exchange(line: string, bodies: readonly Uint8Array[], capacity: number): Promise<Uint8Array> {
+    await this.#in!.write(encoder.encode(`${line}\n`));
+    for (const body of bodies) await this.#in!.write(body);
+    return await this.#answer(capacity);
   }
 
   #start(): void {

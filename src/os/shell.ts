@@ -83,26 +83,20 @@ export function startDetached(
   return child;
 }
 
-/** Standard output of a short script; undefined if it fails. `$0`, `$1` … are `words`. */
+/**
+ * Standard output of a short script; undefined if it fails. `$0`, `$1` … are `words`. It blocks the thread without a limit:
+ * only for what the kernel or a local file answers at once. Anything else: external_program.ts, or `SOON` before it.
+ */
 export function shellOutput(script: string, ...words: string[]): string | undefined {
-  return textOf(commandOf(script, words).outputSync());
-}
-
-/** The same without blocking the thread. */
-export async function shellOutputLater(script: string, ...words: string[]): Promise<string | undefined> {
-  return textOf(await commandOf(script, words).output());
-}
-
-function commandOf(script: string, words: readonly string[]): Deno.Command {
-  return new Deno.Command("/bin/sh", {
+  const out = new Deno.Command("/bin/sh", {
     args: ["-c", script, ...words],
     stdin: "null",
     stderr: "null",
     env: {},
     clearEnv: true,
-  });
-}
-
-function textOf(out: Deno.CommandOutput): string | undefined {
+  }).outputSync();
   return out.success ? new TextDecoder().decode(out.stdout) : undefined;
 }
+
+/** Before a program that may ask a server of the network (a directory of users): it is killed after ten seconds. */
+export const SOON = 'soon() { if command -v timeout >/dev/null; then timeout -s KILL 10 "$@"; else "$@"; fi; }; soon ';

@@ -3,7 +3,7 @@
  * sockets. Only on Linux: elsewhere users are unknown.
  */
 import { SocketDiagnosis } from "./sock_diag.ts";
-import { shellOutputLater } from "./shell.ts";
+import { shellOutputLater } from "./external_program.ts";
 
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 const ESTABLISHED = "01";

@@ -2,7 +2,7 @@
  * Current resource use of processes and GPUs. One shell reads /proc, because Deno refuses most of it under a permission set.
  */
 import { hostEnvironment } from "./environment.ts";
-import { shellOutputLater, underShell } from "./shell.ts";
+import { runProgram, shellOutputLater } from "./external_program.ts";
 
 export interface ProcessUsage {
   pid: number;
@@ -54,18 +54,12 @@ export interface GpuUsage {
 }
 
 /** By device number; empty if nvidia-smi does not answer in 5 s. */
-export async function readGpus(): Promise<Map<number, GpuUsage>> {
+export async function readGpus(signal?: AbortSignal): Promise<Map<number, GpuUsage>> {
   const query = ["nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits"];
   try {
-    const { stdout } = await new Deno.Command("/bin/sh", {
-      ...underShell(query, hostEnvironment()),
-      stdin: "null",
-      stderr: "null",
-      signal: AbortSignal.timeout(GPU_TIMEOUT_MS),
-    }).output();
-    return parseGpus(new TextDecoder().decode(stdout));
+    return parseGpus((await runProgram(query, { env: hostEnvironment(), limitMs: GPU_TIMEOUT_MS, signal })).stdout);
   } catch {
-    // It could not be started; the run continues, and the series has a gap.
+    // It could not be started or does not answer; the run continues, and the series has a gap.
     return new Map();
   }
 }

@@ -1,13 +1,21 @@
-/** Opens an SQLite database in WAL mode, even on a full disk. */
+/**
+ * Opens an SQLite database in WAL mode, even on a full disk. The index of the log is a mapped file, by which several
+ * connections and processes share the database. A copy-on-write file system ends a process by SIGBUS that writes to such a
+ * page when there is no space, and one of the network does not always keep it coherent: there the index is in this
+ * connection's memory, and other processes read by read_database.ts.
+ */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import { fileSystemOf } from "./file_system.ts";
+import { parentOf } from "./files.ts";
 import type { Reserve } from "./reserve.ts";
 
 export interface WalDatabase {
   db: DatabaseSync;
   /**
-   * No free space for the shared-memory file: the connection uses private memory, and until it is closed no other
-   * connection can use the database. It can be read at once, and written as soon as there is free space.
+   * No free space for the shared-memory file, or a file system where it must not be used: the connection uses private
+   * memory, and until it is closed no other connection can use the database. On a full disk it can be read at once, and
+   * written as soon as there is free space.
    */
   alone: boolean;
 }
@@ -18,6 +26,8 @@ export function openWal(path: string, busyTimeoutMs: number, reserve?: Reserve):
     db: opened(path, busyTimeoutMs, locking),
     alone: locking === "EXCLUSIVE",
   });
+  const { kind } = path.startsWith("/") ? fileSystemOf(parentOf(path)) : { kind: "local" };
+  if (kind === "copy_on_write" || kind === "remote") return open("EXCLUSIVE");
   try {
     return open("NORMAL");
   } catch (error) {

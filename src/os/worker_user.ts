@@ -3,7 +3,7 @@
  * before the sandbox starts: in a sandbox created by root, the worker would own root's files.
  */
 import { MosaicError } from "../base/errors.ts";
-import { shellOutput } from "./shell.ts";
+import { shellOutput, SOON } from "./shell.ts";
 
 /** One user for all runs, or a range from which every run gets a number of its own. */
 export type WorkerUserOption = string | { first: number; last: number };
@@ -38,9 +38,10 @@ export function parseWorkerUser(text: string): WorkerUserOption {
 
 /** @param nameOrUid a name, or a number (which may have no name) @throws MosaicError `failed_precondition` */
 export function findUser(nameOrUid: string): WorkerUser {
-  const [name = "", , uid, gid, , home = ""] = (shellOutput('getent passwd -- "$0"', nameOrUid) ?? "").trim().split(
-    ":",
-  );
+  const [name = "", , uid, gid, , home = ""] = (shellOutput(`${SOON} getent passwd -- "$0"`, nameOrUid) ?? "").trim()
+    .split(
+      ":",
+    );
   const found = name === ""
     ? { uid: Number(nameOrUid), gid: Number(nameOrUid), name, home: "" }
     : { uid: Number(uid), gid: Number(gid), name, home };

@@ -8,7 +8,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { parentOf, syncDirectory } from "../os/files.ts";
 import { CHUNK_BYTES, HOLE_BYTES, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
-import { shellOutputLater } from "../os/shell.ts";
+import { shellOutputLater } from "../os/external_program.ts";
 import { infoOf, openRegularLog, type RegularFile } from "../os/untrusted.ts";
 import { createFile, openLogForWriting, removeFile, removeRegular, renameFile } from "../os/untrusted_changes.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";

@@ -1,7 +1,6 @@
 /** Checks whether a run's interpreter can import modules, by asking that interpreter with a time limit. */
-import { processRef } from "../os/identity.ts";
-import { signalGroup } from "../os/signals.ts";
 import { type Confinement, crossingShell } from "../os/crossing.ts";
+import { ProgramLate, type ProgramOutput, runProgram } from "../os/external_program.ts";
 import { isShortage } from "../os/shortage.ts";
 import { messageOf } from "../base/errors.ts";
 
@@ -42,34 +41,21 @@ export async function checkModules(
 ): Promise<string[]> {
   if (checks.length === 0) return [];
   const interpreter = python.join(" ");
-  let child: Deno.ChildProcess;
+  const names = checks.map(({ name }) => name).join(", ");
+  let output: ProgramOutput;
   try {
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
-    child = new Deno.Command("/bin/sh", {
-      // Importing a module runs its code, so it is confined like the worker.
-      ...crossingShell([...python, "-c", SCRIPT, ...questions], place),
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-      // A session of its own, so that all of its processes can be ended when it takes too long.
-      detached: true,
-    }).spawn();
+    // Importing a module runs its code, so it is confined like the worker, and all of its processes are ended.
+    const { args, env, cwd } = crossingShell([...python, "-c", SCRIPT, ...questions], place);
+    output = await runProgram(["/bin/sh", ...args], { env, cwd, limitMs: timeoutMs, group: true });
   } catch (error) {
     if (isShortage(error)) throw error;
+    if (error instanceof ProgramLate) {
+      return [
+        `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
+      ];
+    }
     return [`the interpreter ${interpreter} cannot be started (${messageOf(error)}); set metadata.worker.python`];
-  }
-  const group = processRef(child.pid);
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    if (group !== undefined) signalGroup(group, "SIGKILL");
-  }, timeoutMs);
-  const output = await child.output().finally(() => clearTimeout(timer));
-  const names = checks.map(({ name }) => name).join(", ");
-  if (late) {
-    return [
-      `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
-    ];
   }
   // A shell's exit codes for a program that does not exist, or cannot be executed.
   if (output.code === 127 || output.code === 126) {
@@ -78,7 +64,7 @@ export async function checkModules(
   }
   const failed = answerOf(output.stdout);
   if (failed === undefined) {
-    const last = new TextDecoder().decode(output.stderr).trim().split("\n").at(-1)!.slice(0, 300);
+    const last = output.stderr.trim().split("\n").at(-1)!.slice(0, 300);
     const end = output.signal === null ? `exit code ${output.code}` : output.signal;
     return [`${interpreter} ended with ${end} while importing ${names}${last === "" ? "" : `: ${last}`}`];
   }
@@ -87,9 +73,9 @@ export async function checkModules(
   );
 }
 
-function answerOf(stdout: Uint8Array): Record<string, string> | undefined {
+function answerOf(stdout: string): Record<string, string> | undefined {
   try {
-    return JSON.parse(new TextDecoder().decode(stdout).trimEnd().split("\n").at(-1)!);
+    return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
   } catch {
     return undefined;
   }

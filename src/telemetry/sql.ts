@@ -1,6 +1,7 @@
 /** Queries of mosaic.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
+import { readDatabase } from "../os/read_database.ts";
 import { RECORDS } from "./record_fields.ts";
 import { createView } from "./store/added_columns.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
@@ -18,7 +19,7 @@ export function query(
   sql: string,
   damaged: (message: string) => void,
 ): Record<string, string | number | null>[] {
-  using db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  using db = readDatabase(path, BUSY_TIMEOUT_MS);
   const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
   if (user_version !== SCHEMA_VERSION) {
     throw new MosaicError(

@@ -769,8 +769,11 @@ function pageBytesOf(db: DatabaseSync): number {
 function prepareNew(path: string): void {
   const db = new DatabaseSync(path);
   try {
-    db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
-      PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`);
+    // Nobody else uses it yet: no shared memory is mapped, for which the disk may have no space.
+    db.exec(
+      `PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
+      PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`,
+    );
   } finally {
     db.close();
   }

@@ -9,7 +9,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { SharedMemory } from "../os/shared_memory.ts";
-import { shellOutputLater } from "../os/shell.ts";
+import { shellOutputLater } from "../os/external_program.ts";
 import {
   type Picture,
   pictureOfPayload,

@@ -36,6 +36,7 @@ const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
   "dispatch/launch/local/worker_users.ts": [2, "the directories of runs themselves"],
   "proxy/daemon_address.ts": [1, "daemon.json"],
   "proxy/dial_daemon.ts": [1, "--token-file"],
+  "proxy/preflight.ts": [0, "the free space of a disk"],
   "proxy/journal_file.ts": [2, "the worker's open standard output in /proc"],
   "proxy/start_plan.ts": [1, "a new temporary directory"],
   "archive/run_file.ts": [19, "the run file, and what is unpacked from one into a new directory"],

@@ -62,8 +62,8 @@ export class Cluster implements AsyncDisposable {
     this.conf = conf;
   }
 
-  /** @param hidden name of a directory in the cluster's own that its nodes do not see */
-  static async start({ hidden }: { hidden?: string } = {}): Promise<Cluster> {
+  /** @param killWait seconds between SIGTERM and SIGKILL @param hidden name of a directory in the cluster's own that its nodes do not see */
+  static async start({ hidden, killWait = 5 }: { hidden?: string; killWait?: number } = {}): Promise<Cluster> {
     const directory = Deno.makeTempDirSync({ prefix: "mosaic-slurm-" });
     // munge wants to be reached by everybody: through the test's own temporary directory, too.
     Deno.chmodSync(directory, 0o755);
@@ -72,7 +72,7 @@ export class Cluster implements AsyncDisposable {
     if (hidden !== undefined) Deno.mkdirSync(`${directory}/${hidden}`, { mode: 0o700 });
     const out = await output([new URL("slurm-up.sh", import.meta.url).pathname, directory], {
       BASE_PORT: String(port),
-      KILLWAIT: "5",
+      KILLWAIT: String(killWait),
       ...(hidden === undefined ? {} : { HIDE: `${directory}/${hidden}` }),
     });
     return new Cluster(directory, held, /SLURM_CONF=(.+)/.exec(out)![1]!);

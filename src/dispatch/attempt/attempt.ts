@@ -13,6 +13,7 @@ import type { Arrivals } from "./arrivals.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";
 import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./host.ts";
+import type { LimitReason } from "./limits.ts";
 import type { Progress } from "./progress.ts";
 import type { Session } from "./session.ts";
 
@@ -109,7 +110,7 @@ export class Attempt {
   }
 
   tick(now: number): readonly Effect[] {
-    const limit = this.#state.phase.t === "running" ? this.progress.exceeded(now) : undefined;
+    const limit = this.#state.phase.t === "running" ? this.#limit(now) : undefined;
     return this.#on({
       t: "tick",
       now,
@@ -118,6 +119,15 @@ export class Attempt {
       graceMs: this.#graceMs,
       silentMs: this.progress.clock.lifelessMs(now),
     });
+  }
+
+  #limit(now: number): LimitReason | undefined {
+    const { host, progress } = this;
+    progress.clock.heldIs(host.held === true, now);
+    const limit = progress.exceeded(now);
+    const isSilence = limit === "heartbeat_timeout" || limit === "stall_timeout";
+    if (!isSilence) host.heard?.();
+    return isSilence && host.confirmsSilence?.() === false ? undefined : limit;
   }
 
   /** @param silent neither the worker nor its proxy has sent anything */

@@ -1,5 +1,6 @@
 /** Commits how attempts end, and whether another attempt follows. */
 import { planOf, type RunPlan } from "../../config/plan.ts";
+import { kindOf } from "../../os/file_kinds.ts";
 import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -95,7 +96,11 @@ export class Ends {
     if (failures >= MAX_START_FAILURES) {
       this.#startFailures.delete(key);
       const reason = "spawn_failed: the proxy ends before it starts the worker";
-      const patch = { hint: `See ${files.proxyLog}.` };
+      const logs = [files.proxyLog, files.jobLog].filter((path) => kindOf(path) === "file");
+      const hint = logs.length > 0
+        ? `See ${logs.join(" and ")}.`
+        : attempt.host.withoutLog?.() ?? "It has left no log.";
+      const patch = { hint };
       return this.#end(attempt, registry.require(runId), () => ({ event: { type: "failed", reason }, patch }), now);
     }
     log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt starts again");

@@ -104,6 +104,14 @@ export interface AttemptHost {
   attach(row: RunRow, now: number): ProcessRef | undefined;
   killProxy(): void;
 
+  /** Where to look when nothing was started and no log is on this host. */
+  withoutLog?(): string;
+  /** The engine has stopped the worker for a while; its limits of time wait. */
+  readonly held?: boolean;
+  /** Whether a silence that reaches a limit is the worker's own; asked again until it is, or until it is `heard`. */
+  confirmsSilence?(): boolean;
+  heard?(): void;
+
   /** The leader of the worker's process group. */
   worker(): ProcessRef | undefined;
   /** The same, but only if this call has found it. */

@@ -23,8 +23,8 @@ export type LimitReason = "handshake_timeout" | "heartbeat_timeout" | "stall_tim
 const SILENCES = 3;
 
 /**
- * How much of its limits a run has used. Time in PAUSED does not count: a held worker cannot print, and should not lose its
- * time.
+ * How much of its limits a run has used. Time in PAUSED does not count, nor while an engine has suspended its job: a held
+ * worker cannot print, and should not lose its time.
  */
 export class RunClock {
   #handshakeSince: number;
@@ -36,7 +36,10 @@ export class RunClock {
   #workerBeats = false;
   #usedMs: number;
   #countedSince: number;
-  #paused = false;
+  /** By its state in the registry. */
+  #pausedByState = false;
+  /** By the engine that has placed it. */
+  #heldByEngine = false;
 
   /** @param usedMs time of this attempt counted by earlier daemons */
   constructor(now: number, usedMs = 0) {
@@ -80,9 +83,22 @@ export class RunClock {
   }
 
   pausedIs(paused: boolean, now: number): void {
-    if (paused === this.#paused) return;
-    this.#paused = paused;
-    if (paused) {
+    this.#set(now, () => this.#pausedByState = paused);
+  }
+
+  heldIs(held: boolean, now: number): void {
+    this.#set(now, () => this.#heldByEngine = held);
+  }
+
+  get #paused(): boolean {
+    return this.#pausedByState || this.#heldByEngine;
+  }
+
+  #set(now: number, change: () => void): void {
+    const before = this.#paused;
+    change();
+    if (this.#paused === before) return;
+    if (this.#paused) {
       this.#usedMs += now - this.#countedSince;
     } else {
       this.#countedSince = now;

@@ -99,6 +99,8 @@ export interface EngineOptions {
   advertise?: { target?: string | undefined; ca?: string | undefined };
   /** Interval of queries of an engine, milliseconds. */
   queryMs?: { least: number; most: number };
+  /** How long a node must have answered again before its processes count as ended, milliseconds. */
+  settleMs?: number | undefined;
   /** In a shortage nothing new is started. */
   descriptors?: FileDescriptors;
   /** Whether the state directory at its path is still this daemon's. Default: it is. */
@@ -106,6 +108,9 @@ export interface EngineOptions {
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
 }
+
+/** Patience with calls of an engine when the daemon stops. */
+const ENGINE_CLOSE_MS = 1000;
 
 export class Engine implements Core {
   readonly runs: RunReader;
@@ -288,8 +293,11 @@ export class Engine implements Core {
   async close(): Promise<void> {
     this.#boot.close();
     this.#cleanup.close();
+    // An engine's tools wait long for a controller that is away.
+    const late = setTimeout(() => this.#options.launchers?.forEach((launcher) => launcher.close?.()), ENGINE_CLOSE_MS);
     await this.#dispatcher.close();
     await this.#placer.close();
+    clearTimeout(late);
     this.#supervisor.close();
     await this.#artifacts.close();
   }

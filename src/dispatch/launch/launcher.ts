@@ -59,6 +59,8 @@ export interface JobEnd {
   kind: EndKind;
   /** No process of the job is left. False if the node does not answer: they may still run. */
   proven: boolean;
+  /** Not proven only because the node answers again since a moment: its engine may still be ending them. */
+  recent?: boolean;
   /** The engine's own text. */
   text: string;
 }
@@ -72,7 +74,8 @@ export interface Sighting {
   nodes: string[];
   state:
     | { t: "queued"; reason: string; expectedStart: number | null }
-    | { t: "running" }
+    /** @property held why its processes may stand still, for people: what they do not say is no silence */
+    | { t: "running"; held?: string | undefined }
     | { t: "ended"; end: JobEnd };
 }
 
@@ -107,6 +110,8 @@ export interface Launcher {
    * @param how graceful: its processes get SIGTERM, and SIGKILL after the engine's own grace period
    */
   stop(job: JobRef, how: "graceful" | "now"): Promise<void>;
+  /** Gives up all calls, at once and for good; what they have done is found by the jobs' names. */
+  close?(): void;
   /** For people: "Slurm job 17 on n1". */
   describe(job: JobRef & { nodes: readonly string[] }): string;
 }

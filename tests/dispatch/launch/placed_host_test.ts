@@ -21,7 +21,7 @@ function attemptOf(
   { slurm = {}, job = NODE_FAIL, cancelRequested = false, files = new RunFiles("/nowhere", "") }: Asked = {},
 ) {
   const plan = planOf(configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm } }));
-  const placer = { view: (): JobView => ({ job, cancelRequested }), stop() {}, release() {} };
+  const placer = { view: (): JobView => ({ job, cancelRequested, ran: 0, name: "", on: "" }), stop() {}, release() {} };
   const host = new PlacedHost({
     uploads: () => false,
     handshakeTimeoutSeconds: 60,

@@ -14,6 +14,12 @@ export interface LivePlacement {
   missed: { answers: number; since: number };
   /** How often in a row the engine has not accepted the job, and when it is asked again. */
   refused: { times: number; until: number };
+  /** Since when the job's end is proven, without a break; undefined: it is not. */
+  provenSince: number | undefined;
+  /** Its end was in doubt. */
+  doubted: boolean;
+  /** How many answers have said that the job runs. */
+  ran: number;
   stopRequestedAt: number;
   accountQueriedAt: number;
 }
@@ -54,6 +60,9 @@ export class LivePlacements {
       job: { t: "unknown" },
       missed: { answers: 0, since: this.#clock() },
       refused: { times: 0, until: -Infinity },
+      provenSince: undefined,
+      doubted: false,
+      ran: 0,
       stopRequestedAt: -Infinity,
       accountQueriedAt: -Infinity,
     });

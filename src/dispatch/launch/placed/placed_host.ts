@@ -99,6 +99,8 @@ class PlacedAttempt implements AttemptHost {
   /** Since when no proxy is connected, as far as this daemon knows. */
   #absentSince: number;
   #leaseOver = false;
+  /** The engine's answers when the silence was noticed. */
+  #ranAtSilence: number | undefined;
 
   constructor(row: RunRow, { files, uploads, placer, attach, leaseMs, now }: PlacedParts) {
     this.#of = { runId: row.runId, attempt: row.attempt };
@@ -119,14 +121,61 @@ class PlacedAttempt implements AttemptHost {
    * engine's answer suffices without proof: no later attempt could be disturbed by an unreachable worker. After the lease
    * the proxy has ended the worker, whatever the engine says.
    */
-  #end(): JobEnd | "gone" | undefined {
+  #end({ registered = true } = {}): JobEnd | "gone" | undefined {
     const view = this.#placer.view(this.#of);
     if (view === undefined) return "gone";
     const { job, cancelRequested } = view;
-    if (job.t === "ended") return job.end.proven || cancelRequested || this.#leaseOver ? job.end : undefined;
+    if (job.t === "ended") {
+      const { end } = job;
+      // No worker was started.
+      if (cancelRequested || this.#leaseOver || (end.recent && !registered)) return end;
+      const proven = end.proven || (end.recent && this.#exitRecorded());
+      return proven && !this.#proxyLives(end) ? end : undefined;
+    }
     if (job.t !== "forgotten") return undefined;
     if (cancelRequested) return "gone";
     return this.#leaseOver ? { kind: "job_forgotten", proven: false, text: "" } : undefined;
+  }
+
+  /** The worker's wrapper has recorded its end, on a disk that this host sees. */
+  #exitRecorded(): boolean {
+    return !this.uploads && kindOf(this.#files.exitFile(this.#of.attempt)) === "file";
+  }
+
+  /** Whatever the engine says: its proxy, on a disk that this host sees, is alive, and so may its worker be. */
+  #proxyLives({ kind }: JobEnd): boolean {
+    return kind !== "finished" && !this.uploads && this.#keeper === undefined &&
+      proxyLockHeld(this.#files, this.#of.attempt);
+  }
+
+  withoutLog(): string {
+    const { name = "NAME", on = "the node" } = this.#placer.view(this.#of) ?? {};
+    return this.uploads
+      ? `What the job printed is in ${name}.log in metadata.slurm.node_dir on ${on}.`
+      : `The job has written neither ${this.#files.jobLog} nor a proxy's log: ${on} must see the state directory at the same path (or set metadata.slurm.node_dir).`;
+  }
+
+  /** The engine has stopped the job's processes for a while. */
+  get held(): boolean {
+    const job = this.#placer.view(this.#of)?.job;
+    return job?.t === "running" && job.held !== undefined;
+  }
+
+  /**
+   * Whether a silence is the worker's own. While the engine says nothing new, it may have stopped the job; and to end a
+   * silent worker needs the engine in any case.
+   */
+  confirmsSilence(): boolean {
+    const view = this.#placer.view(this.#of);
+    if (view === undefined || (view.job.t !== "running" && view.job.t !== "unknown")) return true;
+    this.#ranAtSilence ??= view.ran;
+    this.#placer.ask();
+    // The answer to a question that was under way may be older than the silence.
+    return view.ran >= this.#ranAtSilence + 2;
+  }
+
+  heard(): void {
+    this.#ranAtSilence = undefined;
   }
 
   // The placer has checked it before.
@@ -153,7 +202,7 @@ class PlacedAttempt implements AttemptHost {
 
   whileAbsent({ now, registered, mayReplace }: Absence): AbsenceStep {
     this.#leaseOver ||= now - this.#absentSince >= this.#leaseMs;
-    const end = this.#end();
+    const end = this.#end({ registered });
     // No worker was started, and a late proxy will start none.
     if (!registered && this.#placer.view(this.#of)?.job.t === "forgotten") return { do: "not_started" };
     if (end === undefined) return { do: "wait" };
@@ -204,7 +253,9 @@ class PlacedAttempt implements AttemptHost {
 
   /** A failed exit waits for the engine's answer: the worker cannot tell the engine's signals from others. */
   endRest(report: ExitReport | undefined, now: number): Rest {
-    const end = this.#end();
+    const job = this.#placer.view(this.#of)?.job;
+    // The proxy has reported that no process is left: only the engine's reason is awaited.
+    const end = this.#end() ?? (job?.t === "ended" && (job.end.proven || job.end.recent) ? job.end : undefined);
     if (end !== undefined) return { ended: true, engine: this.#why(end) };
     this.#exitedAt ??= now;
     const clean = report?.code === 0 && !report.lost;

@@ -11,7 +11,8 @@ export type Job =
   /** The engine has not answered yet, or has not listed the job for a moment. */
   | { readonly t: "unknown" }
   | { readonly t: "queued" }
-  | { readonly t: "running" }
+  /** @property held see Sighting */
+  | { readonly t: "running"; readonly held?: string | undefined }
   | { readonly t: "ended"; readonly end: JobEnd }
   | { readonly t: "forgotten" };
 
@@ -68,8 +69,8 @@ export function applySightings(
       };
     case "running":
       return {
-        placement: { ...known, phase: "running", waitingFor: "", expectedStart: null },
-        job: { t: "running" },
+        placement: { ...known, phase: "running", waitingFor: state.held ?? "", expectedStart: null },
+        job: { t: "running", held: state.held },
         duplicates,
       };
     case "ended":
@@ -79,6 +80,24 @@ export function applySightings(
         duplicates,
       };
   }
+}
+
+/**
+ * A node that was away answers before it has ended the processes of jobs that its engine had given up meanwhile: they get
+ * SIGTERM, and SIGKILL after the engine's grace period (Slurm's KillWait, 30 s by default). So such an end is proven only
+ * after the node has answered for this time.
+ */
+export const NODE_SETTLE_MS = 45_000;
+
+/** @param since when this daemon first heard of the end with its proof @param doubted the node was seen away */
+export function settled(
+  job: Job,
+  { since, doubted }: { since: number; doubted: boolean },
+  now: number,
+  ms: number,
+): Job {
+  if (job.t !== "ended" || !job.end.proven || (job.end.kind !== "node_fail" && !doubted)) return job;
+  return now - since >= ms ? job : { t: "ended", end: { ...job.end, proven: false, recent: true } };
 }
 
 /** By the id if it is known, else the one submitted first. The same id with another submit time is another job. */
@@ -173,7 +192,10 @@ export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefin
   if (phase !== "running") return undefined;
   if (job.t === "forgotten") return "doubtful: the engine knows the job no more, and its proxy has not reported";
   if (job.t !== "ended" || job.end.proven) return undefined;
-  return `doubtful: ${job.end.text}, and ${nodes.join(", ")} does not answer: the worker may run on`;
+  const where = nodes.join(", ");
+  return job.end.recent
+    ? `doubtful: ${job.end.text}, and ${where} answers again only just: the worker may still be ending`
+    : `doubtful: ${job.end.text}, and ${where} does not answer: the worker may run on`;
 }
 
 /** `mosaic-RUN-ATTEMPT`, and `.2` and so on for further tries. */

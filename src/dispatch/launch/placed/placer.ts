@@ -16,6 +16,7 @@ import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { ProxyHello } from "../../core/core.ts";
 import type { JobRef, Launched, Launcher, Order, Sighting } from "../launcher.ts";
+import { proxyLockHeld } from "../local/attempt_files.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";
 import {
   admissionOf,
@@ -24,7 +25,9 @@ import {
   FORGOTTEN,
   type Job,
   jobName,
+  NODE_SETTLE_MS,
   readJobName,
+  settled,
   stepOf,
 } from "./placement_state.ts";
 import { Rounds } from "./rounds.ts";
@@ -40,6 +43,8 @@ const RESUBMIT_MS = { least: 2000, most: 60_000 } as const;
 const STOP_AGAIN_MS = 5000;
 /** Accounting may record an end late. */
 const ACCOUNT_AGAIN_MS = 60_000;
+/** While a proxy of an earlier attempt lives. */
+const ALIVE_AGAIN_MS = 1000;
 /** After a shortage (free space, descriptors) a run waits this long. */
 const SHORTAGE_MS = 5000;
 
@@ -51,6 +56,11 @@ export interface JobView {
   job: Job;
   /** A client has cancelled the run. */
   cancelRequested: boolean;
+  /** How many answers of the engine have said that the job runs. */
+  ran: number;
+  /** The job's, for people. */
+  name: string;
+  on: string;
 }
 
 export interface PlacerOptions {
@@ -70,6 +80,8 @@ export interface PlacerOptions {
   /** A test's clock; milliseconds, monotonic. */
   clock?: () => number;
   queryMs?: { least: number; most: number };
+  /** Instead of NODE_SETTLE_MS. */
+  settleMs?: number | undefined;
 }
 
 export class Placer {
@@ -156,7 +168,9 @@ export class Placer {
     const live = this.#live.of(row);
     if (live === undefined) return undefined;
     const cancelRequestedAt = this.#options.registry.get(row.runId)?.cancelRequestedAt ?? null;
-    return { job: live.job, cancelRequested: cancelRequestedAt !== null };
+    const { job, ran, placement: { name, nodes } } = live;
+    const on = nodes.length === 0 ? "the node" : nodes.join(", ");
+    return { job, cancelRequested: cancelRequestedAt !== null, ran, name, on };
   }
 
   // ------------------------------------------------------------------------------------------------------- changes
@@ -212,6 +226,11 @@ export class Placer {
     this.#rounds.soon();
   }
 
+  /** Something depends on what the engine says now. */
+  ask(): void {
+    this.#rounds.soon();
+  }
+
   /** Ends the attempt's job. Call it again until the job has ended. */
   stop(attempt: { runId: string; attempt: number }, how: "graceful" | "now"): void {
     const live = this.#live.of(attempt);
@@ -244,10 +263,25 @@ export class Placer {
   #placeWaiting(): void {
     for (const [runId, { notBefore }] of this.#waiting) {
       if (this.#rounds.closed || notBefore > this.#clock()) continue;
-      this.#waiting.delete(runId);
       const row = this.#options.registry.get(runId);
+      const alive = row && this.#aliveBefore(row);
+      if (alive !== undefined) {
+        const why = `the proxy of its attempt ${alive}, which is alive: it ends its worker when it reaches this daemon`;
+        this.#waiting.set(runId, { notBefore: this.#clock() + ALIVE_AGAIN_MS, why });
+        continue;
+      }
+      this.#waiting.delete(runId);
       if (row !== undefined && row.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
     }
+  }
+
+  /**
+   * An earlier attempt whose proxy holds its lock. Such an attempt was cancelled while its node did not answer; its worker
+   * may still use the GPU that the next one would get. Of nodes with a disk of their own the lock is not seen.
+   */
+  #aliveBefore(row: RunRow): number | undefined {
+    const files = new RunFiles(this.#options.layout.runDir(row.baseDir, row.runId), row.workerId);
+    return Array.from({ length: row.attempt - 1 }, (_, i) => row.attempt - 1 - i).find((n) => proxyLockHeld(files, n));
   }
 
   #intend(row: RunRow): void {
@@ -406,7 +440,10 @@ export class Placer {
     const named = sightings.length > 0;
     live.missed = named ? { answers: 0, since: now } : { ...live.missed, answers: live.missed.answers + 1 };
     const { answers, since } = live.missed;
-    const { placement, job, duplicates } = applySightings(live.placement, sightings, { answers, ms: now - since });
+    const seen = applySightings(live.placement, sightings, { answers, ms: now - since });
+    const { placement, duplicates } = seen;
+    const job = this.#settled(live, seen.job, now);
+    if (job.t === "running" && job.held === undefined) live.ran++;
     const changed = live.job.t !== job.t || JSON.stringify(placement) !== JSON.stringify(live.placement);
     live.job = job;
     this.#live.note(live, { ...placement, waitingFor: doubtOf(job, placement) ?? placement.waitingFor });
@@ -415,13 +452,30 @@ export class Placer {
     return changed;
   }
 
-  /** Ends jobs of abandoned tries that the engine still has. */
+  #settled(live: LivePlacement, job: Job, now: number): Job {
+    const isProven = job.t === "ended" && job.end.proven;
+    live.provenSince = isProven ? live.provenSince ?? now : undefined;
+    live.doubted ||= job.t === "forgotten" || (job.t === "ended" && !isProven);
+    if (live.provenSince === undefined) return job;
+    const known = { since: live.provenSince, doubted: live.doubted };
+    return settled(job, known, now, this.#options.settleMs ?? NODE_SETTLE_MS);
+  }
+
+  /**
+   * Ends jobs of abandoned tries and of attempts that are over, which the engine still has or has again: one whose node was
+   * given up, and came back.
+   */
   #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
     const parsed = readJobName(name);
     if (parsed === undefined || state.t === "ended") return;
-    const placement = this.#live.of(parsed)?.placement ?? this.#options.registry.get(parsed.runId)?.placement;
-    if (placement == null || placement.name === name || placement.attempt !== parsed.attempt) return;
-    if (parsed.tries < placement.tries) this.#stopJob(launcher, { name, job }, "now");
+    const live = this.#live.of(parsed);
+    // This daemon does not know the run: another one may.
+    const row = this.#options.registry.get(parsed.runId);
+    const placement = live?.placement ?? row?.placement;
+    if (row === undefined || placement == null || placement.name === name && live !== undefined) return;
+    const isOver = parsed.attempt < row.attempt || (parsed.attempt === row.attempt && isEnded(row.state));
+    const isAbandoned = placement.attempt === parsed.attempt && parsed.tries < placement.tries;
+    if (isAbandoned || (isOver && live === undefined)) this.#stopJob(launcher, { name, job }, "now");
   }
 
   #advance(live: LivePlacement): void {

@@ -1,8 +1,8 @@
 /** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
+import { runProgram } from "../../../os/external_program.ts";
 import { parentOf } from "../../../os/files.ts";
-import { underShell } from "../../../os/shell.ts";
 import { writeRecord } from "../../../os/untrusted_changes.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
 import { batchScript, sbatchOptions } from "./sbatch.ts";
@@ -38,6 +38,7 @@ export class Slurm implements Launcher {
   readonly name = "slurm";
   readonly #proxyEnv: Record<string, string>;
   readonly #toolEnv: Record<string, string>;
+  readonly #closing = new AbortController();
 
   /** @param env the daemon's environment */
   constructor(env: Readonly<Record<string, string>>) {
@@ -72,7 +73,7 @@ export class Slurm implements Launcher {
     const [job] = found.jobs;
     if (job !== undefined) return { t: "placed", job: job.job };
     const script = `${files.control}/job-${attempt}.sh`;
-    const logFile = node === undefined ? `${files.logs}/job.log` : `${parentOf(node.directory)}/${name}.log`;
+    const logFile = node === undefined ? files.jobLog : `${parentOf(node.directory)}/${name}.log`;
     writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
     const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
     // In a federation: JOB;CLUSTER.
@@ -130,29 +131,25 @@ export class Slurm implements Launcher {
     if (answer.code !== 0 && !/invalid job id/i.test(answer.error)) throw new Error(plainText(answer));
   }
 
+  close(): void {
+    this.#closing.abort();
+  }
+
   describe({ name, job, nodes }: JobRef & { nodes: readonly string[] }): string {
     return `Slurm job ${job ?? name}${nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`}`;
   }
 
   /** @returns its output; never throws */
   async #tool(program: string, args: string[]): Promise<Answer> {
-    const command = new Deno.Command("/bin/sh", {
-      ...underShell([program, ...args], this.#toolEnv),
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    });
-    let timer: ReturnType<typeof setTimeout> | undefined;
     try {
-      const child = command.spawn();
-      timer = setTimeout(() => child.kill("SIGKILL"), TOOL_MS);
-      const { code, stdout, stderr } = await child.output();
-      const decoder = new TextDecoder();
-      return { code, out: decoder.decode(stdout), error: `${program}: ${decoder.decode(stderr)}` };
+      const { code, stdout, stderr } = await runProgram([program, ...args], {
+        env: this.#toolEnv,
+        limitMs: TOOL_MS,
+        signal: this.#closing.signal,
+      });
+      return { code, out: stdout, error: `${program}: ${stderr}` };
     } catch (error) {
       return { code: -1, out: "", error: `${program}: ${messageOf(error)}` };
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

@@ -22,7 +22,17 @@ const ENDS: Record<string, EndKind> = {
   BOOT_FAIL: "node_fail",
   OUT_OF_MEMORY: "out_of_memory",
 };
-const QUEUED = ["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"];
+const QUEUED = [
+  ...["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"],
+  ...["LAUNCH_FAILED", "RECONFIG_FAIL"],
+];
+/** A job has processes until COMPLETING is over. */
+const RUNNING = [
+  ...["RUNNING", "CONFIGURING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING", "EXPEDITING"],
+  ...["POWER_UP_NODE", "UPDATE_DB"],
+];
+/** Its processes are stopped by a signal. */
+const SUSPENDED = ["SUSPENDED", "STOPPED"];
 
 /** @param silent nodes that do not answer Slurm: processes there may still run, whatever Slurm says of the job */
 export function sightingsOf(output: string, silent: ReadonlySet<string> = new Set()): Sighting[] {
@@ -51,20 +61,29 @@ function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
       return { t: "queued", reason: why === "None" ? "" : why, expectedStart: milliseconds(start) };
     }
     const kind = ENDS[state];
-    // A job has processes until COMPLETING is over. A state that this version does not know counts as running.
-    if (kind === undefined) return { t: "running" };
-    const proven = kind !== "node_fail" || !nodes.some((node) => silent.has(node));
+    if (kind === undefined) return { t: "running", held: heldBy(state, reason.join("|")) };
+    const proven = kind === "finished" || !nodes.some((node) => silent.has(node));
     return { t: "ended", end: { kind, proven, text: state } };
   }
+}
+
+/** Why a job that is neither queued nor ended may stand still. */
+function heldBy(state: string, reason: string): string | undefined {
+  if (RUNNING.includes(state)) return undefined;
+  const why = reason === "None" || reason === "" ? "" : `, ${reason}`;
+  if (SUSPENDED.includes(state)) {
+    return `suspended: Slurm has stopped the job (${state}${why}); its limits of time wait`;
+  }
+  return `in a state that this version does not know: ${state}${why}; its limits of time wait`;
 }
 
 function milliseconds(text: string | undefined): number | null {
   return text !== undefined && /^\d+$/.test(text) ? Number(text) * 1000 : null;
 }
 
-/** Whether a job has failed with its node, so that it matters whether the node answers. */
+/** Whether Slurm itself has ended a job, so that it matters whether the node answers. */
 export function needsNodes(jobs: readonly Sighting[]): boolean {
-  return jobs.some(({ state }) => state.t === "ended" && state.end.kind === "node_fail");
+  return jobs.some(({ state }) => state.t === "ended" && state.end.kind !== "finished");
 }
 
 /** Nodes that do not answer, from `sinfo -h -N -o %N|%T`: their state ends with a star. */

@@ -1,0 +1,34 @@
+/** Where src/ creates processes. A program that is waited for without a limit holds its caller while a driver hangs. */
+import { strict as assert } from "node:assert";
+import { filesOf } from "./rooms.ts";
+
+const SRC = new URL("../../src/", import.meta.url);
+
+/** Everything else calls src/os/external_program.ts. */
+const PLACES: Record<string, string> = {
+  "os/external_program.ts": "waits, with a limit",
+  "os/shell.ts": "scripts that the kernel answers at once; programs that outlive this process",
+  "os/shared_memory.ts": "a helper that answers requests, each with a limit",
+  "os/sock_diag.ts": "a helper that answers requests, each with a limit",
+  "os/user_shell.ts": "scripts of a worker's user, with a limit; one that is stuck holds up nobody else's",
+  "cli/context.ts": "this executable again, on the person's terminal",
+  "daemon/memory_limit.ts": "the daemon's successor, which nobody waits for",
+  "proxy/wrapper.ts": "the worker",
+};
+
+Deno.test("processes are created only in the named places; everything else goes through external_program.ts", () => {
+  const creating = filesOf(SRC).filter((file) =>
+    /new Deno\.Command|child_process|Deno\.spawn/.test(Deno.readTextFileSync(new URL(file, SRC)))
+  );
+  assert.deepEqual(creating.sort(), Object.keys(PLACES).sort());
+});
+
+Deno.test("scripts that block the thread ask nobody but the kernel and local files, or have a limit", () => {
+  const blocking = filesOf(SRC).flatMap((file) =>
+    [...Deno.readTextFileSync(new URL(file, SRC)).matchAll(/shellOutput\(\s*([^;]*)/g)].map((match) => match[1]!)
+  );
+  assert.ok(blocking.length > 15, "the calls are there");
+  // getent may ask a directory of users on the network; nvidia-smi a driver; Slurm's tools their controller.
+  const network = blocking.filter((call) => /getent|nvidia-smi|squeue|sinfo|scontrol|python|git |ssh /.test(call));
+  assert.deepEqual(network.filter((call) => !call.startsWith("`${SOON}")), []);
+});
