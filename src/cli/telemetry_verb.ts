@@ -10,7 +10,7 @@ import { interruptible } from "./interrupt.ts";
 import { Link } from "./daemon_link.ts";
 import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
 import { csv, csvLine, table } from "./table.ts";
-import type { VerbModule } from "./verbs.ts";
+import type { VerbModule } from "./verb.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
 const TABLE_TAIL = 20;

@@ -6,7 +6,8 @@ import { FileSources } from "../proxy/sources/file_sources.ts";
 import type { Company } from "../proxy/sources/own_source.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/ingest_batch.ts";
+import type { IngestBatch, SourceCursor } from "../telemetry/ingest_batch.ts";
+import type { StepColumns } from "../gen/records/record_types.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 /** A run with its files, among all runs. */

@@ -11,7 +11,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { readRecord, writeRecord } from "../os/untrusted.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import type { WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../gen/records/record_types.ts";
 import { MAX_NAME_LENGTH } from "../telemetry/store/points.ts";
 import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";

@@ -11,7 +11,8 @@ import type {
 } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Chunk } from "../registry/artifacts/take_uploads.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
-import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { checked, type Sealed } from "../telemetry/store/sealed_steps.ts";
 
 export function settingsOf({ environment, resumeFrom, fetch }: WorkerSettings) {

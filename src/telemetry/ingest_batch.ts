@@ -6,8 +6,6 @@ import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "
 
 import type { SealedSteps } from "./store/sealed_steps.ts";
 
-export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
-
 /** A file besides the journal that a proxy reads records from (docs/proxy.md). */
 export interface SourceCursor {
   /** Identifies the file within its attempt. */

@@ -13,7 +13,8 @@ import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { explainShortage } from "../os/shortage.ts";
 import { openWal } from "../os/wal.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./ingest_batch.ts";
+import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
 import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
@@ -37,17 +38,11 @@ import { SourceCursors } from "./store/source_cursors.ts";
 import { type BlockLimits, StepStorage } from "./store/step_storage.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { columnsOf } from "./store/storable_steps.ts";
-import { type SeriesSummary, Summaries } from "./store/summaries.ts";
+import { Summaries } from "./store/summaries.ts";
+import type { IngestResult, RunTelemetry, SeriesBucketRow, SeriesSummary, StoredOf } from "./stored.ts";
 import { migrate } from "./store/tables.ts";
-import type {
-  FollowedRun,
-  IngestResult,
-  RunTelemetry,
-  SeriesBucketRow,
-  StoredOf,
-  TelemetryKind,
-  TelemetryLog,
-} from "./telemetry_log.ts";
+import type { FollowedRun, TelemetryLog } from "./telemetry_log.ts";
+import type { TelemetryKind } from "./record_fields.ts";
 
 export interface StoreOptions extends RingLimits {
   /** "full" survives a power failure: every commit is synced to the disk. */

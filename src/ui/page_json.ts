@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type * as contract from "../registry/contract.ts";
 import type { EventRow, TransitionRow } from "../registry/row_types.ts";
-import type { SeriesSummary } from "../telemetry/telemetry_log.ts";
+import type { SeriesSummary } from "../telemetry/stored.ts";
 import { rawJson } from "../base/json_text.ts";
 import { stepsReached } from "../telemetry/progress_series.ts";
 

@@ -1,7 +1,7 @@
 /** Pictures of an environment: the records of a range with a picture, with their payload as the worker wrote it. */
 import type { Core } from "../dispatch/core/core.ts";
 import { type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
-import type { StoredEpisode, StoredStep } from "../telemetry/telemetry_log.ts";
+import type { StoredEpisode, StoredStep } from "../gen/records/record_types.ts";
 import { finiteOrText, type Frame, parsed } from "./page_json.ts";
 
 /** Records read for one answer. */

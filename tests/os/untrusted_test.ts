@@ -3,9 +3,15 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
-import { makeDirectory, openRegular, quarantineFile, readRecord, writeRecord } from "../../src/os/untrusted.ts";
+import {
+  makeDirectory,
+  openRegular,
+  quarantineFile,
+  readRecord,
+  readRecordInProxy,
+  writeRecord,
+} from "../../src/os/untrusted.ts";
 import { openLog, packedPath } from "../../src/os/packed_log.ts";
-import { readRecordInProxy } from "../../src/os/untrusted.ts";
 import { shellOutput } from "../../src/os/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";

@@ -5,14 +5,11 @@
 import type { ProcessRef } from "../../os/identity.ts";
 import type { LogFile } from "../../os/packed_log.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
-import type {
-  EpisodeRecord,
-  IngestBatch,
-  SourceCursor,
-  StepRecord,
-  WorkerEventRecord,
-} from "../../telemetry/ingest_batch.ts";
-import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/telemetry_log.ts";
+import type { IngestBatch, SourceCursor } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../../telemetry/record_fields.ts";
+import type { ToldReward } from "../../telemetry/stored.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { Chunk, ChunkAnswer } from "../../registry/artifacts/take_uploads.ts";

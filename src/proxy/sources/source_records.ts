@@ -4,7 +4,7 @@
  * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
 import type { Problem } from "../../telemetry/formats/format_reader.ts";

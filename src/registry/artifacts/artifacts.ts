@@ -13,7 +13,7 @@ import { writeFileAtomic } from "../../os/files.ts";
 import { readRecord, removeRegular } from "../../os/untrusted.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
-import type { WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
