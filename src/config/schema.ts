@@ -23,7 +23,7 @@ import {
 } from "./field_kinds.ts";
 import { TEXT_DIALECTS } from "../telemetry/formats/text_dialects.ts";
 import { alerts } from "./alerts.ts";
-import { LONGEST_RUN_NAME } from "./run_name.ts";
+import { LONGEST_RUN_NAME } from "../base/run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;

@@ -14,7 +14,8 @@ import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
 import type { FileSources } from "./sources/file_sources.ts";
 import type { Company } from "./sources/own_source.ts";
 import type { FileUploads } from "./uploads.ts";
-import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
+import { type Receiver, StreamTransport, type Transport } from "./transport.ts";
+import type { ProxyMessageInit } from "../wire/ingest_protocol.ts";
 
 type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: string }>;
 

@@ -21,7 +21,7 @@ import { methodPath } from "../wire/method_path.ts";
 import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
 import type { Caller } from "./handlers.ts";
-import type { Peer, User } from "./peer.ts";
+import type { Peer } from "./peer.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
 export interface CallContext {

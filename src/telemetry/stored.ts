@@ -1,4 +1,5 @@
 /** What the telemetry log returns: stored records, counters, summaries and buckets of series. */
+import type { Parameter } from "./parameters.ts";
 import type {
   StoredEpisode,
   StoredMetric,
@@ -93,3 +94,6 @@ export interface SeriesSummary {
   minStep: number | null;
   maxStep: number | null;
 }
+
+/** A parameter, and the seq of its event. */
+export type ReportedParameter = Parameter & { seq: number };

@@ -1,6 +1,6 @@
 /** Fields that people write: name, tags, notes. */
 import { MosaicError } from "../../base/errors.ts";
-import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
+import { LONGEST_RUN_NAME } from "../../base/run_name.ts";
 import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 

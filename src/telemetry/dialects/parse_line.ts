@@ -5,10 +5,8 @@
  * that must be a number is not.
  */
 import type { LineContext } from "../../gen/records/line_fields.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
-import type { ByteText } from "../byte_text.ts";
 import { Fields } from "./fields.ts";
 import { OPEN_BRACE } from "./json_scan.ts";
 import { kindOf } from "./kinds.ts";
