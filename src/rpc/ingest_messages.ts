@@ -1,6 +1,6 @@
 /** Converts messages of a proxy's connection to the types of the core, and back. Pure. */
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/core/core.ts";
+import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/attempt/connected_proxy.ts";
 import type {
   Batch,
   Exit,

@@ -22,7 +22,14 @@ import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_comm
 import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
 import { OwnPoints } from "./store/own_points.ts";
 import { ParameterRows } from "./store/parameter_rows.ts";
-import type { ReportedParameter } from "./stored.ts";
+import type {
+  IngestResult,
+  ReportedParameter,
+  RunTelemetry,
+  SeriesBucketRow,
+  SeriesSummary,
+  StoredOf,
+} from "./stored.ts";
 import { msOf } from "./store/points.ts";
 import { allRows, prepareArrays, READ_BYTES, RowReader } from "./store/row_reader.ts";
 import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
@@ -40,7 +47,6 @@ import { type BlockLimits, StepStorage } from "./store/step_storage.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { columnsOf } from "./store/storable_steps.ts";
 import { Summaries } from "./store/summaries.ts";
-import type { IngestResult, RunTelemetry, SeriesBucketRow, SeriesSummary, StoredOf } from "./stored.ts";
 import { migrate } from "./store/tables.ts";
 import type { FollowedRun, TelemetryLog } from "./telemetry_log.ts";
 import type { TelemetryKind } from "./record_fields.ts";

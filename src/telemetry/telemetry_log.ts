@@ -3,8 +3,14 @@ import type { DatabaseSync } from "node:sqlite";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
 import type { TelemetryKind } from "./record_fields.ts";
-import type { ReportedParameter } from "./stored.ts";
-import type { IngestResult, RunTelemetry, SeriesBucketRow, SeriesSummary, StoredOf } from "./stored.ts";
+import type {
+  IngestResult,
+  ReportedParameter,
+  RunTelemetry,
+  SeriesBucketRow,
+  SeriesSummary,
+  StoredOf,
+} from "./stored.ts";
 
 /** A run with a follower. Dispose of it when done. */
 export interface FollowedRun extends Disposable {

@@ -6,7 +6,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../src/base/log.ts";
 import { Layout, RunFiles } from "../../src/base/layout.ts";
-import type { DesiredControl, HostInfo } from "../../src/dispatch/core/core.ts";
+import type { HostInfo } from "../../src/dispatch/core/core.ts";
+import type { DesiredControl } from "../../src/dispatch/attempt/connected_proxy.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";

@@ -1,5 +1,6 @@
 /** A gRPC server and a client of it, on a real engine that writes down what it is asked for. */
-import type { ProxyHello, ProxyLink, ProxySession, RunDetail } from "../../src/dispatch/core/core.ts";
+import type { RunDetail } from "../../src/dispatch/core/core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "../../src/dispatch/attempt/connected_proxy.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";

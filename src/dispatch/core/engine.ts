@@ -35,18 +35,8 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type {
-  Core,
-  Edit,
-  HostInfo,
-  LogOf,
-  ProxyHello,
-  ProxyLink,
-  ProxySession,
-  RegisterRequest,
-  RunDetail,
-  RunQueryPage,
-} from "./core.ts";
+import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage } from "./core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
