@@ -5,7 +5,8 @@
 // @generated from file mosaic/v1/ingest.proto (package mosaic.v1, syntax proto3)
 /* eslint-disable */
 
-import { type GenFile, type GenMessage, type GenService, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { fileOf } from "../../../base/proto_file.ts";
 import type { Message } from "@bufbuild/protobuf";
 
