@@ -152,7 +152,7 @@ function onWire({ key, kind }: RecordField): string {
 function columns(): string {
   const standard = (field: RecordField) => field.kind === "flag" ? "0" : DEFAULT[field.kind];
   return `${HEAD}
-import type { CleanSteps, StepColumns, StepRecord, StoredStep, EpisodeRecord, Source, StoredEpisode, StoredMetric, StoredWorkerEvent, WorkerEventRecord } from "./record_types.ts";
+import type { CleanSteps, StepColumns, StepRecord, StoredStep } from "./record_types.ts";
 
 /** Non-finite numbers travel as text: JSON has none. */
 export function numberOnWire(value: number): number | string {
@@ -407,6 +407,16 @@ export function ${lowered(name)}Changed(record: ${name}Record, stored: ${type}):
 function rows(): string {
   const optional = STEPS.fields.filter((field) => !isLabel(field) && field.kind !== "time");
   return `${HEAD}
+import type {
+  CleanSteps,
+  EpisodeRecord,
+  Source,
+  StoredEpisode,
+  StoredMetric,
+  StoredStep,
+  StoredWorkerEvent,
+  WorkerEventRecord,
+} from "./record_types.ts";
 
 /** A row as an array: several times cheaper than as an object. */
 export type Row = (string | number | null)[];
@@ -464,6 +474,7 @@ function publicLines(): string {
   return `${HEAD}
 import { isoTime } from "../../base/iso_time.ts";
 import { rawJson } from "../../base/json_text.ts";
+import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./record_types.ts";
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */
 function real(name: string, value: number): string {
@@ -526,6 +537,7 @@ function frames(): string {
   return `${HEAD}
 import type { RunEpisode, RunStep } from "../gymgui/trainer_pb.ts";
 import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./record_types.ts";
 
 /** Writes a framed message field by field, in the order of their numbers; defaults are left out. */
 export interface FrameFields {
@@ -626,6 +638,8 @@ ${properties}  };
 
 function dialects(): string {
   return `${HEAD}
+import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";
 
 /** Names that some dialect gives a meaning, and a number for each; every other field is a record's further information. */
 export const SLOT = {

@@ -1,5 +1,7 @@
 // Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
 
+import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";
 
 /** Names that some dialect gives a meaning, and a number for each; every other field is a record's further information. */
 export const SLOT = {

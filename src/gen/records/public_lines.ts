@@ -2,6 +2,7 @@
 
 import { isoTime } from "../../base/iso_time.ts";
 import { rawJson } from "../../base/json_text.ts";
+import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./record_types.ts";
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */
 function real(name: string, value: number): string {

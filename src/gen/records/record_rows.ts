@@ -1,5 +1,15 @@
 // Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
 
+import type {
+  CleanSteps,
+  EpisodeRecord,
+  Source,
+  StoredEpisode,
+  StoredMetric,
+  StoredStep,
+  StoredWorkerEvent,
+  WorkerEventRecord,
+} from "./record_types.ts";
 
 /** A row as an array: several times cheaper than as an object. */
 export type Row = (string | number | null)[];

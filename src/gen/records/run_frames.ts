@@ -2,6 +2,7 @@
 
 import type { RunEpisode, RunStep } from "../gymgui/trainer_pb.ts";
 import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./record_types.ts";
 
 /** Writes a framed message field by field, in the order of their numbers; defaults are left out. */
 export interface FrameFields {

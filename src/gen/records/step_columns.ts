@@ -1,6 +1,6 @@
 // Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
 
-import type { CleanSteps, StepColumns, StepRecord, StoredStep, EpisodeRecord, Source, StoredEpisode, StoredMetric, StoredWorkerEvent, WorkerEventRecord } from "./record_types.ts";
+import type { CleanSteps, StepColumns, StepRecord, StoredStep } from "./record_types.ts";
 
 /** Non-finite numbers travel as text: JSON has none. */
 export function numberOnWire(value: number): number | string {
