@@ -1,6 +1,6 @@
 /** Steps as rows of one table, one insert each: SQLite's own cost, without anything else. */
 import { DatabaseSync } from "node:sqlite";
-import type { StepColumns } from "../src/telemetry/ingest_batch.ts";
+import type { StepColumns } from "../src/gen/records/record_types.ts";
 
 const ROWS_A_TRANSACTION = 1024;
 

@@ -3,12 +3,14 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainPath } from "../permissions/missing.ts";
 import { escapeControl } from "../base/terminal_text.ts";
 import { VERSION_TEXT } from "../base/version.ts";
-import { type Context, realContext } from "./context.ts";
+import type { Context } from "./context.ts";
+import { realContext } from "./real_context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { overview } from "./overview.ts";
 import { ReaderGone } from "./output.ts";
-import { findVerb, type Verb, type VerbModule, VERBS } from "./verbs.ts";
+import { findVerb, VERBS } from "./verbs.ts";
+import type { Verb, VerbModule } from "./verb.ts";
 
 /** Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code. */
 export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
@@ -62,7 +64,7 @@ async function runVerb(
   ]);
   const result = { code: EXIT.ok as number };
   const command = newCommand(verb, context);
-  module.define(command, context, result);
+  module.define(command, context, result, VERBS);
   try {
     await command.parseAsync(args, { from: "user" });
   } catch (error) {

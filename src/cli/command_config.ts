@@ -1,7 +1,7 @@
 /** Builds the config of a run that was given as a command line. */
 import { MosaicError } from "../base/errors.ts";
 import { matchesName, PASSED_ON } from "../os/inherited_environment.ts";
-import { LONGEST_RUN_NAME } from "../config/run_name.ts";
+import { LONGEST_RUN_NAME } from "../base/run_name.ts";
 
 export interface CommandOptions {
   name?: unknown;

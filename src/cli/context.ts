@@ -1,8 +1,6 @@
 /** Everything outside the process that a verb uses. Tests pass a fake. */
 import type { ConnectionFlags, DaemonApi } from "./daemon_api.ts";
-import { hostEnvironment } from "../os/environment.ts";
-import { fileOutput, type Output } from "./output.ts";
-import type { TakenTerminal } from "./top/terminal.ts";
+import type { Output } from "./output.ts";
 
 export interface Terminal {
   /** Standard output is a terminal. */
@@ -11,6 +9,16 @@ export interface Terminal {
   width: number;
   height: number;
   color: boolean;
+}
+
+/** A terminal whose screen and keyboard this process controls. */
+export interface TakenTerminal {
+  /** Names of keys (src/cli/top/keys.ts); ends when the terminal is restored or gone. */
+  keys: AsyncIterable<string>;
+  /** Replaces the screen's content. At most as many lines as the terminal has, none wider. */
+  show(lines: readonly string[]): void;
+  /** Restores screen, keyboard mode and cursor. Idempotent. */
+  giveBack(): void;
 }
 
 export interface Context {
@@ -39,64 +47,4 @@ export interface Context {
   variables(): Readonly<Record<string, string>>;
   /** Unix milliseconds. */
   now(): number;
-}
-
-/** Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org). */
-export function terminalOf(isTty: boolean, env: (name: string) => string | undefined): Terminal {
-  let width = Number(env("COLUMNS")) || 80;
-  let height = Number(env("LINES")) || 24;
-  if (isTty) {
-    try {
-      // Some terminals report 0.
-      const { columns, rows } = Deno.consoleSize();
-      if (columns > 0 && rows > 0) [width, height] = [columns, rows];
-    } catch {
-      // The terminal does not report its size: keep COLUMNS and LINES.
-    }
-  }
-  const color = isTty && !env("NO_COLOR") && env("TERM") !== "dumb";
-  return { isTty, width: Math.max(width, 1), height: Math.max(height, 1), color };
-}
-
-export function realContext(): Context {
-  const env = (name: string) => {
-    try {
-      return Deno.env.get(name);
-    } catch {
-      // No permission to read it: treat it as unset.
-      return undefined;
-    }
-  };
-  return {
-    out: fileOutput(Deno.stdout),
-    err: fileOutput(Deno.stderr),
-    get terminal() {
-      return terminalOf(Deno.stdout.isTerminal(), env);
-    },
-    takeTerminal: async (onChange) => (await import("./top/terminal.ts")).takeTerminal(onChange),
-    errIsTty: Deno.stderr.isTerminal(),
-    connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
-    canAsk: Deno.stdin.isTerminal() && Deno.stderr.isTerminal(),
-    async ask(question) {
-      Deno.stderr.writeSync(new TextEncoder().encode(question));
-      // A terminal gives one line at a time.
-      const buffer = new Uint8Array(1024);
-      const length = await Deno.stdin.read(buffer);
-      return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
-    },
-    async runSelf(args) {
-      const [{ selfCommand }, { underShell }] = await Promise.all([import("../os/self.ts"), import("../os/shell.ts")]);
-      const { argv, env } = selfCommand();
-      const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
-      return (await command.spawn().status).code;
-    },
-    readInput: async () => await new Response(Deno.stdin.readable).text(),
-    onInterrupt(handler) {
-      Deno.addSignalListener("SIGINT", handler);
-      return () => Deno.removeSignalListener("SIGINT", handler);
-    },
-    env,
-    variables: () => hostEnvironment(),
-    now: () => Date.now(),
-  };
 }

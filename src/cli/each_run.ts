@@ -10,7 +10,7 @@ import { runJson } from "./message_json.ts";
 import { Link } from "./daemon_link.ts";
 import { pathInRun } from "./format.ts";
 import { escapeControl } from "./text.ts";
-import type { VerbModule } from "./verbs.ts";
+import type { VerbModule } from "./verb.ts";
 
 type Flags = Record<string, unknown>;
 

@@ -8,7 +8,7 @@ import { Link } from "./daemon_link.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
 import { runJson } from "./message_json.ts";
 import { escapeControl } from "./text.ts";
-import type { VerbModule } from "./verbs.ts";
+import type { VerbModule } from "./verb.ts";
 
 type Flags = Record<string, unknown>;
 type Edit = Omit<Exclude<MessageInitShape<typeof EditRequestSchema>, { $typeName: string }>, "run">;

@@ -11,7 +11,7 @@ import { Link } from "./daemon_link.ts";
 import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
 import { csv, csvLine } from "../base/csv_text.ts";
 import { table } from "./table.ts";
-import type { VerbModule } from "./verbs.ts";
+import type { VerbModule } from "./verb.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
 const TABLE_TAIL = 20;

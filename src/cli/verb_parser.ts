@@ -2,7 +2,7 @@
 import { type Argument, Command, InvalidArgumentError, type Option, type ParseOptionsResult } from "commander";
 import { didYouMean } from "../base/nearest.ts";
 import type { Context } from "./context.ts";
-import type { Verb } from "./verbs.ts";
+import type { Verb } from "./verb.ts";
 
 /** A value that begins with "--" is taken only as `--option=--value`: otherwise the option's value was forgotten. */
 class VerbCommand extends Command {

@@ -2,22 +2,7 @@
  * Every verb with its one-line summary. A verb's module is loaded only when it runs: start-up time is mostly imports,
  * and `mosaic --help` needs none of them.
  */
-import type { Command } from "commander";
-import type { Context } from "./context.ts";
-
-export interface VerbModule {
-  /** The verb's arguments, help and action. The action puts its exit code into `result`. */
-  define(command: Command, context: Context, result: { code: number }): void;
-}
-
-export interface Verb {
-  name: string;
-  aliases?: readonly string[];
-  group: string;
-  summary: string;
-  /** Loads the verb's module; absent for daemon, up and proxy, which parse their own arguments and are started by src/main.ts. */
-  load?: () => Promise<VerbModule>;
-}
+import type { Verb } from "./verb.ts";
 
 export const GROUPS = ["Runs", "Telemetry", "Control", "Host", "Parts"] as const;
 

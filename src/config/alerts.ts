@@ -1,5 +1,6 @@
 /** `metadata.alerts` and the daemon's --alerts: rules on what a run records. */
-import type { AlertFields } from "./schema.ts";
+import * as z from "zod";
+import { closed, filledText, integer, list, once, oneOf, quantity } from "./field_kinds.ts";
 
 export const ALERT_KINDS = ["nan", "above", "below", "stuck", "silent"] as const;
 export const ALERT_ACTIONS = ["tell", "pause", "cancel"] as const;
@@ -21,6 +22,31 @@ export interface AlertRule {
   /** `tell`: only the event. */
   then: typeof ALERT_ACTIONS[number];
 }
+
+const alertShape = once(() =>
+  closed({
+    name: filledText(200).optional().describe("Name of the alert; default: metric and kind."),
+    when: oneOf(ALERT_KINDS),
+    metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
+    value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
+    points: integer(1).optional().describe(
+      "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
+    ),
+    goal: oneOf(["max", "min"]).optional().describe("Which values are an improvement, for stuck; default max."),
+    seconds: quantity("seconds", { above: 0 }).optional().describe("Seconds without output of the worker, for silent."),
+    then: oneOf(ALERT_ACTIONS).optional().describe("Action in addition to the event; default tell: none."),
+  })
+);
+export type AlertFields = z.infer<ReturnType<typeof alertShape>>;
+export const alerts = once(() =>
+  list(
+    alertShape().superRefine((rule, context) => {
+      const wrong = incompleteAlert(rule);
+      if (wrong !== undefined) context.addIssue({ code: "custom", message: `${wrong} (when is "${rule.when}")` });
+    }),
+    "alert rules",
+  )
+);
 
 /** A repeated name gets a number. */
 export function alertRules(given: readonly AlertFields[]): AlertRule[] {

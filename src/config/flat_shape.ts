@@ -1,7 +1,6 @@
 /** Converts a config of either form to the flat form. */
 import { isUlid } from "./ulid.ts";
-import type { JsonObject, JsonValue } from "./lossless_json.ts";
-import { JsonNumber } from "./lossless_json.ts";
+import { JsonNumber, type JsonObject, type JsonValue } from "./lossless_json.ts";
 
 /** A config in the flat form, and the original path of each top-level key. */
 export interface FlatShape {

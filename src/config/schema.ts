@@ -22,8 +22,8 @@ import {
   text,
 } from "./field_kinds.ts";
 import { TEXT_DIALECTS } from "../telemetry/formats/text_dialects.ts";
-import { ALERT_ACTIONS, ALERT_KINDS, incompleteAlert } from "./alerts.ts";
-import { LONGEST_RUN_NAME } from "./run_name.ts";
+import { alerts } from "./alerts.ts";
+import { LONGEST_RUN_NAME } from "../base/run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;
@@ -220,31 +220,6 @@ export const slurmFields = once(() =>
       "Seconds without contact to the daemon after which the job stops its worker; default: never.",
     ),
   })
-);
-
-const alertShape = once(() =>
-  closed({
-    name: filledText(200).optional().describe("Name of the alert; default: metric and kind."),
-    when: oneOf(ALERT_KINDS),
-    metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
-    value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
-    points: integer(1).optional().describe(
-      "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
-    ),
-    goal: oneOf(["max", "min"]).optional().describe("Which values are an improvement, for stuck; default max."),
-    seconds: quantity("seconds", { above: 0 }).optional().describe("Seconds without output of the worker, for silent."),
-    then: oneOf(ALERT_ACTIONS).optional().describe("Action in addition to the event; default tell: none."),
-  })
-);
-export type AlertFields = z.infer<ReturnType<typeof alertShape>>;
-export const alerts = once(() =>
-  list(
-    alertShape().superRefine((rule, context) => {
-      const wrong = incompleteAlert(rule);
-      if (wrong !== undefined) context.addIssue({ code: "custom", message: `${wrong} (when is "${rule.when}")` });
-    }),
-    "alert rules",
-  )
 );
 
 const metadata = once(() =>

@@ -1,7 +1,7 @@
 /** `mosaic daemon` and `mosaic up`: arguments and exit code. Loads the daemon's modules only after the arguments are checked. */
 import { explainMissing } from "../permissions/missing.ts";
 import { stderrSink } from "../base/log_line.ts";
-import { realContext } from "../cli/context.ts";
+import { realContext } from "../cli/real_context.ts";
 import { ReaderGone } from "../cli/output.ts";
 import { ownEnvironment } from "../os/environment.ts";
 import { DAEMON_EXIT, startFailureOf } from "./exit_codes.ts";

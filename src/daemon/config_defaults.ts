@@ -1,7 +1,7 @@
 /** Options with defaults for configs. The schema of configs checks them; the command line's help must not load it. */
 import { messageOf } from "../base/errors.ts";
-import { type AlertRule, alertRules } from "../config/alerts.ts";
-import { alerts, type SlurmFields, slurmFields } from "../config/schema.ts";
+import { type AlertRule, alertRules, alerts } from "../config/alerts.ts";
+import { type SlurmFields, slurmFields } from "../config/schema.ts";
 import { slurmFieldsOf } from "../config/slurm_fields.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import type { DaemonOptions } from "./options.ts";

@@ -5,7 +5,7 @@
  * of foreign pages.
  */
 import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
-import { type Peer, UNIX_PEER, type User } from "../rpc/calls.ts";
+import { type Peer, UNIX_PEER, type User } from "../rpc/peer.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { MosaicError } from "../base/errors.ts";
 import { URL_BYTES } from "../base/field_limits.ts";

@@ -1,9 +1,10 @@
 /** The options of `mosaic daemon`. */
 import { withoutTrailingSlashes } from "../base/trailing_slashes.ts";
+import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
 import { manual, newCommand, oneOf, plainError } from "../cli/verb_parser.ts";
-import { realContext } from "../cli/context.ts";
+import { realContext } from "../cli/real_context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../wire/tls.ts";
@@ -80,7 +81,7 @@ function bytes(text: string): number {
 
 function listenAddress(text: string): string {
   if (text !== "none" && !isListenAddress(text)) {
-    throw new Error("must be HOST:PORT (such as 127.0.0.1:50055), unix:PATH, or none");
+    throw new Error(`must be HOST:PORT (such as ${DEFAULT_LISTEN}), unix:PATH, or none`);
   }
   return text;
 }
@@ -90,7 +91,7 @@ function httpAddress(text: string): string {
   if (text === "none" || text === "off") return "none";
   if (text.startsWith("unix:") || !isListenAddress(text)) {
     throw new Error(
-      "must be HOST:PORT (such as 127.0.0.1:8055), or none; the API is always on the state directory's socket",
+      `must be HOST:PORT (such as ${DEFAULT_HTTP}), or none; the API is always on the state directory's socket`,
     );
   }
   return text;
@@ -230,7 +231,7 @@ export function daemonOptions(
         "--listen <address>",
         "gRPC address: HOST:PORT (port 0: any free port), unix:PATH, or none",
         listenAddress,
-        "127.0.0.1:50055",
+        DEFAULT_LISTEN,
       ),
     )
     .addOption(
@@ -238,7 +239,7 @@ export function daemonOptions(
         "--http <address>",
         "address of the page and the API: HOST:PORT (port 0: any free port), or none",
         httpAddress,
-        "127.0.0.1:8055",
+        DEFAULT_HTTP,
       ),
     )
     .addOption(
@@ -264,7 +265,7 @@ export function daemonOptions(
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
     )
-    .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), 5))
+    .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), GRACE_S))
     .addOption(
       oneOf(new Option("--durability <level>", "normal survives a crash of the daemon, full also a power failure"), [
         "normal",

@@ -30,7 +30,7 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front, type FrontOptions, GROUP_PEER } from "./front.ts";
 import { groupOfSocket, type GroupSocket } from "./group_socket.ts";
 import { LogFile } from "./log_file.ts";
-import type { User } from "../rpc/calls.ts";
+import type { User } from "../rpc/peer.ts";
 import { Audit } from "../wire/audit.ts";
 
 export interface Servers {

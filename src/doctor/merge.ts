@@ -1,6 +1,6 @@
 /** Which records of a run's logs and files are missing among the stored ones, and where they belong. Pure. */
 import { parsedJson } from "../base/json_text.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { METRICS_KIND } from "../proxy/text_records.ts";
 
 export type LogRecord = EpisodeRecord | WorkerEventRecord;

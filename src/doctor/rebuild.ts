@@ -2,10 +2,11 @@
 import { readRecord } from "../os/untrusted.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { EpisodeRecord, SourceCursor, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { SourceCursor } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";
 import type { StoredRun } from "../telemetry/store/completeness.ts";
-import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
 import { attemptOf, type Logged, type LogRecord, merge, type Merged, type Placed } from "./merge.ts";
 import { type ReadBatch, storeBatch, unfilled } from "../proxy/left_journal.ts";
 import { leftInFiles, NO_RECORDS, readLater, type RunOnDisk } from "./observed_files.ts";

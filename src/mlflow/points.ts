@@ -1,5 +1,5 @@
 /** Metrics of MLflow's clients as records of the telemetry store, each once. */
-import type { WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../gen/records/record_types.ts";
 import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
 
 export interface MetricPoint {

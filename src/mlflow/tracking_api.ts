@@ -14,7 +14,7 @@ import { readRecord } from "../os/untrusted.ts";
 import { writeRecord } from "../os/untrusted_changes.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import type { WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../gen/records/record_types.ts";
 import { MAX_NAME_LENGTH } from "../telemetry/store/points.ts";
 import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";

@@ -1,4 +1,5 @@
 /** The permissions that `mosaic daemon ARGS` needs, and those needed only for its start. */
+import { DEFAULT_HTTP, DEFAULT_LISTEN } from "../base/agreed.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace, tlsSocket } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
@@ -37,8 +38,8 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     write.push(own.directory);
   }
   const listeners = [
-    ["--listen", optionValue(words, "--listen") ?? "127.0.0.1:50055"],
-    ["--http", optionValue(words, "--http") ?? "127.0.0.1:8055"],
+    ["--listen", optionValue(words, "--listen") ?? DEFAULT_LISTEN],
+    ["--http", optionValue(words, "--http") ?? DEFAULT_HTTP],
   ] as const;
   const isTls = optionValue(words, "--tls-cert") !== undefined;
   // To know its own addresses: no webhook may be sent there.

@@ -1,4 +1,5 @@
 /** The permissions that `mosaic proxy ARGS` needs. */
+import { DEFAULT_HTTP } from "../base/agreed.ts";
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { EFFECTIVE_USER_SYS } from "../os/effective_user.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
@@ -12,7 +13,7 @@ const FILES = ["--token-file", "--tls-ca"];
 
 export function proxyPlan(args: readonly string[], world: World): Permissions {
   const words = ownWords(args);
-  const target = addressGrant(optionValue(words, "--target") || "127.0.0.1:8055", "--target", world.cwd);
+  const target = addressGrant(optionValue(words, "--target") || DEFAULT_HTTP, "--target", world.cwd);
   const given = optionValue(words, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const { daemonJson, ca, placed, observed, sys } = runDir === undefined

@@ -1,5 +1,6 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
 import { withoutTrailingSlashes } from "../base/trailing_slashes.ts";
+import { DEFAULT_HTTP, HTTP_PORT } from "../base/agreed.ts";
 import { parseTarget } from "../wire/target.ts";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
@@ -47,7 +48,7 @@ Options:
   --run-id RUN                the run's id
   --target ADDRESS            address of the daemon's API: unix:PATH, HOST:PORT,
                               http://HOST:PORT or https://HOST:PORT
-                              (default: 127.0.0.1:8055)
+                              (default: ${DEFAULT_HTTP})
   --attempt N                 number of the run's attempt (default: 1)
   --agent-id NAME             agent of records that name none (default: agent_1)
   --worker-id NAME            the worker's name in log files and records;
@@ -76,7 +77,7 @@ Options:
 Examples:
   $ mosaic proxy --run-id "$RUN_ID" -- python train.py
       for the daemon of this host
-  $ mosaic proxy --run-id "$RUN_ID" --target trainer:8055 --tls-ca ca.pem \\
+  $ mosaic proxy --run-id "$RUN_ID" --target trainer:${HTTP_PORT} --tls-ca ca.pem \\
       --token-file /run/secrets/token --mirror -- python train.py
       in a container, for a daemon on another host
 
@@ -161,7 +162,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   if (!Number.isSafeInteger(attempt) || attempt < 1) {
     throw invalid(`--attempt ${values.attempt}: a whole number from 1 is needed`);
   }
-  const target = values.target || "127.0.0.1:8055";
+  const target = values.target || DEFAULT_HTTP;
   parseTarget(target);
   return {
     target,

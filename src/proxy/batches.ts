@@ -2,13 +2,14 @@
 import { messageOf } from "../base/errors.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/ingest_pb.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { numberText } from "../telemetry/store/step_block.ts";
 import { TextColumn } from "../telemetry/store/text_column.ts";
 import { seal, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { hasRenderPayload } from "../telemetry/render_payload.ts";
-import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
+import { type LineContext, readLine } from "../telemetry/dialects/parse_line.ts";
+import type { RecordCheck } from "../telemetry/dialects/parsed_line.ts";
 import { joinedObjects } from "../telemetry/dialects/json_scan.ts";
 import { Lines } from "../telemetry/dialects/lines.ts";
 import { StepShapes } from "../telemetry/dialects/step_shapes.ts";

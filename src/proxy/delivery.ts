@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/ingest_pb.ts";
-import { INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
+import { INGEST_PROTOCOL, type ProxyMessageInit } from "../wire/ingest_protocol.ts";
 import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
 import type { Event, Failure, Message, SourceId } from "./events_and_effects.ts";
@@ -16,7 +16,7 @@ import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
 import type { FileSources, SourceBatchInit } from "./sources/file_sources.ts";
 import type { Company } from "./sources/own_source.ts";
 import type { FileUploads } from "./uploads.ts";
-import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
+import { type Receiver, StreamTransport, type Transport } from "./transport.ts";
 
 type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: string }>;
 

@@ -3,8 +3,9 @@
  * connection begins where the daemon's store ends. Without a connection nothing is read or kept in memory: the sources on
  * disk are the queue.
  */
+import { FIRST_WINDOW_BYTES } from "../base/agreed.ts";
 import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events_and_effects.ts";
-import { batchBytes, BUSY_BYTES, DEFAULT_WINDOW_BYTES, FLUSH_MS, isSmall } from "./flush.ts";
+import { batchBytes, BUSY_BYTES, FLUSH_MS, isSmall } from "./flush.ts";
 import { delayAfter, meaningOf, WELCOME_TIMEOUT_MS } from "./reconnect.ts";
 
 type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
@@ -157,7 +158,7 @@ export function welcomed(
     sources,
     connection: {
       tag: "open",
-      windowBytes: windowBytes || DEFAULT_WINDOW_BYTES,
+      windowBytes: windowBytes || FIRST_WINDOW_BYTES,
       heartbeatAt: now + heartbeatMs,
       answerUntil: undefined,
       exitReported: false,

@@ -4,9 +4,6 @@ import { JOURNAL_BOUNDS } from "./journal.ts";
 /** Lines that arrive within this time share a batch. */
 export const FLUSH_MS = 10;
 
-/** If the daemon names no window. */
-export const DEFAULT_WINDOW_BYTES = 8 << 20;
-
 /** A batch may have this size however small the window is: many small batches would cost more than they save. */
 const LEAST_BATCH_BYTES = 64 << 10;
 

@@ -4,7 +4,7 @@
  */
 import type { Logger } from "../base/log.ts";
 import { parsedObject } from "../base/json_text.ts";
-import type { EpisodeRecord, StepRecord } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord } from "../gen/records/record_types.ts";
 import { renderPayloadOf } from "../telemetry/render_payload.ts";
 import { messageOf } from "../base/errors.ts";
 import { SharedMemory } from "../os/shared_memory.ts";

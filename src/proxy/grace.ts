@@ -1,10 +1,5 @@
 /** How long the proxy waits for its worker to end. */
 
-/**
- * Time between SIGTERM and SIGKILL if no daemon names a grace period: after a signal to the proxy, or when the run is over.
- */
-export const GRACE_S = 5;
-
 /** Time after SIGKILL: a process that the kernel does not release (a hung disk) is not waited for longer. */
 export const KILL_WAIT_MS = 30_000;
 

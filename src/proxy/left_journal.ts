@@ -2,7 +2,8 @@
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { infoOf, readRecord } from "../os/untrusted.ts";
-import type { IngestBatch, StepColumns } from "../telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../telemetry/ingest_batch.ts";
+import type { StepColumns } from "../gen/records/record_types.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import { refusesContent } from "../telemetry/store/failures.ts";

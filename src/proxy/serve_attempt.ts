@@ -18,7 +18,7 @@ import { dialOptions } from "./dial_daemon.ts";
 import type { Event, WorkerSettings } from "./events_and_effects.ts";
 import { addedEnvironment } from "./stand_alone_environment.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
-import { GRACE_S } from "./grace.ts";
+import { GRACE_S } from "../base/agreed.ts";
 import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";

@@ -1,4 +1,5 @@
 /** The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its environment. */
+import { HEARTBEAT_S } from "../base/agreed.ts";
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { hostEnvironment } from "../os/environment.ts";
 import { readRecordInProxy } from "../os/untrusted.ts";
@@ -13,8 +14,6 @@ export interface StartPlan {
   /** No daemon has started it. */
   standAlone: boolean;
 }
-
-const HEARTBEAT_S = 60;
 
 /** The run's directory in the state directory; a temporary one if it cannot be created. */
 function standAloneDirectory(runId: string): { directory: string; stateDir: string; daemonJson: string } {

@@ -39,7 +39,8 @@ import {
 import { isOverBacklog } from "./backlog.ts";
 import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, WorkerEnd } from "./events_and_effects.ts";
 import { PROXY_EXIT, statusOf } from "./exit_codes.ts";
-import { GRACE_S, LEAVE_AFTER_MS } from "./grace.ts";
+import { LEAVE_AFTER_MS } from "./grace.ts";
+import { GRACE_S } from "../base/agreed.ts";
 
 type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
 

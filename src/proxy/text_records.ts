@@ -1,5 +1,5 @@
 /** The lines of a chunk that are no record of a worker's own dialects, read as the text for people that holds numbers. */
-import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import type { Lines } from "../telemetry/dialects/lines.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";
 import type { LineContext } from "../telemetry/dialects/parse_line.ts";

@@ -1,11 +1,7 @@
 /** The interface between the proxy and the connection that carries its messages. */
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { DaemonMessage, ProxyMessageSchema } from "../gen/mosaic/v1/ingest_pb.ts";
+import type { DaemonMessage } from "../gen/mosaic/v1/ingest_pb.ts";
+import type { ProxyMessageInit } from "../wire/ingest_protocol.ts";
 import type { IngestStream } from "./ingest_stream.ts";
-
-export type ProxyMessageInit = NonNullable<
-  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
->;
 
 /** One connection at a time. A `Receiver` gets the results of a call, and none of a closed connection. */
 export interface Transport {

@@ -13,7 +13,7 @@ import { openLog } from "../os/packed_log.ts";
 import { entriesOf, openRegular } from "../os/untrusted.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { FileAck } from "../gen/mosaic/v1/ingest_pb.ts";
-import type { ProxyMessageInit } from "./transport.ts";
+import type { ProxyMessageInit } from "../wire/ingest_protocol.ts";
 
 const CHUNK_BYTES = 256 << 10;
 /** A file that has not changed for this long is uploaded. */

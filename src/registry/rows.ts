@@ -1,10 +1,9 @@
 /** Converts rows of registry.db to and from objects. */
 import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
-import { type ArtifactRow } from "./row_types.ts";
 import { STORED_LENGTH } from "../base/field_limits.ts";
+import type { ArtifactRow, EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./row_types.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
-import type { EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./row_types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
 type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;

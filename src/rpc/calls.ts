@@ -2,8 +2,15 @@
  * The beginning and end of every call, over each protocol: checks its caller, its messages and the bounds on streams, ends it
  * early if necessary, and records its result.
  */
-import { create, type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
 import { boundReached } from "../base/load_limits.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -16,6 +23,7 @@ import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
 import { requireBounds } from "./field_bounds.ts";
 import type { Caller } from "./handlers.ts";
+import type { Peer } from "./peer.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
 export interface CallContext {
@@ -33,25 +41,6 @@ export interface CallContext {
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
 }
-
-/** The peer's user, as far as it is known without a token. */
-export interface User {
-  /** The peer is the daemon's user, or has shown a certificate: it needs no token. */
-  owner: boolean;
-  /** Its uid on this machine, if known. */
-  uid?: number | undefined;
-}
-
-/** The process at the other end of a connection. */
-export interface Peer extends User {
-  /**
-   * `ADDRESS:PORT`; for a connection of gRPC's Unix socket UNIX_PEER and a number; for the daemon's own socket UNIX_PEER.
-   */
-  name: string;
-}
-
-/** Name of all peers on the daemon's own Unix socket, which have no addresses. */
-export const UNIX_PEER = "unix";
 
 /** A call before it is checked. */
 export interface CallStart {

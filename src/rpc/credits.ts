@@ -5,7 +5,7 @@
  */
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
 import { type Caller, clientDisconnected } from "./handlers.ts";
 
 const CREDITS = "mosaic-credits";

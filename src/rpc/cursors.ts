@@ -1,7 +1,8 @@
 /** Cursors: how every stream reads a log after `since_seq`, in chunks that let other calls run in between. */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { FollowedRun, TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { FollowedRun } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
 import type { Form } from "./record_forms.ts";
 import type { Chunk, SharedEncodings } from "./shared_encodings.ts";
 import { turn } from "./turns.ts";

@@ -1,7 +1,7 @@
 /** Services as plain functions of typed messages, independent of the protocol. */
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
-import type { Peer } from "./calls.ts";
+import type { Peer } from "./peer.ts";
 import type { Principal } from "./auth/gatekeeper.ts";
 
 /** A call and its caller, for the handler. */

@@ -1,7 +1,7 @@
 /** Converts messages of a proxy's connection to the types of the core, and back. Pure. */
 import { parsedJson } from "../base/json_text.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/core/core.ts";
+import type { Observed, ProxyHello, WorkerSettings } from "../dispatch/attempt/connected_proxy.ts";
 import type {
   Batch,
   Exit,
@@ -12,7 +12,8 @@ import type {
 } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Chunk } from "../registry/artifacts/take_uploads.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
-import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { checked, type Sealed } from "../telemetry/store/sealed_steps.ts";
 
 export function settingsOf({ environment, resumeFrom, fetch }: WorkerSettings) {

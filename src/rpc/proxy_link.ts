@@ -1,7 +1,7 @@
 /** Messages to a proxy that do not answer one of its own. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../base/errors.ts";
-import type { Company, ProxyLink } from "../dispatch/core/core.ts";
+import type { Company, ProxyLink } from "../dispatch/attempt/connected_proxy.ts";
 import type { DaemonMessageSchema, ProxyMessage } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { Incoming, Outgoing } from "./handlers.ts";
 

@@ -3,7 +3,8 @@
  * that arrived shortly before, and acknowledged when it is committed and all earlier ones are acknowledged. Messages of other
  * kinds wait for the batches before them where the order matters.
  */
-import type { Core, ProxySession } from "../dispatch/core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import type { ProxySession } from "../dispatch/attempt/connected_proxy.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Batch, FilePiece, ProxyMessage, SourceBatch } from "../gen/mosaic/v1/ingest_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";

@@ -1,7 +1,8 @@
 /** The encodings of stored records for subscribers: framed messages, made from rows. */
 import { writeEpisode, writeStep } from "../gen/records/run_frames.ts";
 import { jsonLines } from "../telemetry/public_json.ts";
-import type { StoredOf, TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
+import type { StoredOf } from "../telemetry/stored.ts";
 import { FrameWriter } from "../wire/message_frames.ts";
 
 export interface Form<K extends TelemetryKind> {

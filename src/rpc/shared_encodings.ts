@@ -4,7 +4,7 @@
  * several readers may want are kept.
  */
 import type { Core } from "../dispatch/core/core.ts";
-import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
 import type { Form } from "./record_forms.ts";
 
 /** Framed messages of the rows from `first` to `last`. */

@@ -4,7 +4,7 @@
  */
 import { boundReached, type Bounds } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
-import { UNIX_PEER } from "./calls.ts";
+import { UNIX_PEER } from "./peer.ts";
 
 export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
 

@@ -1,7 +1,8 @@
 /** ControlStream: pauses, resumes and throttles a run, grants credits, and reports such changes by others. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
-import type { Core, DesiredControl } from "../dispatch/core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import type { DesiredControl } from "../dispatch/attempt/connected_proxy.ts";
 import { MosaicError } from "../base/errors.ts";
 import { bearerOf } from "./calls.ts";
 import type { Credits } from "./credits.ts";

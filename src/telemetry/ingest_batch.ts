@@ -2,11 +2,9 @@
  * The records that a proxy delivers to the store. Steps travel as columns: one JSON.parse of arrays costs a third of one
  * parse per record, and a column that has only defaults is omitted.
  */
-import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
+import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../gen/records/record_types.ts";
 
 import type { SealedSteps } from "./store/sealed_steps.ts";
-
-export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
 
 /** A file besides the journal that a proxy reads records from (docs/proxy.md). */
 export interface SourceCursor {

@@ -3,7 +3,8 @@
  * by StreamTelemetry. Built as text, because the worker's own JSON is passed on unchanged.
  */
 import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/public_lines.ts";
-import type { StoredOf, TelemetryKind } from "./telemetry_log.ts";
+import type { TelemetryKind } from "./record_fields.ts";
+import type { StoredOf } from "./stored.ts";
 
 /** By kind: a row as a line without newline. The run's id is passed as JSON, encoded once for many rows. */
 const LINE: { [K in TelemetryKind]: (runIdJson: string, row: StoredOf[K]) => string } = {

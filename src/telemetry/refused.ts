@@ -2,7 +2,8 @@
  * Replacements for a batch whose content cannot be stored: it would be refused each time, and block everything after it. The
  * records stay in the worker's log, and an event of the run says where. Pure.
  */
-import type { IngestBatch, WorkerEventRecord } from "./ingest_batch.ts";
+import type { IngestBatch } from "./ingest_batch.ts";
+import type { WorkerEventRecord } from "../gen/records/record_types.ts";
 
 /** The event's data: `{from, to, records, reason}`, positions in the worker's log. */
 export const REFUSED_KIND = "records_refused";

@@ -7,7 +7,7 @@ import { createView } from "./store/added_columns.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { SCHEMA_VERSION } from "./store/tables.ts";
 import { BUSY_TIMEOUT_MS } from "./store/checkpoints.ts";
-import type { StoredStep } from "./telemetry_log.ts";
+import type { StoredStep } from "../gen/records/record_types.ts";
 
 /**
  * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.

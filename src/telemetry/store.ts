@@ -13,14 +13,23 @@ import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { explainShortage } from "../os/shortage.ts";
 import { openWal } from "../os/wal.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./ingest_batch.ts";
+import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
 import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
 import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
 import { OwnPoints } from "./store/own_points.ts";
-import { ParameterRows, type ReportedParameter } from "./store/parameter_rows.ts";
+import { ParameterRows } from "./store/parameter_rows.ts";
+import type {
+  IngestResult,
+  ReportedParameter,
+  RunTelemetry,
+  SeriesBucketRow,
+  SeriesSummary,
+  StoredOf,
+} from "./stored.ts";
 import { msOf } from "./store/points.ts";
 import { allRows, prepareArrays, READ_BYTES, RowReader } from "./store/row_reader.ts";
 import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
@@ -37,17 +46,10 @@ import { SourceCursors } from "./store/source_cursors.ts";
 import { type BlockLimits, StepStorage } from "./store/step_storage.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { columnsOf } from "./store/storable_steps.ts";
-import { type SeriesSummary, Summaries } from "./store/summaries.ts";
+import { Summaries } from "./store/summaries.ts";
 import { migrate } from "./store/tables.ts";
-import type {
-  FollowedRun,
-  IngestResult,
-  RunTelemetry,
-  SeriesBucketRow,
-  StoredOf,
-  TelemetryKind,
-  TelemetryLog,
-} from "./telemetry_log.ts";
+import type { FollowedRun, TelemetryLog } from "./telemetry_log.ts";
+import type { TelemetryKind } from "./record_fields.ts";
 
 export interface StoreOptions extends RingLimits {
   /** "full" survives a power failure: every commit is synced to the disk. */

@@ -1,94 +1,16 @@
 /** The telemetry log's interfaces for readers and writers. src/telemetry/store.ts implements them. */
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  EpisodeRecord,
-  StepRecord,
-  StoredEpisode,
-  StoredMetric,
-  StoredStep,
-  StoredWorkerEvent,
-  WorkerEventRecord,
-} from "../gen/records/record_types.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
-import type { SeriesSummary } from "./store/summaries.ts";
-import type { ReportedParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";
-
-export type { SeriesSummary };
-
-export type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent, TelemetryKind };
-
-export interface StoredOf {
-  steps: StoredStep;
-  episodes: StoredEpisode;
-  events: StoredWorkerEvent;
-  metrics: StoredMetric;
-}
-
-export interface RunTelemetry {
-  steps: number;
-  episodes: number;
-  events: number;
-  metrics: number;
-  otherLines: number;
-  malformedLines: number;
-  violations: Record<string, number>;
-  /** Attempt and byte offset up to which its journal is stored. */
-  attempt: number;
-  journalPosition: number;
-  meanReward100: number | null;
-  lastRecordAt: number | null;
-  /** The highest step of a metric; 0: none. */
-  toldStep: number;
-  /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
-  toldReward: ToldReward | null;
-}
-
-export interface ToldReward {
-  /** Name of the metric. */
-  name: string;
-  value: number;
-}
-
-export type IngestResult =
-  | {
-    type: "stored";
-    position: number;
-    steps: number;
-    episodes: number;
-    events: WorkerEventRecord[];
-    /** Seq of the last of `events`. */
-    lastEvent: number;
-  }
-  /** Everything up to `to` was stored before (a repeated delivery). */
-  | { type: "duplicate"; position: number }
-  /** The batch does not begin where the stored journal ends: the proxy must go back to `position`. */
-  | { type: "gap"; position: number };
-
-export interface SeriesBucketRow {
-  firstX: number;
-  lastX: number;
-  min: number;
-  max: number;
-  mean: number;
-  last: number;
-  count: number;
-  atMs: number;
-  /**
-   * The worker's step at the bucket's last point. For other series than metrics: null, or their position if there were
-   * several attempts.
-   */
-  step: number | null;
-  /** Null if there was one attempt. */
-  attempt: number | null;
-  /**
-   * A later attempt wrote these positions again. All points of a bucket are overwritten, or none; they belong to one
-   * attempt.
-   */
-  overwritten: boolean;
-  /** The records of these positions are missing or damaged: there is no value. */
-  damaged: boolean;
-}
+import type {
+  IngestResult,
+  ReportedParameter,
+  RunTelemetry,
+  SeriesBucketRow,
+  SeriesSummary,
+  StoredOf,
+} from "./stored.ts";
 
 /** A run with a follower. Dispose of it when done. */
 export interface FollowedRun extends Disposable {

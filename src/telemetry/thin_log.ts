@@ -16,7 +16,8 @@ import {
   OPEN_BRACE,
   QUOTE,
 } from "./dialects/json_scan.ts";
-import type { StoredStep, TelemetryReader } from "./telemetry_log.ts";
+import type { TelemetryReader } from "./telemetry_log.ts";
+import type { StoredStep } from "../gen/records/record_types.ts";
 
 /** Steps in the order of their seq, after a seq; empty at the end. */
 export type ReadSteps = (since: number) => readonly StoredStep[];

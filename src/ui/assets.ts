@@ -1,6 +1,5 @@
 /** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
-import { sha256 } from "../base/node_modules.ts";
-import { zlib } from "../base/node_modules.ts";
+import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./viewer.ts";
 import firstJs from "../gen/page/first.js" with { type: "text" };

@@ -3,7 +3,8 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { finiteOrText, type SeriesColumns } from "./page_json.ts";
+import type { SeriesColumns } from "./page_json.ts";
+import { finiteOrText } from "../telemetry/json_values.ts";
 
 export function columns(
   records: TelemetryReader,

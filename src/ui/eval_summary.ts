@@ -2,7 +2,7 @@
 import type { RunDetail } from "../dispatch/core/core.ts";
 import { openWithin } from "./artifact_file.ts";
 import { MosaicError } from "../base/errors.ts";
-import { parsed } from "./page_json.ts";
+import { parsed } from "../telemetry/json_values.ts";
 
 const EVAL_SUMMARY = "eval_summary.json";
 /** The original's has ten numbers; a worker's own may have more, within this bound. */

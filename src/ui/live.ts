@@ -1,7 +1,7 @@
 /** The live streams: changes, found by durable cursors, and constantly changing numbers, once per tick. */
 import type { Core } from "../dispatch/core/core.ts";
 import { RUNNING_STATES } from "../registry/lifecycle/lifecycle.ts";
-import type { TelemetryKind } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { logSizes } from "./run_log.ts";
 import { recordsAfter } from "./public_records.ts";

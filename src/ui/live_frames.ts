@@ -5,7 +5,9 @@
  * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (for a
  * ring, only of the rows that have changed since the frame before).
  */
-import type { Core } from "../dispatch/core/core.ts";
+import type { RunReader } from "../registry/run_reader.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
+import type { z } from "zod";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { SharedMemory } from "../os/shared_memory.ts";
@@ -23,7 +25,8 @@ import { pause } from "../wire/waiting.ts";
 import { stepsReached } from "../telemetry/progress_series.ts";
 import { FRAME_KINDS, type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
 import { ChangedRows, KeptPictures } from "./changed_rows.ts";
-import { finiteOrText, type LiveFrame, parsed } from "./page_json.ts";
+import { finiteOrText, parsed } from "../telemetry/json_values.ts";
+import type { PageLiveFrame } from "../registry/contract.ts";
 import { placeOf } from "./pictures.ts";
 
 export const MAX_WATCHED = 64;
@@ -47,6 +50,14 @@ const MAX_KEPT_BYTES = 64 << 20;
 /** Bound on a payload without a picture, which is sent unchanged. */
 const MAX_PAYLOAD = 64 << 10;
 
+type LiveFrame = z.infer<typeof PageLiveFrame>;
+
+/** What frames are read from besides shared memory. */
+export interface FrameSources {
+  runs: RunReader;
+  records: TelemetryReader;
+}
+
 const encoder = new TextEncoder();
 const kept = new KeptPictures(MAX_KEPT_BYTES);
 
@@ -66,7 +77,7 @@ const NO_STEP = { episode: null, step: null, agent: null, action: null };
 
 /** One environment: a ring of a run. */
 class Ring implements Disposable {
-  readonly #core: Core;
+  readonly #core: FrameSources;
   readonly #runId: string;
   readonly #rest: string;
   readonly #reader: RingReader;
@@ -75,7 +86,7 @@ class Ring implements Disposable {
   #runStepAt = -Infinity;
   spoilt = false;
 
-  constructor(core: Core, runId: string, rest: string, memory: SharedMemory) {
+  constructor(core: FrameSources, runId: string, rest: string, memory: SharedMemory) {
     this.#core = core;
     this.#runId = runId;
     this.#rest = rest;
@@ -150,7 +161,7 @@ async function listRings(memory: SharedMemory): Promise<Listing> {
 }
 
 class Watched implements Disposable {
-  readonly #core: Core;
+  readonly #core: FrameSources;
   readonly #runId: string;
   readonly #memory: SharedMemory;
   readonly #rings = new Map<string, Ring>();
@@ -159,7 +170,7 @@ class Watched implements Disposable {
   readonly #shown: Record<FrameKind, number>;
   #recordsAt = 0;
 
-  constructor(core: Core, runId: string, memory: SharedMemory) {
+  constructor(core: FrameSources, runId: string, memory: SharedMemory) {
     this.#core = core;
     this.#memory = memory;
     this.#runId = runId;
@@ -243,7 +254,7 @@ class Watched implements Disposable {
 
 /** The messages of these runs until the reader leaves. */
 export async function* framesLive(
-  core: Core,
+  core: FrameSources,
   runIds: readonly string[],
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {

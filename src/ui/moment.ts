@@ -1,7 +1,7 @@
 /** Finds the step of a point on a curve. */
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { StoredStep } from "../telemetry/telemetry_log.ts";
+import type { StoredStep } from "../gen/records/record_types.ts";
 
 /** The episode record of seq `episode`, and where its steps begin; or the step at Unix time `at`. */
 export function momentOf(core: Core, runId: string, of: { episode: number } | { at: number }) {

@@ -4,8 +4,8 @@ import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type * as contract from "../registry/contract.ts";
 import { beyondLimits } from "../registry/event_data.ts";
 import type { EventRow, TransitionRow } from "../registry/row_types.ts";
-import type { SeriesSummary } from "../telemetry/telemetry_log.ts";
-import { rawJson } from "../base/json_text.ts";
+import type { SeriesSummary } from "../telemetry/stored.ts";
+import { parsed } from "../telemetry/json_values.ts";
 import { stepsReached } from "../telemetry/progress_series.ts";
 
 export type RunLine = z.infer<typeof contract.PageRun>;
@@ -145,16 +145,6 @@ export function eventLine(row: EventRow): EventLine {
     attempt: row.attempt,
     data: leftOut === undefined ? parsed(row.dataJson) : { left_out: leftOut },
   };
-}
-
-/** JSON has no NaN and no infinities: their names are sent. */
-export function finiteOrText(value: number): Frame["reward"] {
-  return Number.isFinite(value) ? value : String(value) as "NaN" | "Infinity" | "-Infinity";
-}
-
-/** The value of a worker's JSON text; text that is not JSON stays a text, bare NaN and infinities become null. */
-export function parsed(json: string): unknown {
-  return json === "" ? null : JSON.parse(rawJson(json));
 }
 
 export function hostLine(host: HostInfo): HostLine {

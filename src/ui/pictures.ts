@@ -1,8 +1,12 @@
 /** Pictures of an environment: the records of a range with a picture, with their payload as the worker wrote it. */
-import type { Core } from "../dispatch/core/core.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
+import type { z } from "zod";
 import { type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
-import type { StoredEpisode, StoredStep } from "../telemetry/telemetry_log.ts";
-import { finiteOrText, type Frame, parsed } from "./page_json.ts";
+import type { StoredEpisode, StoredStep } from "../gen/records/record_types.ts";
+import { finiteOrText, parsed } from "../telemetry/json_values.ts";
+import type { PageFrame } from "../registry/contract.ts";
+
+type Frame = z.infer<typeof PageFrame>;
 
 /** Records read for one answer. */
 const SCAN_RECORDS = 2000;
@@ -11,7 +15,13 @@ const SCAN_RECORDS = 2000;
  * At most `limit` frames after seq `since`, of steps or of episodes. `next` is the seq after which to continue: it advances
  * even when no record of the range has a picture.
  */
-export function framesOf(core: Core, runId: string, kind: FrameKind, since: number, limit: number) {
+export function framesOf(
+  core: { records: TelemetryReader },
+  runId: string,
+  kind: FrameKind,
+  since: number,
+  limit: number,
+) {
   const frames: Frame[] = [];
   let next = since;
   while (frames.length < limit && next - since < SCAN_RECORDS) {

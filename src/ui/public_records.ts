@@ -1,7 +1,9 @@
 /** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is unchanged. */
 import { jsonLines } from "../telemetry/public_json.ts";
 import { withoutRenderPayload } from "../telemetry/render_payload.ts";
-import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/telemetry_log.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../telemetry/record_fields.ts";
+import type { StoredOf } from "../telemetry/stored.ts";
 
 export interface Records {
   /** A JSON array. */

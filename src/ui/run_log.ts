@@ -2,9 +2,8 @@
 import type { Core, LogOf } from "../dispatch/core/core.ts";
 import { LineRate } from "../base/line_rate.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import type { ServerEvent } from "./event_stream.ts";
+import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import { waitFor } from "./event_stream.ts";
 import type { LogFile } from "../os/packed_log.ts";
 import { infoOf } from "../os/untrusted.ts";
 

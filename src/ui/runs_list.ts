@@ -1,7 +1,7 @@
 /** The list of runs: filters of the core, with sorting and pages by offset added here. */
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunFilter, RunRow } from "../registry/row_types.ts";
-import type { RunTelemetry } from "../telemetry/telemetry_log.ts";
+import type { RunTelemetry } from "../telemetry/stored.ts";
 import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";

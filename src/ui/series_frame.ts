@@ -3,7 +3,7 @@
  * longer than everything else. For each name: the number of each run's buckets, then column after column of all runs.
  */
 import type { SeriesColumns } from "./page_json.ts";
-import type { SeriesBucketRow } from "../telemetry/telemetry_log.ts";
+import type { SeriesBucketRow } from "../telemetry/stored.ts";
 
 /** For an absent step or attempt. */
 const NONE = NaN;

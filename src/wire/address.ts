@@ -1,4 +1,5 @@
 /** Addresses of listeners, as in options and daemon.json. */
+import { DEFAULT_LISTEN } from "../base/agreed.ts";
 import { MosaicError } from "../base/errors.ts";
 
 export type ListenAddress = { type: "tcp"; host: string; port: number } | { type: "unix"; path: string };
@@ -18,7 +19,7 @@ export function parseListen(text: string): ListenAddress {
 
 function badAddress(text: string): MosaicError {
   return new MosaicError("invalid_argument", `cannot listen on "${text}": it is no address`, {
-    hint: "Give HOST:PORT (such as 127.0.0.1:50055, port 0 picks a free one) or unix:/path/to/socket.",
+    hint: `Give HOST:PORT (such as ${DEFAULT_LISTEN}, port 0 picks a free one) or unix:/path/to/socket.`,
   });
 }
 

@@ -3,6 +3,7 @@
  * one message each way; a stream's messages are in envelopes (a byte of flags, four bytes of length), of which the last says
  * how the stream ended.
  */
+import { DEFAULT_HTTP } from "../base/agreed.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import { PendingBytes } from "./pending_bytes.ts";
 import { errorOf, HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
@@ -81,7 +82,7 @@ export function errorOfAnswer(status: number, body: Uint8Array, header: Metadata
     : parsedBody;
   if (typeof (error as WireError | undefined)?.code === "string") return errorIn(error as WireError, header);
   return new MosaicError("unavailable", `the server at ${target} is not a daemon's API: HTTP status ${status}`, {
-    hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
+    hint: `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
   });
 }
 

@@ -2,6 +2,7 @@
  * HTTP/1.1, as far as calls of a daemon's API need it: one request after the other over a connection. For the commands,
  * which are short: loading the runtime's own client costs each of them 10 ms and 6 MiB.
  */
+import { DEFAULT_HTTP } from "../base/agreed.ts";
 import { MosaicError } from "../base/errors.ts";
 
 export interface Http1Answer {
@@ -229,6 +230,6 @@ export async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void
 
 function notHttpError(what: string): MosaicError {
   return new MosaicError("unavailable", `the server is not a daemon's API: it does not speak HTTP/1.1 (${what})`, {
-    hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
+    hint: `The API is at the address of --http (${DEFAULT_HTTP} by default) and at the daemon's own Unix socket.`,
   });
 }

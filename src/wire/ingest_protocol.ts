@@ -1,5 +1,12 @@
-/** The version of the ingest stream, spoken by daemon and proxy. */
+/** The version of the ingest stream, spoken by daemon and proxy, and its messages. */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ProxyMessageSchema } from "../gen/mosaic/v1/ingest_pb.ts";
 import { MosaicError } from "../base/errors.ts";
+
+/** What a proxy sends. */
+export type ProxyMessageInit = NonNullable<
+  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
+>;
 
 /** MAJOR changes if one side could not understand the other, MINOR if something was added. */
 export const INGEST_PROTOCOL = "mosaic-ingest/1.0";

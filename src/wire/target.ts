@@ -1,4 +1,5 @@
 /** Parses how a client names a daemon's API. */
+import { DEFAULT_HTTP } from "../base/agreed.ts";
 import { MosaicError } from "../base/errors.ts";
 import { isLoopback, type ListenAddress, parseListen } from "./address.ts";
 
@@ -17,7 +18,7 @@ export function parseTarget(text: string): Target {
     return { address: parseListen(/:\d+$/.test(rest) ? rest : `${rest}:${tls ? 443 : 80}`), tls };
   } catch (error) {
     throw new MosaicError("invalid_argument", `no daemon can be called at "${text}": it is no address`, {
-      hint: "Give unix:/path/to/socket, HOST:PORT (such as 127.0.0.1:8055), http://HOST:PORT or https://HOST:PORT.",
+      hint: `Give unix:/path/to/socket, HOST:PORT (such as ${DEFAULT_HTTP}), http://HOST:PORT or https://HOST:PORT.`,
       cause: error,
     });
   }

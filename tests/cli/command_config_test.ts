@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { commandConfig, environmentOf, inheritedFrom, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
 import { violationsOf } from "../../src/config/config.ts";
-import { LONGEST_RUN_NAME } from "../../src/config/run_name.ts";
+import { LONGEST_RUN_NAME } from "../../src/base/run_name.ts";
 
 Deno.test("run: the name comes from what is run", () => {
   for (

@@ -2,6 +2,7 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { completionScript, runCandidates, type Shell, SHELLS } from "../../src/cli/completion_scripts.ts";
+import { VERBS } from "../../src/cli/verbs.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
 
@@ -48,7 +49,7 @@ async function inShell(shell: Shell, candidates: readonly string[], script: stri
       mode: 0o755,
     });
     const sourced = `${directory}/completions`;
-    await Deno.writeTextFile(sourced, completionScript(shell, await describeVerbs(fakeWorld())));
+    await Deno.writeTextFile(sourced, completionScript(shell, await describeVerbs(fakeWorld(), VERBS)));
     const { stdout, stderr, success } = await new Deno.Command(shell, {
       args: [...(shell === "fish" ? ["--no-config"] : shell === "zsh" ? ["-f"] : ["--norc"]), "-c", script],
       cwd: `${directory}/work`,
@@ -71,7 +72,7 @@ async function inShell(shell: Shell, candidates: readonly string[], script: stri
 }
 
 Deno.test("completions: every verb and option is there", async () => {
-  const verbs = await describeVerbs(fakeWorld());
+  const verbs = await describeVerbs(fakeWorld(), VERBS);
   assert.ok(verbs.find((v) => v.name === "show")!.takesRuns);
   assert.ok(!verbs.find((v) => v.name === "submit")!.takesRuns);
   for (const shell of SHELLS) {
@@ -85,7 +86,7 @@ for (const shell of SHELLS) {
   shellTest(shell, "the script is read without an error", async () => {
     const file = await Deno.makeTempFile();
     try {
-      await Deno.writeTextFile(file, completionScript(shell, await describeVerbs(fakeWorld())));
+      await Deno.writeTextFile(file, completionScript(shell, await describeVerbs(fakeWorld(), VERBS)));
       const read = await new Deno.Command(shell, { args: ["-n", file], stderr: "piped" }).output();
       assert.ok(read.success, new TextDecoder().decode(read.stderr));
     } finally {

@@ -118,7 +118,7 @@ Deno.test("docs/cli.md: names every command that prints for programs, with every
     // The columns of sql are those of the query.
     if (verb.load === undefined || verb.name === "sql") continue;
     const command = newCommand(verb, fakeWorld());
-    (await verb.load()).define(command, fakeWorld(), { code: 0 });
+    (await verb.load()).define(command, fakeWorld(), { code: 0 }, VERBS);
     const formats = command.options.find((option) => option.long === "--output")?.argChoices ?? [];
     const forPrograms = formats.filter((format) => ["json", "jsonl", "csv"].includes(format));
     if (forPrograms.length > 0) real.set(verb.name, forPrograms.sort());

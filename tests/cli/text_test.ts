@@ -3,7 +3,7 @@ import { csv } from "../../src/base/csv_text.ts";
 import { facts, table } from "../../src/cli/table.ts";
 import { cut, escapeControl, pad, widthOf } from "../../src/cli/text.ts";
 import { didYouMean, nearest } from "../../src/base/nearest.ts";
-import { terminalOf } from "../../src/cli/context.ts";
+import { terminalOf } from "../../src/cli/real_context.ts";
 
 Deno.test("text: width counts columns, not characters", () => {
   for (const [text, width] of [["abc", 3], ["Zoë", 3], ["e\u0301", 1], ["日本", 4], ["🚀x", 3], ["", 0]] as const) {

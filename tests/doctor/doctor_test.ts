@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { runCli } from "../../src/cli/cli.ts";
-import { realContext } from "../../src/cli/context.ts";
+import { realContext } from "../../src/cli/real_context.ts";
 import { examine, repair } from "../../src/doctor/doctor.ts";
 import { freeListDamage } from "../../src/doctor/free_list.ts";
 import { Layout } from "../../src/base/layout.ts";

@@ -1,6 +1,11 @@
 /** Carries out one schedule with real processes and tells everything that was wrong afterwards. */
-import type { DescMethodServerStreaming, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import type { DescMessage } from "@bufbuild/protobuf";
+import type {
+  DescMessage,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  MessageInitShape,
+  MessageShape,
+} from "@bufbuild/protobuf";
 import { connect, type MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";

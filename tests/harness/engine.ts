@@ -1,7 +1,7 @@
 /** An engine on a temporary state directory; the test plays its proxies. */
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
-import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/core/core.ts";
+import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/attempt/connected_proxy.ts";
 import type { ProxyArguments, ProxyLauncher } from "../../src/dispatch/launch/local/proxy_process.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { createLogger } from "../../src/base/log.ts";

@@ -7,16 +7,16 @@ import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../src/base/log.ts";
 import { Layout, RunFiles } from "../../src/base/layout.ts";
 import type { HostInfo } from "../../src/dispatch/core/core.ts";
+import type { DesiredControl } from "../../src/dispatch/attempt/connected_proxy.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { NewRun, RunRow } from "../../src/registry/row_types.ts";
-import type { EpisodeRecord, StepRecord } from "../../src/telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord } from "../../src/gen/records/record_types.ts";
 import type { Parameter } from "../../src/telemetry/parameters.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun } from "../registry/fixture.ts";
 import { configOf } from "./configs.ts";
-import type { DesiredControl } from "../../src/dispatch/core/core.ts";
 import { PlayedProxy } from "./engine.ts";
 
 /** Does at once what it is asked. */

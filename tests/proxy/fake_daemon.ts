@@ -13,7 +13,7 @@ import { AnswerBody } from "../../src/rpc/connect/body.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
 import { envelope, STREAM_TYPE } from "../../src/wire/connect.ts";
-import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
 
 type Call = AnswerBody;
 type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;

@@ -4,7 +4,7 @@ import { logStart } from "../../src/base/journal_header.ts";
 import { type BatchReading, buildBatch } from "../../src/proxy/batches.ts";
 import { Journal } from "../../src/proxy/journal.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../../src/telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
 import { TEXT_DIALECTS } from "../../src/telemetry/formats/text_dialects.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, type Scene } from "./scene.ts";

@@ -9,7 +9,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
 import { statusOf } from "../../src/wire/grpc_status.ts";
 import { errorFromStatus } from "../harness/grpc_errors.ts";
-import { UNIX_PEER } from "../../src/rpc/calls.ts";
+import { UNIX_PEER } from "../../src/rpc/peer.ts";
 import { OPEN_STREAMS, StreamBounds } from "../../src/rpc/stream_bounds.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";

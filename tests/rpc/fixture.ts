@@ -1,10 +1,12 @@
 /** A gRPC server and a client of it, on a real engine that writes down what it is asked for. */
-import type { ProxyHello, ProxyLink, ProxySession, RunDetail } from "../../src/dispatch/core/core.ts";
+import type { RunDetail } from "../../src/dispatch/core/core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "../../src/dispatch/attempt/connected_proxy.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
 import type { IngestBatch } from "../../src/telemetry/ingest_batch.ts";
-import type { IngestResult, TelemetryKind } from "../../src/telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../../src/telemetry/record_fields.ts";
+import type { IngestResult } from "../../src/telemetry/stored.ts";
 import { PlayedProxy } from "../harness/engine.ts";
 import { ConnectClient } from "../harness/connect_client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";

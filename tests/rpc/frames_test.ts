@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../src/gen/records/record_types.ts";
+import { EMPTY_EPISODE, type StoredEpisode, type StoredStep } from "../../src/gen/records/record_types.ts";
 import { create, type DescMessage, type MessageInitShape, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -7,7 +7,6 @@ import { messagesOf } from "../../src/wire/message_frames.ts";
 import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
 import { jsonLines } from "../../src/telemetry/public_json.ts";
 import { RECORDS } from "../../src/telemetry/record_fields.ts";
-import type { StoredEpisode, StoredStep } from "../../src/telemetry/telemetry_log.ts";
 import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { A_STEP } from "../harness/played_engine.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { StepColumns, WorkerEventRecord } from "../../src/telemetry/ingest_batch.ts";
+import type { StepColumns, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/ingest_pb.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { EMPTY_STEP } from "../../src/gen/records/record_types.ts";
+import { EMPTY_STEP, type StoredStep } from "../../src/gen/records/record_types.ts";
 import { rendered, StepsOfLog, thinned } from "../../src/telemetry/thin_log.ts";
-import type { StoredStep } from "../../src/telemetry/telemetry_log.ts";
 
 const N = 3000;
 const encoder = new TextEncoder();

@@ -1,6 +1,6 @@
 /** Builds the config of an imported run. Pure. */
 import { LONGEST_TAG } from "../../base/field_limits.ts";
-import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
+import { LONGEST_RUN_NAME } from "../../base/run_name.ts";
 import { baseName } from "./read.ts";
 import type { ScannedRun } from "./scan.ts";
 

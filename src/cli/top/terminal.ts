@@ -1,16 +1,7 @@
 /** Takes over the terminal (alternate screen, raw keyboard) and restores it, however the process ends. */
 import { MosaicError } from "../../base/errors.ts";
+import type { TakenTerminal } from "../context.ts";
 import { keysOf } from "./keys.ts";
-
-/** A terminal whose screen and keyboard this process controls. */
-export interface TakenTerminal {
-  /** Names of keys (src/cli/top/keys.ts); ends when the terminal is restored or gone. */
-  keys: AsyncIterable<string>;
-  /** Replaces the screen's content. At most as many lines as the terminal has, none wider. */
-  show(lines: readonly string[]): void;
-  /** Restores screen, keyboard mode and cursor. Idempotent. */
-  giveBack(): void;
-}
 
 const TAKE = "\x1b[?1049h\x1b[?25l";
 const GIVE_BACK = "\x1b[0m\x1b[?25h\x1b[?1049l";

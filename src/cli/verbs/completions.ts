@@ -13,7 +13,7 @@ import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { Link } from "../daemon_link.ts";
 import { runColumns } from "../runs_table.ts";
-import { VERBS } from "../verbs.ts";
+import type { Verb } from "../verb.ts";
 
 /** The newest runs offered as candidates. */
 const RUNS_OFFERED = 50;
@@ -24,7 +24,12 @@ const OF_COLUMNS: Readonly<Record<string, "one" | "several">> = {
   "--where": "one",
 };
 
-export function define(command: Command, context: Context): void {
+export function define(
+  command: Command,
+  context: Context,
+  _result: { code: number },
+  verbs: readonly Verb[],
+): void {
   command
     .description(
       "Prints a completion script for commands, options, option values, runs and columns. The script asks the daemon for the runs, and for " +
@@ -62,16 +67,16 @@ export function define(command: Command, context: Context): void {
         context.out.write(columnCandidates(columns, names).map((candidate) => `${candidate}\n`).join(""));
         return;
       }
-      context.out.write(completionScript(shell, await describeVerbs(context)));
+      context.out.write(completionScript(shell, await describeVerbs(context, verbs)));
     });
 }
 
 /** Names, summaries and options of all verbs. */
-export async function describeVerbs(context: Context): Promise<CompletedVerb[]> {
+export async function describeVerbs(context: Context, verbs: readonly Verb[]): Promise<CompletedVerb[]> {
   const described: CompletedVerb[] = [];
-  for (const verb of VERBS) {
+  for (const verb of verbs) {
     const command = newCommand(verb, context);
-    (await verb.load?.())?.define(command, context, { code: 0 });
+    (await verb.load?.())?.define(command, context, { code: 0 }, verbs);
     described.push({
       name: verb.name,
       summary: verb.summary,

@@ -2,13 +2,13 @@
 import type { Command } from "commander";
 import { messageOf } from "../../base/errors.ts";
 import { manual } from "../verb_parser.ts";
-import type { Context } from "../context.ts";
+import type { Context, TakenTerminal } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { hostJson, runDetailJson, runJson } from "../message_json.ts";
 import { anyOf, pause } from "../../wire/waiting.ts";
 import { isTransient, Link } from "../daemon_link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
-import { noTerminal, type TakenTerminal } from "../top/terminal.ts";
+import { noTerminal } from "../top/terminal.ts";
 import { draw, runRows, runsOnScreen } from "../top/screen.ts";
 
 const POLL_MS = 1000;

@@ -3,7 +3,8 @@
  * longer improves, and silence. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
  */
 import type { AlertRule } from "../../config/alerts.ts";
-import type { EpisodeRecord, IngestBatch } from "../../telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord } from "../../gen/records/record_types.ts";
 import { namedNonFinite } from "../../base/json_text.ts";
 import { numberOf as pointValue } from "../../telemetry/store/points.ts";
 

@@ -8,7 +8,7 @@ import { isShortage } from "../../os/shortage.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { DesiredControl, ProxyLink } from "../core/core.ts";
+import type { DesiredControl, ProxyLink } from "./connected_proxy.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";

@@ -11,7 +11,7 @@
  * The connection is independent of the phase: a proxy may connect and disconnect in each of the first two.
  */
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
-import type { ProxyLink } from "../core/core.ts";
+import type { ProxyLink } from "./connected_proxy.ts";
 import type { AbsenceStep, EngineEnd, Rest, WorkerGroup } from "./host.ts";
 import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from "./worker_stop.ts";
 

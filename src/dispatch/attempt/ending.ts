@@ -2,7 +2,7 @@
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { stepsReached } from "../../telemetry/progress_series.ts";
-import type { RunTelemetry } from "../../telemetry/telemetry_log.ts";
+import type { RunTelemetry } from "../../telemetry/stored.ts";
 
 /** How far a run is, as in `mosaic list`: if it records no steps or episodes, by its metrics. */
 export function summaryOf(telemetry: RunTelemetry) {

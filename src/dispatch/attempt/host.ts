@@ -10,7 +10,7 @@ import type { ProcessRef } from "../../os/identity.ts";
 import type { Signal } from "../../os/signals.ts";
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { ProxyHello, WorkerSettings } from "../core/core.ts";
+import type { ProxyHello, WorkerSettings } from "./connected_proxy.ts";
 
 /** One per daemon and kind of host. */
 export interface Host {

@@ -1,6 +1,6 @@
 /** Which other runs may write files in a run's working directory. Pure. */
 import { withoutTrailingSlashes } from "../../base/trailing_slashes.ts";
-import type { Company } from "../core/core.ts";
+import type { Company } from "./connected_proxy.ts";
 
 /** @param cwd the run's working directory. @param others those of all other live runs; at least one */
 export function companyOf(cwd: string, others: readonly string[]): Company {

@@ -6,7 +6,7 @@ import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { DesiredControl } from "../core/core.ts";
+import type { DesiredControl } from "./connected_proxy.ts";
 import type { Alerts } from "./alerts.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Effect } from "./attempt_state.ts";

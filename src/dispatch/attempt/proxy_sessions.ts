@@ -1,6 +1,6 @@
 /** Handles what connected proxies send: hello, batches, heartbeats, applied control, the exit. */
 import type { ProcessRef } from "../../os/identity.ts";
-import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "./connected_proxy.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isShortage } from "../../os/shortage.ts";
 import type { Logger } from "../../base/log.ts";

@@ -1,6 +1,5 @@
 /** Whether a failed attempt is followed by another (`metadata.restart`). Pure. */
-import type { RestartCause, RunPlan } from "../../config/plan.ts";
-import { restartDelaySeconds } from "../../config/plan.ts";
+import { type RestartCause, restartDelaySeconds, type RunPlan } from "../../config/plan.ts";
 
 /** Ends that are the engine's doing, not the job's; a cancellation at the engine is not among them. */
 const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten", "lease_expired"];

@@ -1,6 +1,6 @@
 /** A connected proxy as the adapters see it. Each call checks that it is still the run's current proxy. */
 import type { ProcessRef } from "../../os/identity.ts";
-import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "../core/core.ts";
+import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "./connected_proxy.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";

@@ -2,7 +2,7 @@
  * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt. An attempt
  * returns effects; performer.ts performs them.
  */
-import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "./connected_proxy.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";

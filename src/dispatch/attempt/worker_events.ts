@@ -3,7 +3,8 @@ import { parsedObject } from "../../base/json_text.ts";
 import type { EventKind } from "../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../telemetry/refused.ts";
 import { referenceOf } from "../../registry/artifacts/announced.ts";
-import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/telemetry_log.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
+import type { StoredWorkerEvent } from "../../gen/records/record_types.ts";
 
 /** Record kinds that are entered into the event log, for people and webhooks. (Files have events of their own.) */
 export const ENTERED_KINDS: readonly EventKind[] = [

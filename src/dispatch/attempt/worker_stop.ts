@@ -4,7 +4,7 @@
  * time. Pure: the supervisor performs the steps.
  */
 import type { Signal } from "../../os/signals.ts";
-import type { ProxyLink } from "../core/core.ts";
+import type { ProxyLink } from "./connected_proxy.ts";
 import type { WorkerGroup } from "./host.ts";
 
 /** How much longer than the grace period a proxy may take before the daemon kills the group itself. */

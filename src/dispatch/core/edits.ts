@@ -1,7 +1,7 @@
 /** Fields that people write: name, tags, notes. */
 import { MosaicError } from "../../base/errors.ts";
 import { LONGEST_NOTES, LONGEST_TAG, MOST_TAGS } from "../../base/field_limits.ts";
-import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
+import { LONGEST_RUN_NAME } from "../../base/run_name.ts";
 import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 

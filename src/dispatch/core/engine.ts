@@ -18,9 +18,10 @@ import type { RunReader } from "../../registry/run_reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../telemetry/thin_log.ts";
-import type { TelemetryKind, TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import type { TelemetryKind } from "../../telemetry/record_fields.ts";
 import { MetricsEvents } from "../attempt/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../dispatcher.ts";
@@ -35,18 +36,8 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type {
-  Core,
-  Edit,
-  HostInfo,
-  LogOf,
-  ProxyHello,
-  ProxyLink,
-  ProxySession,
-  RegisterRequest,
-  RunDetail,
-  RunQueryPage,
-} from "./core.ts";
+import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage } from "./core.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";

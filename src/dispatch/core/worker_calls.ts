@@ -3,7 +3,7 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";

@@ -7,7 +7,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/host.ts";
-import type { ProxyHello, WorkerSettings } from "../core/core.ts";
+import type { ProxyHello, WorkerSettings } from "../attempt/connected_proxy.ts";
 import { writeSessionToken } from "./session_token.ts";
 
 /**

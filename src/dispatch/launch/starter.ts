@@ -4,8 +4,7 @@
  * proxy starts, there is no trace of a proxy or worker, so the attempt is requeued. Once the proxy runs, its lock and files
  * show it (launch/local/recovery_decision.ts). So an attempt never has two workers.
  */
-import type { RunPlan } from "../../config/plan.ts";
-import { planOf } from "../../config/plan.ts";
+import { planOf, type RunPlan } from "../../config/plan.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";

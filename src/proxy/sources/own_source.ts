@@ -1,6 +1,7 @@
 /** The source without a file: artifacts, each problem once, and the worker's processes. */
 import type { Logger } from "../../base/log.ts";
-import type { SourceCursor, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { SourceCursor } from "../../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { eventOf, type Records } from "./source_records.ts";
 
 /** Its name; no file has it. */

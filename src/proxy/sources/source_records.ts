@@ -5,7 +5,7 @@
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
 import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
 import type { CountedProblem } from "./file_source.ts";

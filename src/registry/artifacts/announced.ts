@@ -1,7 +1,7 @@
 /** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
 import { nodePath } from "../../base/node_modules.ts";
 import { parsedObject } from "../../base/json_text.ts";
-import type { WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 
 export interface Announcement {
   /** As the worker wrote it: absolute, or relative to its directory. */

@@ -13,7 +13,7 @@ import { infoOf, readRecord } from "../../os/untrusted.ts";
 import { removeRegular, writeRecord } from "../../os/untrusted_changes.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
-import type { WorkerEventRecord } from "../../telemetry/ingest_batch.ts";
+import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";

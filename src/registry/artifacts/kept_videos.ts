@@ -1,6 +1,6 @@
 /** Selects the videos of episodes that `artifacts.keep_videos` keeps: of the best, the worst and the last. */
 import { yieldToOthers } from "../../base/sleep.ts";
-import type { StoredEpisode } from "../../telemetry/telemetry_log.ts";
+import type { StoredEpisode } from "../../gen/records/record_types.ts";
 import type { FoundFile } from "./run_directory.ts";
 
 /** The episode in names like Gymnasium's `rl-video-episode-12.mp4`; undefined if the name has none. */

@@ -6,7 +6,8 @@ import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protob
 import { MosaicError } from "../../base/errors.ts";
 import { envelope, MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
-import { type CallContext, isIngest, type Peer, ServerCall } from "../calls.ts";
+import { type CallContext, isIngest, ServerCall } from "../calls.ts";
+import type { Peer } from "../peer.ts";
 import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { AnswerBody } from "./body.ts";

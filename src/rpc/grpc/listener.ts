@@ -7,7 +7,7 @@ import { messageOf } from "../../base/errors.ts";
 import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
 import { type ListenAddress, parseListen } from "../../wire/address.ts";
 import { checkListener, type TlsTexts } from "../../wire/tls.ts";
-import type { User } from "../calls.ts";
+import type { User } from "../peer.ts";
 import type { Services } from "../services.ts";
 import { Connections, FIRST_CALL_MS } from "./connections.ts";
 import { type GateLimits, SendGates } from "./gate.ts";

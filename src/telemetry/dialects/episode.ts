@@ -1,7 +1,7 @@
 /** An episode line of any dialect (episode, episode_done, episode_end) as an EpisodeRecord. */
 import { withNamedNonFinite } from "../../base/json_text.ts";
 import { episodeOfLine, type LineContext } from "../../gen/records/line_fields.ts";
-import type { EpisodeRecord } from "../ingest_batch.ts";
+import type { EpisodeRecord } from "../../gen/records/record_types.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { parsedMetadata, TAKE } from "./take.ts";

@@ -3,7 +3,7 @@ import { parseKeepingNumbers } from "../../base/exact_numbers.ts";
 import { isJson } from "../../base/json_text.ts";
 import { withoutSecrets } from "../../base/secrets.ts";
 import { workerEventOfLine } from "../../gen/records/line_fields.ts";
-import type { WorkerEventRecord } from "../ingest_batch.ts";
+import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { TAKE } from "./take.ts";

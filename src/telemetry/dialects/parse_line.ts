@@ -6,43 +6,18 @@
  */
 import { isTooDeep, MAX_JSON_DEPTH } from "../../base/json_text.ts";
 import type { LineContext } from "../../gen/records/line_fields.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../ingest_batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
-import type { ByteText } from "../byte_text.ts";
 import { Fields } from "./fields.ts";
 import { OPEN_BRACE } from "./json_scan.ts";
 import { kindOf } from "./kinds.ts";
 import { Lines } from "./lines.ts";
 import { SLOT } from "./slots.ts";
+import type { AlikeStep, ParsedLine, RecordCheck } from "./parsed_line.ts";
 import { readStep } from "./step.ts";
 import type { StepShapes } from "./step_shapes.ts";
 
 export type { LineContext };
-
-/** Returns the rules of the run's telemetry schema that a record violates; see src/telemetry/schemas. */
-export type RecordCheck = (kind: "step" | "episode", record: Record<string, unknown>) => readonly string[];
-
-export interface ParsedStep {
-  type: "step";
-  step: StepRecord;
-  violations: readonly string[];
-}
-
-/** A step whose line has a known shape; valid until the next line is read. */
-export interface AlikeStep {
-  type: "alike";
-  step: StepRecord<string | ByteText>;
-}
-
-export type ParsedLine =
-  | ParsedStep
-  | { type: "episode"; episode: EpisodeRecord; violations: readonly string[] }
-  | { type: "event"; event: WorkerEventRecord }
-  | { type: "other" }
-  /** Only white space. */
-  | { type: "blank" }
-  | { type: "malformed"; why: string };
 
 const OTHER: ParsedLine = { type: "other" };
 const BLANK: ParsedLine = { type: "blank" };

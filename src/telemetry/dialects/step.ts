@@ -1,6 +1,6 @@
 /** A step line of any dialect as a StepRecord. */
 import { type LineContext, stepOfLine } from "../../gen/records/line_fields.ts";
-import type { StepRecord } from "../ingest_batch.ts";
+import type { StepRecord } from "../../gen/records/record_types.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
 import { parsedMetadata, TAKE } from "./take.ts";

@@ -9,7 +9,7 @@ import { ByteText } from "../byte_text.ts";
 import type { Field, Fields } from "./fields.ts";
 import { afterNumber, afterScalar, afterValue, QUOTE, ZERO } from "./json_scan.ts";
 import type { Lines } from "./lines.ts";
-import type { AlikeStep, ParsedStep } from "./parse_line.ts";
+import type { AlikeStep, ParsedStep } from "./parsed_line.ts";
 import { SLOT } from "./slots.ts";
 import { nanosecondsOf, timeOf } from "./timestamps.ts";
 

@@ -1,6 +1,6 @@
 /** Builds the check that the proxy applies to each record, from a config's schema_id and schema_definition. */
 import { parsedJson } from "../../base/json_text.ts";
-import type { RecordCheck } from "../dialects/parse_line.ts";
+import type { RecordCheck } from "../dialects/parsed_line.ts";
 import { RECORDS } from "../record_fields.ts";
 import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
 import { compileSchema, type JsonSchema } from "./compile.ts";

@@ -3,7 +3,7 @@
  * order of arrival; CommitPace decides how long they wait for each other.
  */
 import type { IngestBatch } from "../ingest_batch.ts";
-import type { IngestResult } from "../telemetry_log.ts";
+import type { IngestResult } from "../stored.ts";
 import { CommitPace, pagesOf } from "./commit_pace.ts";
 
 export interface WaitingBatch {

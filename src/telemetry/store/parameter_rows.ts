@@ -2,13 +2,11 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { parsedObject } from "../../base/json_text.ts";
 import { checkedRow } from "./row_checksums.ts";
-import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters.ts";
+import { MAX_PARAMETERS, parametersOfEvent } from "../parameters.ts";
+import type { ReportedParameter } from "../stored.ts";
 
 /** Kind of the event with parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
 export const PARAMETERS_EVENT = "parameters";
-
-/** A parameter, and the seq of its event. */
-export type ReportedParameter = Parameter & { seq: number };
 
 export class ParameterRows {
   readonly #forget: StatementSync;

@@ -2,7 +2,7 @@
  * The newest rows of a run in memory, so that readers near the head do not read SQLite. A ring only contains copies of
  * committed rows: dropping it costs readers time, never data.
  */
-import type { StoredStep } from "../telemetry_log.ts";
+import type { StoredStep } from "../../gen/records/record_types.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
 /** Approximate memory of one row without its texts. */

@@ -4,7 +4,7 @@
  * first factor is the largest because it determines the cost: one row per 32 points; all further levels add a seventh. Open
  * buckets are in memory, and are the same after a restart, because sums are computed in the same order from the same rows.
  */
-import type { SeriesBucketRow } from "../telemetry_log.ts";
+import type { SeriesBucketRow } from "../stored.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
 export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;

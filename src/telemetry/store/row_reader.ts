@@ -11,14 +11,25 @@ import {
   WORKER_EVENT_SELECT,
   workerEventOfRow,
 } from "../../gen/records/record_rows.ts";
-import { NO_SOURCE, type Source } from "../../gen/records/record_types.ts";
+import {
+  NO_SOURCE,
+  type Source,
+  type StoredEpisode,
+  type StoredMetric,
+  type StoredStep,
+  type StoredWorkerEvent,
+} from "../../gen/records/record_types.ts";
 import { textColumns } from "../record_fields.ts";
-import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "../telemetry_log.ts";
 
 export { NO_SOURCE, type Source };
 
 /** Bytes per answer. */
 export const READ_BYTES = 4 * 1024 * 1024;
+
+/** The labels of a source. */
+export const SOURCE_SELECT =
+  `SELECT agent_id AS agentId, worker_id AS workerId, policy_label AS policyLabel, backend FROM sources
+    WHERE run_key = ? AND source = ?`;
 
 export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);

@@ -1,7 +1,7 @@
 /** Followers of runs: one entry in a set for each follower and for each wait; waiting costs nothing else. */
 import { MosaicError } from "../../base/errors.ts";
-import { TELEMETRY_KINDS } from "../record_fields.ts";
-import type { FollowedRun, TelemetryKind } from "../telemetry_log.ts";
+import { TELEMETRY_KINDS, type TelemetryKind } from "../record_fields.ts";
+import type { FollowedRun } from "../telemetry_log.ts";
 
 interface Waiter {
   since: number;

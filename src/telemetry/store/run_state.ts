@@ -1,7 +1,9 @@
 /** What the store keeps in memory for a run: its counters, and, while it is being written, the ends of its series. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, ToldReward } from "../telemetry_log.ts";
-import { allRows, NO_SOURCE, prepareArrays, type Source } from "./row_reader.ts";
+import type { TelemetryKind } from "../record_fields.ts";
+import type { StoredEpisode, StoredWorkerEvent } from "../../gen/records/record_types.ts";
+import type { RunTelemetry, ToldReward } from "../stored.ts";
+import { allRows, NO_SOURCE, prepareArrays, type Source, SOURCE_SELECT } from "./row_reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
 import type { BlockSteps } from "./step_block.ts";
@@ -116,10 +118,6 @@ export function positionOf({ positions }: RunState, runId: string, attempt: numb
     },
   );
 }
-
-export const SOURCE_SELECT =
-  `SELECT agent_id AS agentId, worker_id AS workerId, policy_label AS policyLabel, backend FROM sources
-    WHERE run_key = ? AND source = ?`;
 
 type Row = Record<string, number | string | null>;
 

@@ -1,7 +1,7 @@
 /** The runs that the store keeps in memory: counters of runs that were read, rings of runs being written; both bounded. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../../base/load_limits.ts";
-import type { StoredEpisode, StoredWorkerEvent } from "../telemetry_log.ts";
+import type { StoredEpisode, StoredWorkerEvent } from "../../gen/records/record_types.ts";
 import { allRows, prepareArrays } from "./row_reader.ts";
 import { RowRing, StepRing } from "./ring.ts";
 import type { LiveState, RunRows, RunState } from "./run_state.ts";

@@ -9,9 +9,14 @@ import {
   WORKER_EVENT_COLUMNS,
   workerEventRow,
 } from "../../gen/records/record_rows.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, WorkerEventRecord } from "../ingest_batch.ts";
+import type { IngestBatch, SourceCursor } from "../ingest_batch.ts";
+import type {
+  EpisodeRecord,
+  StoredEpisode,
+  StoredWorkerEvent,
+  WorkerEventRecord,
+} from "../../gen/records/record_types.ts";
 import { MAX_PARAMETERS } from "../parameters.ts";
-import type { StoredEpisode, StoredWorkerEvent } from "../telemetry_log.ts";
 import { BulkInsert } from "./bulk_insert.ts";
 import { OWN_LABEL, type OwnPoint } from "./own_points.ts";
 import { ParameterRows, PARAMETERS_EVENT } from "./parameter_rows.ts";

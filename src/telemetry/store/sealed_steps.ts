@@ -4,8 +4,7 @@
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
-import type { Source } from "../../gen/records/record_types.ts";
-import type { StepColumns } from "../ingest_batch.ts";
+import type { Source, StepColumns } from "../../gen/records/record_types.ts";
 import {
   type Block,
   type BlockSteps,

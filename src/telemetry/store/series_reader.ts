@@ -1,7 +1,7 @@
 /** Reads the curves of a run: points of a range, or an outline, with their attempts. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
-import type { SeriesBucketRow } from "../telemetry_log.ts";
+import type { SeriesBucketRow } from "../stored.ts";
 import { allRows, prepareArrays } from "./row_reader.ts";
 import { partsOf, type Rewinds } from "./rewinds.ts";
 import { decimate, outline, outlineOf, type Part, rowOf } from "./rollup.ts";

@@ -1,13 +1,11 @@
 /** The table of blocks: writes them, reads steps through a bounded cache, and lists damaged or missing ones. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
-import { NO_SOURCE, type Source } from "../../gen/records/record_types.ts";
+import { NO_SOURCE, type Source, type StoredStep } from "../../gen/records/record_types.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { StoredStep } from "../telemetry_log.ts";
 import { msOf } from "./points.ts";
-import { allRows, prepareArrays } from "./row_reader.ts";
+import { allRows, prepareArrays, SOURCE_SELECT } from "./row_reader.ts";
 import { type ChecksumOf, intact as isWhole, rowChecksum } from "./row_checksums.ts";
-import { SOURCE_SELECT } from "./run_state.ts";
 import {
   type Block,
   type BlockSteps,

@@ -3,7 +3,7 @@
  * functions inside a transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { StoredStep } from "../telemetry_log.ts";
+import type { StoredStep } from "../../gen/records/record_types.ts";
 import { READ_BYTES, type RowReader, type Source } from "./row_reader.ts";
 import { NO_BLOCKS, type RunState, type SmallBlocks } from "./run_state.ts";
 import { type Block, type BlockSteps, joinedSteps } from "./step_block.ts";

@@ -6,24 +6,10 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { allRows, prepareArrays } from "./row_reader.ts";
 import { rewardRank } from "../progress_series.ts";
+import type { SeriesSummary } from "../stored.ts";
 import { decimate } from "./rollup.ts";
 import { checkedRow, CRC_COLUMN } from "./row_checksums.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
-
-/** Over finite values only; null if there are none, and steps also if an earlier version did not store them. */
-export interface SeriesSummary {
-  name: string;
-  points: number;
-  /** How many points are NaN or infinite. */
-  nonFinite: number;
-  last: number | null;
-  min: number | null;
-  max: number | null;
-  mean: number | null;
-  /** The worker's step at the first minimum and the first maximum; for reward and episodes their seq. */
-  minStep: number | null;
-  maxStep: number | null;
-}
 
 /** A series that is being written. */
 export class SeriesState {

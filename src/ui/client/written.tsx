@@ -2,9 +2,8 @@
 import type { RunPage } from "../page_json.ts";
 import { answer, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt } from "./dialog.tsx";
-import type { ComponentChildren } from "./preact.ts";
+import { type ComponentChildren, useEffect, useState } from "./preact.ts";
 import type { MarkedToken, Token } from "./markdown.ts";
-import { useEffect, useState } from "./preact.ts";
 
 async function edit(run: RunPage, change: Record<string, unknown>): Promise<void> {
   const { id } = param(run.run_id).param;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { type AlertFields, alerts as alertFields } from "../../../src/config/schema.ts";
-import { alertRules } from "../../../src/config/alerts.ts";
+import { type AlertFields, alertRules, alerts as alertFields } from "../../../src/config/alerts.ts";
 import { Alerts, type Recorded } from "../../../src/dispatch/attempt/alerts.ts";
 import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
 

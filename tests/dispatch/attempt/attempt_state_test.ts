@@ -9,7 +9,7 @@ import {
 } from "../../../src/dispatch/attempt/attempt_state.ts";
 import { beginStop } from "../../../src/dispatch/attempt/worker_stop.ts";
 import type { AbsenceStep, WorkerGroup } from "../../../src/dispatch/attempt/host.ts";
-import type { ProxyLink } from "../../../src/dispatch/core/core.ts";
+import type { ProxyLink } from "../../../src/dispatch/attempt/connected_proxy.ts";
 import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 
 type State = AttemptState<string>;

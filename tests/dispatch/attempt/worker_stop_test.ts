@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { advance, beginStop, shorten, type WorkerStop } from "../../../src/dispatch/attempt/worker_stop.ts";
 import type { WorkerGroup } from "../../../src/dispatch/attempt/host.ts";
-import type { ProxyLink } from "../../../src/dispatch/core/core.ts";
+import type { ProxyLink } from "../../../src/dispatch/attempt/connected_proxy.ts";
 import { LocalAttempt } from "../../../src/dispatch/launch/local/local_attempt.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { isAlive, processRef } from "../../../src/os/identity.ts";

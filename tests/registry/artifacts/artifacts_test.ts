@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { Artifacts } from "../../../src/registry/artifacts/artifacts.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import type { RunRow } from "../../../src/registry/row_types.ts";
-import type { StoredEpisode, TelemetryLog } from "../../../src/telemetry/telemetry_log.ts";
+import type { TelemetryLog } from "../../../src/telemetry/telemetry_log.ts";
+import type { StoredEpisode } from "../../../src/gen/records/record_types.ts";
 import { type Fixture, newRun, runId, withRegistry } from "../fixture.ts";
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { StepRecord } from "../../../src/telemetry/ingest_batch.ts";
+import type { StepRecord } from "../../../src/gen/records/record_types.ts";
 import { parseLine } from "../../../src/telemetry/dialects/parse_line.ts";
 
 const CONTEXT = { agentId: "agent_1", workerId: "" };

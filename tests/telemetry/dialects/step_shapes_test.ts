@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { Lines } from "../../../src/telemetry/dialects/lines.ts";
 import { ByteText } from "../../../src/telemetry/byte_text.ts";
-import { type AlikeStep, parseLine, readLine } from "../../../src/telemetry/dialects/parse_line.ts";
+import { parseLine, readLine } from "../../../src/telemetry/dialects/parse_line.ts";
+import type { AlikeStep } from "../../../src/telemetry/dialects/parsed_line.ts";
 import { StepShapes } from "../../../src/telemetry/dialects/step_shapes.ts";
 import { Random } from "../../faults/random.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import type { TelemetryStore } from "../../../src/telemetry/store.ts";
-import type { IngestResult } from "../../../src/telemetry/telemetry_log.ts";
+import type { IngestResult } from "../../../src/telemetry/stored.ts";
 import { CommitPace, LONGEST_WAIT_MS } from "../../../src/telemetry/store/commit_pace.ts";
 import { until } from "../../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";

@@ -1,6 +1,8 @@
 /** A store in a directory of its own, and batches to put into it. */
-import type { IngestBatch, StepColumns } from "../../../src/telemetry/ingest_batch.ts";
-import type { StoredOf, TelemetryKind } from "../../../src/telemetry/telemetry_log.ts";
+import type { IngestBatch } from "../../../src/telemetry/ingest_batch.ts";
+import type { StepColumns } from "../../../src/gen/records/record_types.ts";
+import type { TelemetryKind } from "../../../src/telemetry/record_fields.ts";
+import type { StoredOf } from "../../../src/telemetry/stored.ts";
 import { type StoreOptions, TelemetryStore } from "../../../src/telemetry/store.ts";
 
 export interface Bench {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
+import { EMPTY_EPISODE, type StepColumns } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
-import type { StepColumns } from "../../../src/telemetry/ingest_batch.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 const rich = (start: number, n: number): StepColumns =>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { columnOf, RECORDS } from "../../../src/telemetry/record_fields.ts";
 import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
-import type { SeriesBucketRow } from "../../../src/telemetry/telemetry_log.ts";
+import type { SeriesBucketRow } from "../../../src/telemetry/stored.ts";
 import { until } from "../../harness/wait.ts";
 import { batch, steps, withStore } from "./harness.ts";
 

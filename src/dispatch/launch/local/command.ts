@@ -2,6 +2,7 @@
  * The command that starts a run's worker: program, arguments, environment and working directory; and the checks before. Only
  * decides.
  */
+import { DEFAULT_LISTEN, GRPC_PORT } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
 import type { Confinement } from "../../../os/crossing.ts";
@@ -46,7 +47,7 @@ export interface WorkerCommand extends Confinement {
 }
 
 /** Values that mean "the daemon at its default address". */
-const USUAL_TARGETS = ["", "127.0.0.1:50055", "localhost:50055", "0.0.0.0:50055"];
+const USUAL_TARGETS = ["", DEFAULT_LISTEN, `localhost:${GRPC_PORT}`, `0.0.0.0:${GRPC_PORT}`];
 
 /** @throws {MosaicError} `failed_precondition` if the sandbox that the config asks for is not available. */
 export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCommand {

@@ -1,4 +1,5 @@
 /** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans. */
+import { HEARTBEAT_S } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
 import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -29,7 +30,6 @@ import { preflight } from "../../../proxy/preflight.ts";
 import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_process.ts";
 import type { Auth } from "../../../wire/tls.ts";
 
-const HEARTBEAT_INTERVAL_S = 60;
 /** A link between hosts can break without notice. */
 const PLACED_HEARTBEAT_INTERVAL_S = 5;
 
@@ -313,7 +313,7 @@ export class LocalHost implements Host {
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     const longest = elsewhere.placed === undefined
-      ? HEARTBEAT_INTERVAL_S
+      ? HEARTBEAT_S
       : Math.min(PLACED_HEARTBEAT_INTERVAL_S, (plan.slurm.leaseSeconds ?? Infinity) / 4);
     return {
       env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,

@@ -5,7 +5,8 @@
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
-import { GRACE_S, KILL_WAIT_MS } from "../../../proxy/grace.ts";
+import { KILL_WAIT_MS } from "../../../proxy/grace.ts";
+import { GRACE_S } from "../../../base/agreed.ts";
 import { kindOf } from "../../../os/file_kinds.ts";
 import { MosaicError } from "../../../base/errors.ts";
 import type { ProcessRef } from "../../../os/identity.ts";

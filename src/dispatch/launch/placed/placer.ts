@@ -14,7 +14,7 @@ import { explain } from "../../../registry/failure/explain.ts";
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
-import type { ProxyHello } from "../../core/core.ts";
+import type { ProxyHello } from "../../attempt/connected_proxy.ts";
 import type { JobRef, Launched, Launcher, Order, Sighting } from "../launcher.ts";
 import { proxyLockHeld } from "../local/attempt_files.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";

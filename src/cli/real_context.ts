@@ -1,0 +1,64 @@
+/** The context of a real command: this process's terminal, streams, variables and clock. */
+import { hostEnvironment } from "../os/environment.ts";
+import type { Context, Terminal } from "./context.ts";
+import { fileOutput } from "./output.ts";
+
+/** Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org). */
+export function terminalOf(isTty: boolean, env: (name: string) => string | undefined): Terminal {
+  let width = Number(env("COLUMNS")) || 80;
+  let height = Number(env("LINES")) || 24;
+  if (isTty) {
+    try {
+      // Some terminals report 0.
+      const { columns, rows } = Deno.consoleSize();
+      if (columns > 0 && rows > 0) [width, height] = [columns, rows];
+    } catch {
+      // The terminal does not report its size: keep COLUMNS and LINES.
+    }
+  }
+  const color = isTty && !env("NO_COLOR") && env("TERM") !== "dumb";
+  return { isTty, width: Math.max(width, 1), height: Math.max(height, 1), color };
+}
+
+export function realContext(): Context {
+  const env = (name: string) => {
+    try {
+      return Deno.env.get(name);
+    } catch {
+      // No permission to read it: treat it as unset.
+      return undefined;
+    }
+  };
+  return {
+    out: fileOutput(Deno.stdout),
+    err: fileOutput(Deno.stderr),
+    get terminal() {
+      return terminalOf(Deno.stdout.isTerminal(), env);
+    },
+    takeTerminal: async (onChange) => (await import("./top/terminal.ts")).takeTerminal(onChange),
+    errIsTty: Deno.stderr.isTerminal(),
+    connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
+    canAsk: Deno.stdin.isTerminal() && Deno.stderr.isTerminal(),
+    async ask(question) {
+      Deno.stderr.writeSync(new TextEncoder().encode(question));
+      // A terminal gives one line at a time.
+      const buffer = new Uint8Array(1024);
+      const length = await Deno.stdin.read(buffer);
+      return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
+    },
+    async runSelf(args) {
+      const [{ selfCommand }, { underShell }] = await Promise.all([import("../os/self.ts"), import("../os/shell.ts")]);
+      const { argv, env } = selfCommand();
+      const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
+      return (await command.spawn().status).code;
+    },
+    readInput: async () => await new Response(Deno.stdin.readable).text(),
+    onInterrupt(handler) {
+      Deno.addSignalListener("SIGINT", handler);
+      return () => Deno.removeSignalListener("SIGINT", handler);
+    },
+    env,
+    variables: () => hostEnvironment(),
+    now: () => Date.now(),
+  };
+}
