@@ -3,7 +3,8 @@ import type { GroupBy } from "../telemetry/groups.ts";
 import type { Context } from "./context.ts";
 import { commaSeparated, type Format } from "./flags.ts";
 import type { RunJson } from "./message_json.ts";
-import { type Group, groupable, groupColumn, type GroupValue, inGroups, statesText } from "./run_groups.ts";
+import { type Group, type GroupValue, inGroups, statesText } from "../runs/run_groups.ts";
+import { groupable, groupColumn } from "./group_by.ts";
 import { chooseColumns, queried, type RunColumn, runColumns, valueColumn } from "./runs_table.ts";
 import { csv, table } from "./table.ts";
 

@@ -8,7 +8,7 @@ import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, repeated, wholeNumber } from "../flags.ts";
-import { compact, count } from "../format.ts";
+import { compact, count } from "../../base/format.ts";
 import type { ScannedRun } from "../import/scan.ts";
 import type { Import } from "../../registry/contract.ts";
 import { table } from "../table.ts";
