@@ -1,5 +1,5 @@
 /** Curves for a terminal: a one-line sparkline, and a plot of several series in Braille dots. */
-import { number } from "./format.ts";
+import { number } from "../base/format.ts";
 import { escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 const BARS = "▁▂▃▄▅▆▇█";

@@ -8,7 +8,7 @@ import { exitOfError } from "./exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
 import { runJson } from "./message_json.ts";
 import { Link } from "./daemon_link.ts";
-import { pathInRun } from "./format.ts";
+import { pathInRun } from "../base/format.ts";
 import { escapeControl } from "./text.ts";
 import type { VerbModule } from "./verb.ts";
 

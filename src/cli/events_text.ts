@@ -1,5 +1,5 @@
 /** An event as one line of text. */
-import { clock, number } from "./format.ts";
+import { clock, number } from "../base/format.ts";
 import type { EventJson } from "./message_json.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
 

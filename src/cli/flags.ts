@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { oneOf } from "./verb_parser.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { ConnectionFlags } from "./daemon_api.ts";
-import { parseBytes, parseDuration } from "./format.ts";
+import { parseBytes, parseDuration } from "../base/format.ts";
 
 export const FORMATS = ["table", "wide", "json", "jsonl", "csv"] as const;
 export type Format = typeof FORMATS[number];

@@ -4,7 +4,7 @@ import { ENDED_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts"
 import type { Context } from "./context.ts";
 import { eventLine } from "./events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
-import { compact, duration, number, rate } from "./format.ts";
+import { compact, duration, number, rate } from "../base/format.ts";
 import { eventJson, type RunJson, runJson } from "./message_json.ts";
 import { anyOf, pause } from "../wire/waiting.ts";
 import type { Link } from "./daemon_link.ts";

@@ -14,11 +14,6 @@ export function warnOfGap({ err }: Context, kind: Kind, last: number, next: numb
   return [last + 1, next - 1];
 }
 
-/** How many points of some curves have no value. */
-export function damagedPoints(buckets: readonly SeriesBucket[]): number {
-  return buckets.reduce((sum, { damaged, firstX, lastX }) => sum + (damaged ? Number(lastX - firstX) + 1 : 0), 0);
-}
-
 /** For curves: warns of each gap of a run's series once, recorded in `reported`. */
 export function warnOfDamagedPoints(
   { err }: Context,

@@ -1,5 +1,5 @@
 /** A run's progress and estimated time to its end. */
-import { compact, duration } from "./format.ts";
+import { compact, duration } from "../base/format.ts";
 
 export interface ProgressInput {
   state: string;

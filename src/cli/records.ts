@@ -1,6 +1,6 @@
 /** Telemetry records as the daemon sends them (JSON Lines, docs/cli.md), for tables and CSV. */
 import { publicFields, type TelemetryKind } from "../telemetry/record_fields.ts";
-import { number } from "./format.ts";
+import { number } from "../base/format.ts";
 import type { Column } from "./table.ts";
 
 export type Kind = TelemetryKind;

@@ -1,9 +1,9 @@
 /** Columns of the table of runs: text for people, and plain values for CSV and sorting. */
 import { MosaicError } from "../base/errors.ts";
-import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
+import { ago, bytes, compact, count, duration, localTime, number, rate } from "../base/format.ts";
 import type { RunJson } from "./message_json.ts";
 import { didYouMean } from "../base/nearest.ts";
-import { valueText } from "./parameter_text.ts";
+import { valueText } from "../runs/parameter_text.ts";
 import { progressText } from "./progress.ts";
 import type { Column } from "./table.ts";
 import { stateStyle } from "./text.ts";

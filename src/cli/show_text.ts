@@ -1,10 +1,10 @@
 /** The text output of `mosaic show`. */
-import { ago, bytes, count, duration, localTime, number, pathInRun, rate } from "./format.ts";
+import { ago, bytes, count, duration, localTime, number, pathInRun, rate } from "../base/format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
-import { valueText } from "./parameter_text.ts";
+import { valueText } from "../runs/parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
 
 export interface ShownRun extends RunDetailJson {

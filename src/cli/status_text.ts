@@ -1,6 +1,6 @@
 /** The text output of `mosaic status`. */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
-import { bytes, duration } from "./format.ts";
+import { bytes, duration } from "../base/format.ts";
 import type { HostJson } from "./message_json.ts";
 import { facts } from "./table.ts";
 

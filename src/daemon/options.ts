@@ -5,7 +5,7 @@ import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
 import { manual, newCommand, oneOf, plainError } from "../cli/verb_parser.ts";
 import { realContext } from "../cli/real_context.ts";
-import { parseBytes, parseDuration } from "../cli/format.ts";
+import { parseBytes, parseDuration } from "../base/format.ts";
 import { findVerb } from "../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../wire/tls.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";

@@ -14,7 +14,6 @@ import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../mlflow/tracking_api.ts";
-import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
 import {
@@ -125,9 +124,6 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     readiness,
     bound: bound?.hostname ?? "",
     audit,
-    // The verb's own module, loaded at the first request.
-    report: async ({ runs, flags }) =>
-      (await import("../cli/verbs/report.ts")).reportOf(readingCalls(services.mosaic), Date.now(), runs, flags),
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());

@@ -22,6 +22,7 @@ import { type PageEnv, requestedBy } from "./guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { eventLine, heads, hostLine, runLine, runPage, seriesLine } from "./page_json.ts";
 import { framesLive, MAX_WATCHED } from "./live_frames.ts";
+import { pageReport } from "./page_report.ts";
 import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
@@ -30,7 +31,6 @@ import {
   comparedRuns,
   comparisonBegins,
   namesOfMany,
-  type ReportWanted,
   reportWanted,
   runsWanted,
   seriesOfMany,
@@ -49,7 +49,6 @@ export interface ApiOptions {
   token: string;
   body: BodyLimits;
   streams: EventStreams;
-  report: ((wanted: ReportWanted) => Promise<string>) | undefined;
   tickMs: number;
   logLines: number;
 }
@@ -96,7 +95,7 @@ export function pageApi(core: Core, options: ApiOptions) {
 }
 
 /** The host, the event log, and everything about all runs. */
-function daemonApi(core: Core, { token, body, streams, tickMs, report }: ApiOptions) {
+function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
   let reporting = false;
   const head = () => core.runs.eventHead();
   const ticker = new Ticker(core, tickMs);
@@ -133,12 +132,11 @@ function daemonApi(core: Core, { token, body, streams, tickMs, report }: ApiOpti
       async (c) => c.json({ runs: await comparedRuns(core, runsWanted(await textOf(c.req.raw, body))) }),
     )
     .post("/report", takes<{ json: ReportRequest }>(), async (c) => {
-      const wanted = reportWanted(await textOf(c.req.raw, body));
-      if (report === undefined) throw new MosaicError("not_found", "this page makes no reports");
+      const { runs, options } = reportWanted(await textOf(c.req.raw, body));
       if (reporting) throw new MosaicError("resource_exhausted", "another report is being made: try again in a moment");
       reporting = true;
       try {
-        return c.body(await report(wanted), 200, {
+        return c.body(await pageReport(core, runs, options), 200, {
           "content-type": "text/html; charset=utf-8",
           "content-disposition": 'attachment; filename="mosaic-report.html"',
         });

@@ -10,7 +10,6 @@ import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import type { Audit } from "../wire/audit.ts";
 import { errorBody, RequestRefused } from "./answers.ts";
 import { pageApi } from "./api.ts";
-import type { ReportWanted } from "./many_runs.ts";
 import { EventStreams } from "./event_stream.ts";
 import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
 import { BODY_LIMITS, type BodyLimits } from "./request.ts";
@@ -33,8 +32,6 @@ export interface AppOptions {
   /** Lines a second for one follower of a log. */
   logLines?: number;
   audit?: Audit;
-  /** The HTML of a report of runs; without it the page offers none. */
-  report?: (wanted: ReportWanted) => Promise<string>;
   /** The answer of `/readyz`; default: what is known without the rest of the daemon. */
   readiness?: () => Readiness;
 }
@@ -94,7 +91,6 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       audit: options.audit,
       body,
       streams,
-      report: options.report,
       tickMs: options.tickMs ?? 1000,
       logLines: options.logLines ?? STANDARD_BOUNDS.logLines,
     }),

@@ -5,7 +5,8 @@ import { natural } from "../base/natural_order.ts";
 import { yieldToOthers } from "../base/sleep.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/row_types.ts";
-import { BANDS } from "../telemetry/groups.ts";
+import type { ReportOptions } from "../runs/report/report.ts";
+import { type Band, BANDS } from "../telemetry/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
 import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
 import { encodeSeries } from "./series_frame.ts";
@@ -100,8 +101,7 @@ const MOST_REPORTED = 100;
 
 export interface ReportWanted {
   runs: string[];
-  /** Options of `mosaic report`. */
-  flags: Record<string, unknown>;
+  options: ReportOptions;
 }
 
 /** @throws MosaicError `invalid_argument` that names the field */
@@ -112,11 +112,15 @@ export function reportWanted(text: string): ReportWanted {
   if (typeof band !== "string" || !Object.hasOwn(BANDS, band)) {
     throw new MosaicError("invalid_argument", `band must be one of ${Object.keys(BANDS).join(", ")}`);
   }
-  const flags: Record<string, unknown> = { band };
-  for (const name of ["log", "time", "overwritten"]) flags[name] = body[name] === true;
-  if (body["metrics"] !== undefined) flags["metric"] = textsOf(body, "metrics", MOST_NAMES);
-  if (typeof body["group_by"] === "string" && body["group_by"] !== "") flags["groupBy"] = body["group_by"];
-  return { runs, flags };
+  const on = (name: string) => body[name] === true;
+  const groupBy = body["group_by"];
+  const options: ReportOptions = {
+    band: band as Band,
+    ...{ log: on("log"), time: on("time"), overwritten: on("overwritten") },
+    metrics: body["metrics"] === undefined ? undefined : textsOf(body, "metrics", MOST_NAMES),
+    groupBy: typeof groupBy === "string" && groupBy !== "" ? groupBy : undefined,
+  };
+  return { runs, options };
 }
 
 export function runsWanted(text: string): string[] {

@@ -9,7 +9,7 @@ import {
   parseDuration,
   rate,
   shortIds,
-} from "../../src/cli/format.ts";
+} from "../../src/base/format.ts";
 import { ageValue } from "../../src/cli/flags.ts";
 import { bar, eta, fraction, progressText } from "../../src/cli/progress.ts";
 

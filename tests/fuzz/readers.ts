@@ -10,7 +10,7 @@ import { Layout } from "../../src/base/layout.ts";
 import { isTooDeep } from "../../src/base/json_text.ts";
 import { tokensOf } from "../../src/base/notes_tokens.ts";
 import { escapeControlLines, TerminalFilter } from "../../src/base/terminal_text.ts";
-import { markdown } from "../../src/cli/report/markdown.ts";
+import { markdown } from "../../src/runs/report/markdown.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { parametersOf } from "../../src/config/parameters.ts";
 import { planOf } from "../../src/config/plan.ts";

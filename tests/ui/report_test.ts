@@ -84,6 +84,10 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
   const saved = await asked({ runs: runs.slice(0, 2), group_by: "name", metrics: ["loss"] }, headers);
   assert.match(saved.headers.get("content-disposition")!, /attachment/);
   assert.match(await saved.text(), /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/);
+  const all = await (await asked({ runs }, headers)).text();
+  const untilMade = (page: string) => page.slice(0, page.indexOf("Made by mosaic"));
+  assert.ok(untilMade(all).length > 5000);
+  assert.equal(untilMade(all), untilMade((await mosaic(["report", ...runs, "--out", "-"])).out));
   for (
     const [body, status, message] of [
       [{ runs: [] }, 400, /runs must be a list/],

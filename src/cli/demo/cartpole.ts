@@ -5,11 +5,9 @@
 import type { Random } from "./random.ts";
 
 const GRAVITY = 9.8; // m/s²
-const CART_MASS = 1.0; // kg
 const POLE_MASS = 0.1; // kg
-const TOTAL_MASS = CART_MASS + POLE_MASS;
+const TOTAL_MASS = 1.0 + POLE_MASS; // with the cart
 const HALF_POLE_LENGTH = 0.5; // m
-const POLE_MASS_LENGTH = POLE_MASS * HALF_POLE_LENGTH;
 const FORCE = 10.0; // N
 const TIME_STEP = 0.02; // s
 
@@ -30,16 +28,12 @@ export function advance(state: CartPoleState, action: CartPoleAction): CartPoleS
   const force = action === 1 ? FORCE : -FORCE;
   const cos = Math.cos(theta);
   const sin = Math.sin(theta);
-  const temp = (force + POLE_MASS_LENGTH * (thetaDot * thetaDot) * sin) / TOTAL_MASS;
+  const temp = (force + POLE_MASS * HALF_POLE_LENGTH * (thetaDot * thetaDot) * sin) / TOTAL_MASS;
   const thetaAcc = (GRAVITY * sin - cos * temp) /
     (HALF_POLE_LENGTH * (4.0 / 3.0 - (POLE_MASS * (cos * cos)) / TOTAL_MASS));
-  const xAcc = temp - (POLE_MASS_LENGTH * thetaAcc * cos) / TOTAL_MASS;
-  return [
-    x + TIME_STEP * xDot,
-    xDot + TIME_STEP * xAcc,
-    theta + TIME_STEP * thetaDot,
-    thetaDot + TIME_STEP * thetaAcc,
-  ];
+  const xAcc = temp - (POLE_MASS * HALF_POLE_LENGTH * thetaAcc * cos) / TOTAL_MASS;
+  const next = (value: number, slope: number) => value + TIME_STEP * slope;
+  return [next(x, xDot), next(xDot, xAcc), next(theta, thetaDot), next(thetaDot, thetaAcc)];
 }
 
 /** Whether the pole has fallen or the cart has left the track. */

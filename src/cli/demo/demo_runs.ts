@@ -8,8 +8,8 @@ export interface DemoRunSpec {
 }
 
 export const DEMO_RUNS: readonly DemoRunSpec[] = [
-  { name: "cartpole-network", settings: { hidden: 32, learningRate: 0.005 } },
-  { name: "cartpole-linear", settings: { hidden: 0, learningRate: 0.02 } },
+  { name: "cartpole-small", settings: { population: 20 } },
+  { name: "cartpole-large", settings: { population: 40 } },
 ];
 
 /** About 20 s including the start. */
@@ -33,13 +33,12 @@ export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelay
         use_grpc: false,
         supports_pause: true,
         config: {
-          learning_rate: spec.settings.learningRate,
-          hidden: spec.settings.hidden,
+          population: spec.settings.population,
           episodes: 1_000_000,
           max_steps: length.steps,
           total_timesteps: length.steps,
           step_delay_ms: length.stepDelayMs,
-          checkpoint_every: 100,
+          checkpoint_every: 20,
         },
       },
     },

@@ -1,6 +1,6 @@
 /** The demo's output: progress of the runs, and the table at the end. */
 import { sparkline } from "../chart.ts";
-import { compact, count, duration, number, rate } from "../format.ts";
+import { compact, count, duration, number, rate } from "../../base/format.ts";
 import type { RunJson } from "../message_json.ts";
 import { progressText } from "../progress.ts";
 import { elapsedMs, progressOf } from "../runs_table.ts";

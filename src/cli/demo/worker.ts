@@ -53,7 +53,7 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
   try {
     const training = new Training(options, env.resumeFrom ? readCheckpoint(env.resumeFrom) : undefined);
     event("run_started", {
-      config: { environment: "CartPole-v1", algorithm: "actor-critic", ...snakeCase(options) },
+      config: { environment: "CartPole-v1", algorithm: "cross-entropy method", ...snakeCase(options) },
       supports_pause: options.control,
     });
     if (env.resumeFrom) {
@@ -72,7 +72,7 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
     const pace = new Pace(env, options.stepDelayMs);
     let beatAt = env.now() + HEARTBEAT_MS;
     for (const record of training.records()) {
-      report(record, options, env.runId, say, event);
+      report(record, training, options, env.runId, say, event);
       if (record.type === "episode" && options.checkpointEvery > 0) {
         if (training.episodes % options.checkpointEvery === 0) save();
       }
@@ -112,6 +112,7 @@ export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironme
 
 function report(
   record: TrainingRecord,
+  training: Training,
   options: DemoWorkerOptions,
   runId: string,
   say: (record: Record<string, unknown>) => void,
@@ -141,15 +142,16 @@ function report(
     terminated: record.terminated,
     truncated: record.truncated,
   });
-  if (options.metricsEvery > 0 && (record.episode + 1) % options.metricsEvery === 0) {
+  const { learned } = record;
+  if (learned !== undefined && options.metricsEvery > 0 && (learned.generation + 1) % options.metricsEvery === 0) {
     event("metrics", {
-      step: record.totalSteps,
-      policy_loss: record.stats.policyLoss,
-      value_loss: record.stats.valueLoss,
-      entropy: record.stats.entropy,
-      gradient_norm: record.stats.gradientNorm,
-      learning_rate: record.learningRate,
-      mean_reward_100: record.meanReward100,
+      step: training.totalSteps,
+      generation: learned.generation,
+      best_reward: learned.bestReward,
+      elite_reward: learned.eliteReward,
+      population_reward: learned.populationReward,
+      weight_std: learned.weightStd,
+      mean_reward_100: training.meanReward100,
     });
   }
 }

@@ -5,16 +5,16 @@ export interface DemoWorkerOptions {
   episodes: number;
   /** Maximum total steps; 0: no limit. */
   maxSteps: number;
-  learningRate: number;
-  gamma: number;
-  hidden: number;
-  entropy: number;
+  /** Episodes per generation, each with another policy. */
+  population: number;
+  /** Fraction of a generation to which the next one is fitted. */
+  elite: number;
   seed: number;
   /** Minimum average milliseconds per step, may be fractional; 0: no delay. */
   stepDelayMs: number;
   /** Episodes between two checkpoints; 0: only one at the end. */
   checkpointEvery: number;
-  /** Episodes between two metrics records; 0: none. */
+  /** Generations between two metrics records; 0: none. */
   metricsEvery: number;
   /** Print steps, too. */
   steps: boolean;
@@ -25,14 +25,12 @@ export interface DemoWorkerOptions {
 export const DEFAULTS: DemoWorkerOptions = {
   episodes: 300,
   maxSteps: 0,
-  learningRate: 0.01,
-  gamma: 0.99,
-  hidden: 16,
-  entropy: 0.01,
+  population: 20,
+  elite: 0.2,
   seed: 1,
   stepDelayMs: 0,
   checkpointEvery: 50,
-  metricsEvery: 5,
+  metricsEvery: 1,
   steps: true,
   control: false,
 };
@@ -41,10 +39,8 @@ export const DEFAULTS: DemoWorkerOptions = {
 const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; integer?: boolean } } = {
   episodes: { min: 1, max: 10_000_000, integer: true },
   maxSteps: { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
-  learningRate: { min: 0, max: 10 },
-  gamma: { min: 0, max: 1 },
-  hidden: { min: 0, max: 1024, integer: true },
-  entropy: { min: 0, max: 10 },
+  population: { min: 2, max: 10_000, integer: true },
+  elite: { min: 0, max: 1 },
   seed: { min: -(2 ** 31), max: 2 ** 32 - 1, integer: true },
   stepDelayMs: { min: 0, max: 60_000 },
   checkpointEvery: { min: 0, max: 10_000_000, integer: true },

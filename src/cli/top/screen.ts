@@ -1,6 +1,6 @@
 /** Draws `mosaic top`: as many lines as the terminal has, none wider than it. */
 import { plot, sparkline } from "../chart.ts";
-import { bytes, duration, shortIds } from "../format.ts";
+import { bytes, duration, shortIds } from "../../base/format.ts";
 import type { HostJson, RunJson } from "../message_json.ts";
 import { bar } from "../progress.ts";
 import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";

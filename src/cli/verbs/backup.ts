@@ -4,7 +4,7 @@ import { resolveStateDir } from "../../base/layout.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
-import { bytes, count } from "../format.ts";
+import { bytes, count } from "../../base/format.ts";
 import { escapeControl } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

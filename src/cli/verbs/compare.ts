@@ -3,33 +3,32 @@ import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../verb_parser.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
-import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
+import { groupFigures, summaryRows } from "../comparing.ts";
+import { parameterDifferences, rowsWithoutSecrets } from "../../runs/run_differences.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { number } from "../format.ts";
+import { number } from "../../base/format.ts";
 import { warnOfDamagedPoints } from "../gaps.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
-import { valueText } from "../parameter_text.ts";
+import { valueText } from "../../runs/parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
 import { EPISODE_REWARD, progressSeries } from "../../telemetry/progress_series.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
+import { bandOption, GROUP_BY_HELP, GROUP_BY_OPTION, groupSeries } from "../group_by.ts";
 import {
-  bandOption,
   commonText,
-  GROUP_BY_HELP,
-  GROUP_BY_OPTION,
   groupByOf,
   groupPoints,
-  groupSeries,
   type GroupValue,
   groupValue,
   inGroups,
   spreadText,
   statesText,
-} from "../run_groups.ts";
-import { fetchSeries, linesOf, position, xLabel } from "./plot.ts";
+} from "../../runs/run_groups.ts";
+import { fetchSeries, linesOf } from "./plot.ts";
+import { position, xLabel } from "../../runs/curves.ts";
 
 export function define(command: Command, context: Context): void {
   command

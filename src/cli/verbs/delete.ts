@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import type { Deletion } from "../../registry/contract.ts";
 import { runsVerb } from "../each_run.ts";
-import { bytes } from "../format.ts";
+import { bytes } from "../../base/format.ts";
 
 export const define = runsVerb({
   description: "Deletes ended runs permanently: registry entry, telemetry, logs, checkpoints and all other files.",

@@ -10,26 +10,21 @@ import type { Context } from "../context.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Trains an actor-critic on CartPole-v1 (same physics and termination rules as Gymnasium) and prints steps, " +
-        "episodes, metrics and lifecycle events on standard output, one JSON object per line. Needs only mosaic. " +
+      "Trains a linear policy on CartPole-v1 (same physics and termination rules as Gymnasium) with the cross-entropy " +
+        "method, and prints steps, episodes, metrics and lifecycle events on standard output, one JSON object per line. Needs only mosaic. " +
         "Training is deterministic for a seed and options, also when resumed from a checkpoint.",
     )
     .option("--episodes <n>", `number of episodes (default: ${DEFAULTS.episodes})`)
     .option("--max-steps <n>", "maximum total steps (default: no limit)")
-    .option(
-      "--learning-rate <x>",
-      `initial learning rate of Adam; decreases linearly (default: ${DEFAULTS.learningRate})`,
-    )
-    .option("--gamma <x>", `discount factor (default: ${DEFAULTS.gamma})`)
-    .option("--hidden <n>", `units of the hidden layer, 0: linear policy (default: ${DEFAULTS.hidden})`)
-    .option("--entropy <x>", `weight of the entropy bonus (default: ${DEFAULTS.entropy})`)
+    .option("--population <n>", `episodes per generation, each with another policy (default: ${DEFAULTS.population})`)
+    .option("--elite <x>", `fraction of a generation to which the next is fitted (default: ${DEFAULTS.elite})`)
     .option("--seed <n>", `random seed (default: ${DEFAULTS.seed})`)
     .option("--step-delay-ms <ms>", "minimum time per step, may be fractional (default: no delay)")
     .option("--checkpoint-every <n>", `episodes between checkpoints (default: ${DEFAULTS.checkpointEvery})`)
-    .option("--metrics-every <n>", `episodes between metrics, 0: no metrics (default: ${DEFAULTS.metricsEvery})`)
+    .option("--metrics-every <n>", `generations between metrics, 0: no metrics (default: ${DEFAULTS.metricsEvery})`)
     .option("--no-steps", "do not print steps")
     .option("--control", `accept {"control":"pause"} and {"control":"resume"} on standard input`)
-    .option("--config <file>", "JSON file with options, as the daemon writes it (keys such as learning_rate)")
+    .option("--config <file>", "JSON file with options, as the daemon writes it (keys such as max_steps)")
     .option("--worker-id <id>", "ignored")
     .option("--grpc", "ignored: this worker reports on standard output")
     .option("--grpc-target <target>", "ignored")

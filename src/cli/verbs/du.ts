@@ -6,7 +6,7 @@ import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { diskUsage } from "../disk.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
-import { bytes, shortIds } from "../format.ts";
+import { bytes, shortIds } from "../../base/format.ts";
 import { Link } from "../daemon_link.ts";
 import type { Usage } from "../../registry/contract.ts";
 import { csv } from "../../base/csv_text.ts";

@@ -5,7 +5,7 @@ import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
-import { bytes as sizeText, count } from "../format.ts";
+import { bytes as sizeText, count } from "../../base/format.ts";
 import { warnOfGap } from "../gaps.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";

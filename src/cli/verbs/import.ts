@@ -16,7 +16,7 @@ import {
   repeated,
   wholeNumber,
 } from "../flags.ts";
-import { compact, count } from "../format.ts";
+import { compact, count } from "../../base/format.ts";
 import type { ScannedRun } from "../import/scan.ts";
 import type { Import } from "../../registry/contract.ts";
 import { table } from "../table.ts";

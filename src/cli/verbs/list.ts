@@ -14,7 +14,7 @@ import {
   repeated,
   wholeNumber,
 } from "../flags.ts";
-import { shortIds } from "../format.ts";
+import { shortIds } from "../../base/format.ts";
 import { interruptible } from "../interrupt.ts";
 import { fetchRuns } from "../fetch_runs.ts";
 import type { RunJson } from "../message_json.ts";
@@ -31,7 +31,8 @@ import {
   WIDE_COLUMNS,
 } from "../runs_table.ts";
 import { RUN_COLUMNS } from "../../registry/query/query_columns.ts";
-import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupByOf } from "../run_groups.ts";
+import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION } from "../group_by.ts";
+import { groupByOf } from "../../runs/run_groups.ts";
 import { renderGroups } from "../group_table.ts";
 import { parseStates } from "../states.ts";
 import { csv } from "../../base/csv_text.ts";

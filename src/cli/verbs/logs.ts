@@ -5,7 +5,7 @@ import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
-import { count } from "../format.ts";
+import { count } from "../../base/format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";

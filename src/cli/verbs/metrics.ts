@@ -5,13 +5,13 @@ import { sparkline } from "../chart.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
-import { count, number } from "../format.ts";
+import { count, number } from "../../base/format.ts";
 import { Link } from "../daemon_link.ts";
 import type { Series } from "../../registry/contract.ts";
 import { csv } from "../../base/csv_text.ts";
 import { type Column, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
-import { requireSeries } from "./plot.ts";
+import { requireSeries } from "../../runs/curves.ts";
 
 const SPARK_WIDTH = 24;
 

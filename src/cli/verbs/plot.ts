@@ -7,29 +7,20 @@ import { plot, type Series } from "../chart.ts";
 import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
-import { count } from "../format.ts";
+import { count } from "../../base/format.ts";
 import { warnOfDamagedPoints } from "../gaps.ts";
+import { position, requireSeries, xLabel } from "../../runs/curves.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
-import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../../registry/contract.ts";
 import { EPISODE_REWARD, progressSeries } from "../../telemetry/progress_series.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { fetchRuns } from "../fetch_runs.ts";
-import {
-  bandOption,
-  columnFor,
-  GROUP_BY_HELP,
-  GROUP_BY_OPTION,
-  groupable,
-  groupByOf,
-  groupPoints,
-  groupSeries,
-  inGroups,
-} from "../run_groups.ts";
+import { bandOption, columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupable, groupSeries } from "../group_by.ts";
+import { groupByOf, groupPoints, inGroups } from "../../runs/run_groups.ts";
 import { csv } from "../../base/csv_text.ts";
 import { escapeControl } from "../text.ts";
 
@@ -225,19 +216,6 @@ function nonFiniteText(buckets: readonly SeriesBucket[]): string {
   return n > 0 ? `  (${count(n)} ${n === 1 ? "point is" : "points are"} NaN or infinite)` : "";
 }
 
-/** Unit of a series' x axis; "point" if the daemon's version sends no steps. */
-export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
-  if ([EPISODE_REWARD, "episode_length"].includes(series)) return "episode";
-  return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
-}
-
-/**
- * End of a bucket on the x axis: the worker's step for metrics, and a position that later attempts repeat, as on the page.
- */
-export function position(bucket: SeriesBucket): number {
-  return bucket.step ?? Number(bucket.lastX);
-}
-
 function bucketJson(b: SeriesBucket): BucketJson {
   return {
     first_x: Number(b.firstX),
@@ -252,16 +230,6 @@ function bucketJson(b: SeriesBucket): BucketJson {
     attempt: b.attempt ?? null,
     overwritten: b.overwritten,
   };
-}
-
-/** @throws {MosaicError} `not_found` with a suggestion, for an unknown name */
-export function requireSeries(names: readonly string[], known: readonly string[]): void {
-  for (const name of names) {
-    if (known.includes(name)) continue;
-    throw new MosaicError("not_found", `the run has no series "${name}".${didYouMean(name, known)}`, {
-      hint: `It has: ${known.join(", ") || "none yet"}.`,
-    });
-  }
 }
 
 /**

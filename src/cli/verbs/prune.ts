@@ -23,7 +23,7 @@ import {
   repeated,
   wholeNumber,
 } from "../flags.ts";
-import { ago, bytes } from "../format.ts";
+import { ago, bytes } from "../../base/format.ts";
 import { timeMs } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import type { Pruning } from "../../registry/contract.ts";

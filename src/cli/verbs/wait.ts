@@ -4,7 +4,7 @@ import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitOfOutcome } from "../exit.ts";
 import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { duration } from "../format.ts";
+import { duration } from "../../base/format.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { runJson } from "../message_json.ts";

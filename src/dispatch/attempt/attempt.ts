@@ -8,14 +8,13 @@ import { isShortage } from "../../os/shortage.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { DesiredControl, ProxyLink } from "./connected_proxy.ts";
+import type { DesiredControl, ProxyLink, ProxySession } from "./connected_proxy.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";
 import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./host.ts";
 import type { LimitReason } from "./limits.ts";
 import type { Progress } from "./progress.ts";
-import type { Session } from "./session.ts";
 
 export interface AttemptParts {
   plan: RunPlan;
@@ -42,7 +41,7 @@ export class Attempt {
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
   readonly #graceMs: number;
-  #state: AttemptState<Session> = { phase: { t: "running" }, connection: { t: "absent" } };
+  #state: AttemptState<ProxySession> = { phase: { t: "running" }, connection: { t: "absent" } };
 
   constructor(row: RunRow, { plan, files, host, progress, arrivals, graceMs }: AttemptParts) {
     this.runId = row.runId;
@@ -56,11 +55,11 @@ export class Attempt {
     this.#graceMs = graceMs;
   }
 
-  get state(): AttemptState<Session> {
+  get state(): AttemptState<ProxySession> {
     return this.#state;
   }
   /** The session of the connected proxy. */
-  get session(): Session | undefined {
+  get session(): ProxySession | undefined {
     const { connection } = this.#state;
     return connection.t === "connected" ? connection.session : undefined;
   }
@@ -97,11 +96,11 @@ export class Attempt {
   holdChange(now: number): Hold | undefined {
     if (this.#state.phase.t !== "running") return undefined;
     const { progress, session } = this;
-    const backlog = session === undefined ? 0 : progress.journalSize - session.position;
+    const backlog = session === undefined ? 0 : progress.journalSize - session.journalPosition;
     return this.backpressure.check(now, progress.rate.perSecond(now), backlog);
   }
 
-  connected(session: Session, link: ProxyLink): readonly Effect[] {
+  connected(session: ProxySession, link: ProxyLink): readonly Effect[] {
     return this.#on({ t: "connected", session, link });
   }
 
@@ -158,7 +157,7 @@ export class Attempt {
     return this.#on({ t: "rest", ...known });
   }
 
-  #on(event: AttemptEvent<Session>): readonly Effect[] {
+  #on(event: AttemptEvent<ProxySession>): readonly Effect[] {
     const { state, effects } = next(this.#state, event);
     this.#state = state;
     return effects;

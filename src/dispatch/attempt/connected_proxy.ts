@@ -62,8 +62,21 @@ export interface WorkerSettings {
   fetch: boolean;
 }
 
+/** Samples of lines that cannot be read or break their schema. */
+export interface BatchSamples {
+  malformed: string[];
+  violations: string[];
+}
+
+export interface AppliedControl {
+  paused: boolean;
+  maxRateHz: number;
+  selfPaused: string;
+}
+
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */
 export interface ProxySession {
+  /** Position up to which the journal is stored. */
   readonly journalPosition: number;
   readonly control: DesiredControl;
   /** undefined: only the journal is accepted. */
@@ -78,11 +91,7 @@ export interface ProxySession {
    * Stores the batch and returns the position that is stored now; several may be in progress, in order.
    * @throws MosaicError `unavailable` with nothing stored.
    */
-  batch(
-    batch: IngestBatch,
-    journalSize: number,
-    samples: { malformed: string[]; violations: string[] },
-  ): Promise<number>;
+  batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
   /** Stores a batch of another source than the journal. @throws MosaicError `aborted` when one before it is missing */
   source(batch: IngestBatch): Promise<void>;
   /** Commits the pending batches at once. */
@@ -91,7 +100,7 @@ export interface ProxySession {
   /** The proxy has started its worker. */
   workerStarted(leader: ProcessRef): void;
   /** The proxy reports the control that it has applied. */
-  controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
+  controlApplied(state: AppliedControl): void;
   /** Whether the proxy knows that the store's disk is full: then it holds its worker, and reports that after the batch. */
   heldByStore(held: boolean): void;
   /** Takes the exit; the transition is committed when this returns. */

@@ -8,8 +8,8 @@ import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { IngestResult } from "../../telemetry/stored.ts";
+import type { BatchSamples } from "./connected_proxy.ts";
 import type { EventEntries } from "./event_entries.ts";
-import type { BatchSamples } from "./session.ts";
 import { eventsFromNewest, FILE_KINDS } from "./worker_events.ts";
 
 /** Warnings with samples of malformed lines: at most one per this many milliseconds and run. */

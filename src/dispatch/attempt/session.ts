@@ -1,53 +1,51 @@
-/** A connected proxy as the adapters see it. Each call checks that it is still the run's current proxy. */
-import type { ProcessRef } from "../../os/identity.ts";
-import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "./connected_proxy.ts";
-import type { ExitReport } from "../../registry/failure/explain.ts";
+/**
+ * Handles what a connected proxy sends: batches, files, heartbeats, applied control, the exit. Each report first checks
+ * that this is still the run's current proxy, and throws `aborted` when another has replaced it.
+ */
 import { MosaicError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ProcessRef } from "../../os/identity.ts";
+import { isShortage } from "../../os/shortage.ts";
 import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
+import type { Registry } from "../../registry/registry.ts";
 import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
+import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
+import type { Attempt } from "./attempt.ts";
+import type {
+  AppliedControl,
+  BatchSamples,
+  DesiredControl,
+  Observed,
+  ProxySession,
+  WorkerSettings,
+} from "./connected_proxy.ts";
+import type { Performer, Supervised } from "./performer.ts";
 
-/** Samples of lines that cannot be read or break their schema. */
-export interface BatchSamples {
-  malformed: string[];
-  violations: string[];
-}
-
-export interface AppliedControl {
-  paused: boolean;
-  maxRateHz: number;
-  selfPaused: string;
-}
-
-/** The supervisor; each method throws `aborted` for a session that another has replaced. */
-export interface SessionOwner {
-  deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
-  deliverSource(session: Session, batch: IngestBatch): Promise<void>;
-  takeFile(session: Session, uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer>;
-  commitBatches(): void;
-  proxyHeartbeat(session: Session, journalSize: number): void;
-  workerStarted(session: Session, leader: ProcessRef): void;
-  controlApplied(session: Session, state: AppliedControl): void;
-  heldByStore(session: Session, held: boolean): void;
-  exitReported(session: Session, report: ExitReport): void;
-  sessionClosed(session: Session): void;
+export interface SessionOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  runs: ReadonlyMap<string, Supervised>;
+  performer: Performer;
+  clock: () => number;
 }
 
 export class Session implements ProxySession {
-  readonly runId: string;
-  readonly journalPosition: number;
   readonly control: DesiredControl;
   readonly observed: Observed | undefined;
   readonly workerSettings: WorkerSettings | undefined;
+  readonly #options: SessionOptions;
+  readonly #runId: string;
+  readonly #uploads: Uploads | undefined;
+  #position: number;
   /**
    * Journal bytes that were written before this connection's first batch: reading them says nothing about the current rate.
    */
-  writtenBefore: number | undefined;
-  readonly #owner: SessionOwner;
-  readonly #uploads: Uploads | undefined;
-  #position: number;
+  #writtenBefore: number | undefined;
 
   constructor(
-    owner: SessionOwner,
+    options: SessionOptions,
     runId: string,
     welcome: {
       position: number;
@@ -57,9 +55,9 @@ export class Session implements ProxySession {
       workerSettings?: WorkerSettings | undefined;
     },
   ) {
-    this.#owner = owner;
-    this.runId = runId;
-    this.journalPosition = this.#position = welcome.position;
+    this.#options = options;
+    this.#runId = runId;
+    this.#position = welcome.position;
     this.control = welcome.control;
     this.observed = welcome.observed;
     this.workerSettings = welcome.workerSettings;
@@ -70,44 +68,126 @@ export class Session implements ProxySession {
     return this.#uploads !== undefined;
   }
 
+  get journalPosition(): number {
+    return this.#position;
+  }
+
+  async batch(delivered: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
+    return this.#position = await this.#store(delivered, journalSize, samples);
+  }
+
+  async #store(delivered: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
+    const { runs, performer, clock } = this.#options;
+    const supervised = this.#current();
+    const { attempt, intake } = supervised;
+    const { result, batch } = await intake.store(delivered);
+    if (result.type === "gap") return result.position;
+    const now = clock();
+    if (result.type === "stored") {
+      this.#writtenBefore ??= journalSize;
+      attempt.progress.delivered(result.steps, batch.to <= this.#writtenBefore, now);
+      if (result.events.length > 0) this.#metricStepReached(attempt, now);
+      if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
+      supervised.alerts.recorded({ ...batch, events: result.events });
+      intake.enterEvents(result);
+      intake.sample(batch, samples, now);
+    }
+    // The attempt may have ended during the commit.
+    if (runs.get(attempt.runId) !== supervised) return result.position;
+    const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
+    // Also for a duplicate: the fault of the first delivery may not have been entered.
+    if (rule !== undefined) performer.fault(supervised, `telemetry_schema: ${rule}`);
+    if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) {
+      performer.active(attempt);
+    }
+    performer.alive(attempt, journalSize);
+    performer.alert(supervised);
+    return result.position;
+  }
+
+  async source(received: IngestBatch): Promise<void> {
+    const { runs, performer, clock } = this.#options;
+    const supervised = this.#current();
+    const { attempt, intake } = supervised;
+    const delivered = intake.withoutAnnounced(received);
+    const { result } = await intake.store(delivered);
+    if (result.type === "gap") {
+      throw new MosaicError(
+        "aborted",
+        `batch ${delivered.to} of ${delivered.source?.name} came, and ${result.position} are stored`,
+        { hint: "Connect again: the welcome names the position to continue from." },
+      );
+    }
+    if (result.type === "stored") {
+      supervised.alerts.recorded({ ...delivered, events: result.events });
+      intake.enterEvents(result);
+      this.#metricStepReached(attempt, clock());
+    }
+    if (runs.get(attempt.runId) !== supervised) return;
+    if (delivered.episodes.length > 0 || delivered.events.some(({ kind }) => !kind.startsWith("source_"))) {
+      performer.active(attempt);
+      attempt.progress.clock.output(clock());
+    }
+    performer.alive(attempt);
+    performer.alert(supervised);
+  }
+
+  #metricStepReached({ runId, progress }: Attempt, now: number): void {
+    const { steps, toldStep } = this.#options.telemetry.summary(runId);
+    if (steps === 0) progress.metricStepReached(toldStep, now);
+  }
+
   async file(chunk: Chunk): Promise<ChunkAnswer> {
     if (this.#uploads === undefined) {
       throw new MosaicError("failed_precondition", "no files were asked for: the run's files are on the daemon's disk");
     }
-    return await this.#owner.takeFile(this, this.#uploads, chunk);
-  }
-
-  /** Position up to which the journal is stored. */
-  get position(): number {
-    return this.#position;
-  }
-
-  async batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
-    return this.#position = await this.#owner.deliver(this, batch, journalSize, samples);
-  }
-
-  async source(batch: IngestBatch): Promise<void> {
-    await this.#owner.deliverSource(this, batch);
+    const { attempt } = this.#current();
+    const answer = await attempt.arrivals!.take(this.#uploads, chunk);
+    this.#current();
+    this.#options.performer.alive(attempt);
+    return answer;
   }
 
   commit(): void {
-    this.#owner.commitBatches();
+    this.#options.telemetry.commitWaiting();
   }
 
   heartbeat(journalSize: number): void {
-    this.#owner.proxyHeartbeat(this, journalSize);
+    this.#options.performer.alive(this.#current().attempt, journalSize);
   }
 
-  workerStarted(leader: ProcessRef): void {
-    this.#owner.workerStarted(this, leader);
+  workerStarted(worker: ProcessRef): void {
+    const { attempt } = this.#current();
+    this.#options.registry.update(attempt.runId, { worker });
   }
 
-  controlApplied(state: AppliedControl): void {
-    this.#owner.controlApplied(this, state);
+  /** Enters the applied control into the registry. */
+  controlApplied(applied: AppliedControl): void {
+    const { performer } = this.#options;
+    const { attempt } = this.#current();
+    performer.alive(attempt);
+    const byPolicy = attempt.backpressure.hold.paused ? "backpressure" : attempt.pausedBy ?? "by request";
+    const reason = applied.selfPaused === "" ? byPolicy : applied.selfPaused;
+    const paused = applied.paused || applied.selfPaused !== "";
+    const { state } = performer.row(attempt);
+    if (paused && (state === "READY" || state === "EXECUTING")) {
+      performer.apply(attempt, { type: "pause", reason }, () => ({ kind: "paused", data: { reason } }));
+    } else if (!paused && state === "PAUSED") {
+      performer.apply(attempt, { type: "resume" }, () => ({ kind: "resumed", data: {} }));
+    }
   }
 
   heldByStore(held: boolean): void {
-    this.#owner.heldByStore(this, held);
+    const { attempt } = this.#current();
+    const before = attempt.progress.heldByStore;
+    attempt.progress.heldByStore = held;
+    if (!held || before) return;
+    try {
+      this.controlApplied({ paused: false, maxRateHz: 0, selfPaused: "store" });
+    } catch (error) {
+      // The registry may be on the same full disk.
+      if (!isShortage(error)) throw error;
+    }
   }
 
   exit(report: ExitReport): void {
@@ -117,11 +197,32 @@ export class Session implements ProxySession {
         `the exit at journal position ${report.finalPosition} came before the journal, stored up to ${this.#position}`,
       );
     }
-    this.#owner.exitReported(this, report);
+    const { log, performer, clock } = this.#options;
+    const supervised = this.#current();
+    const { attempt, intake } = supervised;
+    intake.entries.enterWaiting();
+    const { code, signal, lost } = report;
+    if (signal !== "" || code !== 0) {
+      log.info({ run_id: attempt.runId, attempt: attempt.attempt, code, signal, lost }, "worker has ended");
+    }
+    performer.perform(supervised, attempt.exit(report, clock()));
   }
 
   closed(): void {
     this.#uploads?.close();
-    this.#owner.sessionClosed(this);
+    const supervised = this.#options.runs.get(this.#runId);
+    if (supervised === undefined || supervised.attempt.session !== this) return;
+    supervised.attempt.progress.heldByStore = false;
+    supervised.attempt.host.proxyAbsent(this.#options.clock());
+    this.#options.performer.perform(supervised, supervised.attempt.disconnected());
+  }
+
+  #current(): Supervised {
+    const supervised = this.#options.runs.get(this.#runId);
+    if (supervised?.attempt.session === this) return supervised;
+    throw new MosaicError(
+      "aborted",
+      `another proxy of run ${this.#runId} has replaced this one, or the attempt has ended`,
+    );
   }
 }

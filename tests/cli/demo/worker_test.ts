@@ -23,7 +23,7 @@ function environment(overrides: Partial<WorkerEnvironment> = {}) {
 
 Deno.test("demo worker: prints the documented dialect, whole and in order", async () => {
   const { env, lines } = environment();
-  assert.equal(await runWorker({ ...DEFAULTS, episodes: 5, metricsEvery: 5 }, env), 0);
+  assert.equal(await runWorker({ ...DEFAULTS, episodes: 5, population: 5 }, env), 0);
   const all = lines();
   assert.deepEqual(Object.keys(all.find((l) => l.event_type === "step")!), [
     "event_type",
@@ -37,7 +37,10 @@ Deno.test("demo worker: prints the documented dialect, whole and in order", asyn
     "truncated",
   ]);
   assert.deepEqual([all[0]!.event_type, all.at(-1)!.event_type], ["run_started", "run_completed"]);
-  assert.equal(all.filter((l) => l.event_type === "metrics").length, 1);
+  const metrics = all.filter((l) => l.event_type === "metrics").map(({ payload }) => Object.keys(payload).join(" "));
+  assert.deepEqual(metrics, [
+    "step generation best_reward elite_reward population_reward weight_std mean_reward_100",
+  ]);
   for (let e = 0; e < 5; e++) {
     const steps = all.filter((l) => l.event_type === "step" && l["episode"] === e);
     const episode = all.find((l) => l.event_type === "episode" && l["episode"] === e)!;

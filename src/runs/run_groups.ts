@@ -1,11 +1,9 @@
-/** `--group-by`: runs that differ only in their seed, or share a parameter or tags, as one row and one curve. */
-import { Option } from "commander";
+/** Runs that differ only in their seed, or share a parameter or tags, as one row and one curve. Pure. */
 import { MosaicError } from "../base/errors.ts";
+import { number } from "../base/format.ts";
 import { didYouMean } from "../base/nearest.ts";
-import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
 import {
   type Band,
-  BANDS,
   type Groupable,
   type GroupBy,
   groupOrder,
@@ -13,15 +11,7 @@ import {
   spreadOf,
   together,
 } from "../telemetry/groups.ts";
-import type { Series } from "./chart.ts";
-import { oneOf } from "./verb_parser.ts";
-import { number } from "./format.ts";
-import type { RunJson } from "./message_json.ts";
-import type { Column } from "./table.ts";
-import type { RunColumn } from "./runs_table.ts";
-
-export const GROUP_BY_OPTION = "--group-by <what>";
-export const GROUP_BY_HELP = "name (without its seed), params (all but the seed), tags, or param.NAME";
+import type { CurveBucket } from "./curves.ts";
 
 /** Parses `--group-by`. @throws {MosaicError} `invalid_argument` */
 export function groupByOf(text: string): GroupBy {
@@ -32,24 +22,6 @@ export function groupByOf(text: string): GroupBy {
   throw new MosaicError("invalid_argument", `--group-by is "${text}".${didYouMean(text, known)}`, {
     hint: `It is one of ${known.join(", ")}.`,
   });
-}
-
-/** The column that the daemon must send for the grouping; undefined if a run's own fields are enough. */
-export function columnFor(by: GroupBy): string | undefined {
-  if (by === "parameters") return "param.*";
-  return by.startsWith("parameter:") ? `param.${by.slice("parameter:".length)}` : undefined;
-}
-
-/** A listed run with the parameters that came as `columnFor(by)`. */
-export function groupable(run: RunJson, by: GroupBy): Groupable {
-  const column = columnFor(by);
-  const value = column === undefined ? undefined : run.values?.[column];
-  const pairs = column === "param.*"
-    ? (value ?? []) as [string, unknown][]
-    : value === undefined || value === null
-    ? []
-    : [[column!.slice("param.".length), value] as const];
-  return { name: run.name, tags: run.tags, parameters: pairs.map(([name, value]) => ({ name, value })) };
 }
 
 export interface Group<Member> {
@@ -111,28 +83,6 @@ export function commonText(texts: readonly string[]): string {
   return different.size === 1 ? [...different][0]! : `${different.size} different`;
 }
 
-/** A column of runs as a column of groups: mean and standard deviation of numbers; other values only if all are equal. */
-export function groupColumn(column: RunColumn): Column<Group<RunJson>> & {
-  value(group: Group<RunJson>): GroupValue | string | null;
-} {
-  const value = ({ members }: Group<RunJson>) => {
-    const values = members.map((run) => column.value(run));
-    if (values.some((v) => typeof v === "number")) return groupValue(values as (number | null)[]);
-    return commonText(members.map((run) => column.text(run)));
-  };
-  return {
-    name: column.name,
-    ...(column.heading === undefined ? {} : { heading: column.heading }),
-    ...(column.align === undefined ? {} : { align: column.align }),
-    shrinkTo: 8,
-    value,
-    text: (group) => {
-      const found = value(group);
-      return typeof found === "string" ? found : spreadText(found, group.members.length, column.figure);
-    },
-  };
-}
-
 export interface GroupPoint {
   x: number;
   mean: number;
@@ -142,19 +92,10 @@ export interface GroupPoint {
   runs: number;
 }
 
-export function bandOption(): Option {
-  const means = Object.entries(BANDS).map(([name, meaning]) => `${name}: ${meaning}`).join("; ");
-  return oneOf(
-    new Option("--band <spread>", `with --group-by, what is drawn around the mean (${means})`),
-    Object.keys(BANDS),
-  )
-    .default("sd");
-}
-
 /** The curves of a group's runs as one. @param x position of a bucket */
-export function groupPoints(
-  curves: readonly (readonly SeriesBucket[])[],
-  x: (bucket: SeriesBucket, curve: readonly SeriesBucket[]) => number,
+export function groupPoints<Bucket extends CurveBucket>(
+  curves: readonly (readonly Bucket[])[],
+  x: (bucket: Bucket, curve: readonly Bucket[]) => number,
   band: Band,
 ): GroupPoint[] {
   const found = together(
@@ -169,8 +110,4 @@ export function groupPoints(
       ? []
       : [{ x: at, mean: found.middle[i]!, low: found.low[i]!, high: found.high[i]!, runs: found.count[i]! }]
   );
-}
-
-export function groupSeries(name: string, points: readonly GroupPoint[]): Series {
-  return { name, points: points.map(({ x, mean, low, high }) => ({ x, y: mean, min: low, max: high })) };
 }
