@@ -3,7 +3,7 @@
  * ends with its standard input; then it prints one line of JSON: for each target, when each call began (milliseconds since
  * 1970) and how long it took (milliseconds).
  */
-import { connect } from "../src/client/client.ts";
+import { connect } from "../src/wire/client/client.ts";
 import { TrainerService } from "../src/gen/gymgui/trainer_pb.ts";
 import { timed } from "./measure.ts";
 

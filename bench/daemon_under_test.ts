@@ -1,6 +1,6 @@
 /** A real daemon with real proxies and workers, and the calls that measure it. */
 import { DatabaseSync } from "node:sqlite";
-import { connect, type MosaicClient } from "../src/client/client.ts";
+import { connect, type MosaicClient } from "../src/wire/client/client.ts";
 import { Mosaic, type Run } from "../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../tests/harness/configs.ts";

@@ -1,5 +1,5 @@
 /** The records that are measured with: documented-dialect steps, as lines and as a proxy's columns. */
-import type { IngestBatch } from "../src/telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../src/records/ingest_batch.ts";
 import type { StepColumns } from "../src/gen/records/record_types.ts";
 
 /** Shape of the steps of a run. */

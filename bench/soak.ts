@@ -9,7 +9,7 @@
  * Writes bench/results/soak-TIME.csv (one line each 15 s) and .svg, prints the quarters, and exits with 1 if a run was lost
  * or ended otherwise than asked.
  */
-import { MosaicClient } from "../src/client/client.ts";
+import { MosaicClient } from "../src/wire/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
 import { taskArguments } from "../scripts/task_arguments.ts";
 import { PROGRAM } from "../tests/harness/daemon.ts";

@@ -3,7 +3,7 @@
  * of JSON when all reading subscribers have seen the end: the number of steps that each received in order. A stalled
  * subscriber takes one message and then nothing.
  */
-import { connect } from "../src/client/client.ts";
+import { connect } from "../src/wire/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
 
 const [target, run, reading, stalled] = Deno.args as [string, string, string, string];

@@ -75,7 +75,7 @@ if (values.check) {
   Deno.removeSync(fresh, { recursive: true });
   if (stale.length + surplus.length > 0) {
     console.error(
-      `src/gen is not what proto/, src/telemetry/record_fields.ts and src/ui/client/ generate: ${
+      `src/gen is not what proto/, src/records/record_fields.ts and src/ui/client/ generate: ${
         [...stale, ...surplus].join(", ")
       }; run: deno task gen`,
     );

@@ -3,8 +3,8 @@ import { type Parts, runCli } from "./cli/cli.ts";
 import { giveUpImports } from "./permissions/give_up.ts";
 
 const PARTS: Parts = {
-  up: async (args) => await (await import("./daemon/command_line.ts")).runDaemon(args, "up"),
-  daemon: async (args) => await (await import("./daemon/command_line.ts")).runDaemon(args),
+  up: async (args) => await (await import("./daemon/start/command_line.ts")).runDaemon(args, "up"),
+  daemon: async (args) => await (await import("./daemon/start/command_line.ts")).runDaemon(args),
   proxy: async (args) => await (await import("./proxy.ts")).runProxy(args),
 };
 

@@ -2,14 +2,14 @@
 import { createLogger } from "./base/log.ts";
 import { messageOf, MosaicError } from "./base/errors.ts";
 import { stderrSink } from "./base/log_line.ts";
-import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./proxy/arguments.ts";
-import { PROXY_EXIT } from "./proxy/exit_codes.ts";
+import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./proxy/start/arguments.ts";
+import { PROXY_EXIT } from "./proxy/state/exit_codes.ts";
 import { explainMissing } from "./permissions/missing.ts";
 import { boundedFileSink } from "./proxy/bounded_log.ts";
 import { serveAttempt } from "./proxy/serve_attempt.ts";
-import { planStart } from "./proxy/start_plan.ts";
+import { planStart } from "./proxy/start/start_plan.ts";
 
-/** @returns the exit status (src/proxy/exit_codes.ts), the worker's own if it has one. */
+/** @returns the exit status (src/proxy/state/exit_codes.ts), the worker's own if it has one. */
 export async function runProxy(args: string[]): Promise<number> {
   const end = args.indexOf("--");
   const own = end < 0 ? args : args.slice(0, end);

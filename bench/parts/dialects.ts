@@ -1,9 +1,9 @@
 /** The proxy's work on one core: from a worker's lines to the bytes of its batches. */
-import { JOURNAL_BOUNDS } from "../../src/proxy/journal.ts";
+import { JOURNAL_BOUNDS } from "../../src/journal/journal.ts";
 import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
-import { Lines } from "../../src/telemetry/dialects/lines.ts";
-import { readLine } from "../../src/telemetry/dialects/parse_line.ts";
-import { TextColumn } from "../../src/telemetry/store/text_column.ts";
+import { Lines } from "../../src/readers/lines/lines.ts";
+import { readLine } from "../../src/readers/lines/parse_line.ts";
+import { TextColumn } from "../../src/records/text_column.ts";
 import { medianOf } from "../measure.ts";
 import { stepLines } from "../records.ts";
 import type { Figure } from "../report.ts";

@@ -1,8 +1,8 @@
 /** Decoding other trackers' files: processor time for 100 000 scalars of ten series. */
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
-import { openFormat } from "../../src/telemetry/formats/formats.ts";
-import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
-import type { FormatName } from "../../src/telemetry/formats/format_reader.ts";
+import { openFormat } from "../../src/readers/formats.ts";
+import { TextLines } from "../../src/readers/text/text_lines.ts";
+import type { FormatName } from "../../src/readers/format/format_reader.ts";
 import { medianOf, processorSeconds } from "../measure.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";

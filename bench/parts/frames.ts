@@ -1,5 +1,5 @@
 /** Cost for the daemon of showing live environments: streams of 160×210 frames, 30 a second, each read by one client. */
-import { ringFrame, ringName, type RingPart, ringShape, ringStart } from "../../src/wire/fastlane.ts";
+import { ringFrame, ringName, type RingPart, ringShape, ringStart } from "../../src/frames/fastlane.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
 import type { Figure } from "../report.ts";

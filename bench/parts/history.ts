@@ -1,5 +1,5 @@
 /** A long run read back: replay from SQLite, and chart series over any range. */
-import { jsonLines } from "../../src/telemetry/public_json.ts";
+import { jsonLines } from "../../src/records/public_json.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { pause, quantile, timed } from "../measure.ts";
 import { asReceived, stepBatch, stepColumns } from "../records.ts";

@@ -34,7 +34,7 @@ const OWN_REQUIRE = /import\{createRequire as (\w+)\} ?from ?"node:module";/;
  * a lazy function replaces it.
  *
  * A package that calls `createRequire` itself would look for other packages beside the executable. It gets what the program
- * has put into MOSAIC_REQUIRED (src/observability/otlp.ts).
+ * has put into MOSAIC_REQUIRED (src/observability/otlp/otlp.ts).
  */
 function withLazyRequire(text: string): string {
   const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
@@ -98,7 +98,7 @@ export function withCommit(text: string, commit: string): string {
  * Bundled separately. If the program and a part that is loaded later use the same library, the bundler puts everything that
  * either of them needs into one shared chunk, which is loaded at the start.
  */
-const SEPARATE = "src/rpc/well_known.ts";
+const SEPARATE = "src/rpc/call/well_known.ts";
 const SEPARATE_IMPORT = /"[./]*\/well_known\.ts"/g;
 
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */

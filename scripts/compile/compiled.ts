@@ -1,6 +1,6 @@
 /** The compiled form, made by `deno compile`. */
 import config from "../../deno.json" with { type: "json" };
-import { V8_FLAGS } from "../../src/os/heap.ts";
+import { V8_FLAGS } from "../../src/os/processes/heap.ts";
 import { bundle, commit, fail, ROOT, run, withCommit } from "./build.ts";
 import { baseTrouble } from "./runtime_base.ts";
 

@@ -1,6 +1,6 @@
 /** The portable form: a shell stub, then the Deno that runs this script and the bundled program, compressed. */
 import { gzipSync } from "node:zlib";
-import { CLIENT_V8_FLAGS, V8_FLAGS } from "../../src/os/heap.ts";
+import { CLIENT_V8_FLAGS, V8_FLAGS } from "../../src/os/processes/heap.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { clientPermissions } from "./client_permissions.ts";

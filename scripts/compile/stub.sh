@@ -219,7 +219,7 @@ if [ -z "$home" ]; then
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
 
-# Only for the runtime: workers get the earlier values (src/os/environment.ts).
+# Only for the runtime: workers get the earlier values (src/os/processes/environment.ts).
 MOSAIC_OUTER_DENO_DIR=${DENO_DIR-} DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=${DENO_NO_UPDATE_CHECK:-mosaic}
 MOSAIC_EXECUTABLE=$self
 # The C library gives each of the runtime's threads an arena of its own, up to eight a core, and does not return them: a daemon

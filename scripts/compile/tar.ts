@@ -1,5 +1,5 @@
 /** A tar archive (ustar) of small files whose bytes depend on nothing but their names and contents. */
-import { joinedBytes } from "../../src/base/joined_bytes.ts";
+import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 
 export interface ArchivedFile {
   /** At most 100 bytes. */

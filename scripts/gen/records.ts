@@ -1,4 +1,4 @@
-/** Writes `src/gen/records` from the table of fields (src/telemetry/record_fields.ts). */
+/** Writes `src/gen/records` from the table of fields (src/records/record_fields.ts). */
 import {
   columnOf,
   DIALECT_NAMES,
@@ -6,14 +6,14 @@ import {
   type RecordField,
   RECORDS,
   type RecordTable,
-} from "../../src/telemetry/record_fields.ts";
+} from "../../src/records/record_fields.ts";
 
 const STEPS = RECORDS.steps;
 const EPISODES = RECORDS.episodes;
 const EVENTS = RECORDS.events;
 const METRICS = RECORDS.metrics;
 
-const HEAD = `// Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
+const HEAD = `// Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 `;
 
 const DEFAULT: Record<FieldKind, string> = {
@@ -472,8 +472,8 @@ export function ${lowered(name)}Line(runIdJson: string, r: Stored${name}): strin
 
 function publicLines(): string {
   return `${HEAD}
-import { isoTime } from "../../base/iso_time.ts";
-import { rawJson } from "../../base/json_text.ts";
+import { isoTime } from "../../base/text/iso_time.ts";
+import { rawJson } from "../../base/text/json_text.ts";
 import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./record_types.ts";
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */

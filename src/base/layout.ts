@@ -1,5 +1,5 @@
 /** Paths of all files below a state directory (the seeds' layout). */
-import { withoutTrailingSlashes } from "./trailing_slashes.ts";
+import { withoutTrailingSlashes } from "./text/trailing_slashes.ts";
 import { MosaicError } from "./errors.ts";
 
 /** Directories of runs below `trainer/`. */
@@ -72,7 +72,7 @@ export class Layout {
   get webhookSecret(): string {
     return `${this.trainer}/webhook.secret`;
   }
-  /** Reserved space for a full disk, beside each database (src/os/reserve.ts). */
+  /** Reserved space for a full disk, beside each database (src/os/files/reserve.ts). */
   get registryReserve(): string {
     return `${this.trainer}/reserve`;
   }

@@ -1,5 +1,5 @@
 /** Sinks of log lines, and the text format for people. */
-import { escapeControl, escapeControlLines } from "./terminal_text.ts";
+import { escapeControl, escapeControlLines } from "./text/terminal_text.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export type LogLevel = typeof LOG_LEVELS[number];

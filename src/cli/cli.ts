@@ -1,21 +1,21 @@
 /** The command line: finds the verb, loads its module, runs it, and turns errors into a message and an exit code. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainPath } from "../permissions/missing.ts";
-import { escapeControl } from "../base/terminal_text.ts";
+import { escapeControl } from "../base/text/terminal_text.ts";
 import { VERSION_TEXT } from "../base/version.ts";
-import type { Context } from "./context.ts";
+import type { Context } from "./link/context.ts";
 import { realContext } from "./real_context.ts";
-import { EXIT, exitOfError } from "./exit.ts";
-import { didYouMean } from "../base/nearest.ts";
+import { EXIT, exitOfError } from "./link/exit.ts";
+import { didYouMean } from "../base/text/nearest.ts";
 import { overview } from "./overview.ts";
-import { ReaderGone } from "./output.ts";
+import { ReaderGone } from "./link/output.ts";
 import { findVerb, VERBS } from "./verbs.ts";
-import type { Verb, VerbModule } from "./verb.ts";
+import type { Verb, VerbModule } from "./verb/verb.ts";
 
 /** Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code. */
 export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
 
-/** Runs one command; never throws. @returns the exit code (src/cli/exit.ts) */
+/** Runs one command; never throws. @returns the exit code (src/cli/link/exit.ts) */
 export async function runCli(args: string[], context: Context = realContext(), parts: Parts = {}): Promise<number> {
   try {
     return await dispatch(args, context, parts);
@@ -59,7 +59,7 @@ async function runVerb(
 ): Promise<number> {
   const [{ CommanderError }, { newCommand }, module] = await Promise.all([
     import("commander"),
-    import("./verb_parser.ts"),
+    import("./verb/verb_parser.ts"),
     load(),
   ]);
   const result = { code: EXIT.ok as number };

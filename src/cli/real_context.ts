@@ -1,7 +1,7 @@
 /** The context of a real command: this process's terminal, streams, variables and clock. */
-import { hostEnvironment } from "../os/environment.ts";
-import type { Context, Terminal } from "./context.ts";
-import { fileOutput } from "./output.ts";
+import { hostEnvironment } from "../os/processes/environment.ts";
+import type { Context, Terminal } from "./link/context.ts";
+import { fileOutput } from "./link/output.ts";
 
 /** Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org). */
 export function terminalOf(isTty: boolean, env: (name: string) => string | undefined): Terminal {
@@ -37,7 +37,7 @@ export function realContext(): Context {
     },
     takeTerminal: async (onChange) => (await import("./top/terminal.ts")).takeTerminal(onChange),
     errIsTty: Deno.stderr.isTerminal(),
-    connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
+    connect: async (flags) => await (await import("../wire/client/client.ts")).connect(flags),
     canAsk: Deno.stdin.isTerminal() && Deno.stderr.isTerminal(),
     async ask(question) {
       Deno.stderr.writeSync(new TextEncoder().encode(question));
@@ -47,7 +47,10 @@ export function realContext(): Context {
       return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
     },
     async runSelf(args) {
-      const [{ selfCommand }, { underShell }] = await Promise.all([import("../os/self.ts"), import("../os/shell.ts")]);
+      const [{ selfCommand }, { underShell }] = await Promise.all([
+        import("../os/processes/self.ts"),
+        import("../os/processes/shell.ts"),
+      ]);
       const { argv, env } = selfCommand();
       const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
       return (await command.spawn().status).code;

@@ -1,7 +1,7 @@
 /** The parameters in a run's config and in its worker's command line. Pure. */
-import { isPlainObject } from "../base/exact_numbers.ts";
-import { parsedObject } from "../base/json_text.ts";
-import { flatParameters, MAX_PARAMETERS, type Parameter } from "../telemetry/parameters.ts";
+import { isPlainObject } from "../base/text/exact_numbers.ts";
+import { parsedObject } from "../base/text/json_text.ts";
+import { flatParameters, MAX_PARAMETERS, type Parameter } from "../records/parameters.ts";
 
 /** Fields of `metadata.worker.config` with paths and ids, whose differences between runs mean nothing. */
 const NO_PARAMETER = /^(?:run_id|worker_id|agent_id|schema_id|schema_definition)$/;

@@ -13,8 +13,8 @@ import {
   type SlurmFields,
 } from "./schema.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { TEXT_DIALECTS, type TextDialect } from "../telemetry/formats/text_dialects.ts";
-import { rawJson } from "../base/json_text.ts";
+import { TEXT_DIALECTS, type TextDialect } from "../readers/text/text_dialects.ts";
+import { rawJson } from "../base/text/json_text.ts";
 import { pathText } from "./violations.ts";
 
 export type RestartCause = typeof RESTART_CAUSES[number];

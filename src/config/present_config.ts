@@ -1,7 +1,7 @@
 /** Presents a config to people: numbers as written, secrets hidden. The stored config does not change. */
-import { parseKeepingNumbers } from "../base/exact_numbers.ts";
-import { isJson } from "../base/json_text.ts";
-import { HIDDEN, withoutSecrets } from "../base/secrets.ts";
+import { parseKeepingNumbers } from "../base/text/exact_numbers.ts";
+import { isJson } from "../base/text/json_text.ts";
+import { HIDDEN, withoutSecrets } from "../base/text/secrets.ts";
 
 /**
  * `configJson` indented, with its numbers as they were written (1.0 stays 1.0, large integers keep their value). Unless

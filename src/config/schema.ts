@@ -21,7 +21,7 @@ import {
   record,
   text,
 } from "./field_kinds.ts";
-import { TEXT_DIALECTS } from "../telemetry/formats/text_dialects.ts";
+import { TEXT_DIALECTS } from "../readers/text/text_dialects.ts";
 import { alerts } from "./alerts.ts";
 import { LONGEST_RUN_NAME } from "../base/run_name.ts";
 

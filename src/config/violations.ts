@@ -1,10 +1,10 @@
 /** All violations of the schema, each with its path and the expected value. */
 import type { z } from "zod";
 import { bytesOfText, CONFIG_LIMITS, isLonger } from "../base/field_limits.ts";
-import { didYouMean } from "../base/nearest.ts";
+import { didYouMean } from "../base/text/nearest.ts";
 import { shown } from "./field_kinds.ts";
 import { type FlatConfig, flatConfig, SCHEMA_MAJOR } from "./schema.ts";
-import { HIDDEN } from "../base/secrets.ts";
+import { HIDDEN } from "../base/text/secrets.ts";
 
 export interface Violation {
   /** Path in the config as it was sent: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */

@@ -5,15 +5,15 @@
  * of foreign pages.
  */
 import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
-import { type Peer, UNIX_PEER, type User } from "../rpc/peer.ts";
+import { type Peer, UNIX_PEER, type User } from "../rpc/call/peer.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { MosaicError } from "../base/errors.ts";
 import { URL_BYTES } from "../base/field_limits.ts";
-import { errorBody } from "../ui/answers.ts";
+import { errorBody } from "../ui/http/answers.ts";
 import type { PageApp } from "../ui/app.ts";
-import { textOf } from "../ui/request.ts";
-import { isFromBrowser, isOpenPath, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
-import type { Ends, HttpHandler } from "../wire/http_listener.ts";
+import { textOf } from "../ui/http/request.ts";
+import { isFromBrowser, isOpenPath, refuseForeignChange, refuseForeignHost } from "../ui/http/guard.ts";
+import type { Ends, HttpHandler } from "../wire/http/http_listener.ts";
 import { refuseSentByDaemon } from "../wire/sender_headers.ts";
 
 export interface FrontOptions {

@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { Held } from "./state_directory.ts";
+import type { Held } from "./start/state_directory.ts";
 
 const CHECK_MS = 2000;
 

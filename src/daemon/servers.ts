@@ -1,16 +1,16 @@
 /** The daemon's listeners, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
-import { parseListen } from "../wire/address.ts";
-import { type Auth, checkListener, readTls, type TlsFiles } from "../wire/tls.ts";
+import { parseListen } from "../wire/address/address.ts";
+import { type Auth, checkListener, readTls, type TlsFiles } from "../wire/address/tls.ts";
 import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { tlsSocket } from "../os/socket_path.ts";
-import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
-import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
+import { tlsSocket } from "../os/files/socket_path.ts";
+import { descriptorLimit, type FileDescriptors } from "../os/processes/descriptors.ts";
+import { PeerOwners, type TcpEnd } from "../os/host/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../mlflow/tracking_api.ts";
@@ -23,13 +23,13 @@ import {
   listenHttp,
   WAITING,
   type Waiting,
-} from "../wire/http_listener.ts";
-import type { TlsBounds } from "../wire/tls_upgrade.ts";
-import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+} from "../wire/http/http_listener.ts";
+import type { TlsBounds } from "../wire/http/tls_upgrade.ts";
+import { DAEMON_EXIT, StartFailure } from "./start/exit_codes.ts";
 import { front, type FrontOptions, GROUP_PEER } from "./front.ts";
-import { groupOfSocket, type GroupSocket } from "./group_socket.ts";
-import { LogFile } from "./log_file.ts";
-import type { User } from "../rpc/peer.ts";
+import { groupOfSocket, type GroupSocket } from "./start/group_socket.ts";
+import { LogFile } from "./start/log_file.ts";
+import type { User } from "../rpc/call/peer.ts";
 import { Audit } from "../wire/audit.ts";
 
 export interface Servers {
@@ -149,7 +149,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => group?.stop());
   const byTls = tlsBounds(bounds.maxConnections, maxDescriptors);
   const secure = bound && tls &&
-    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls, () =>
+    new (await import("../wire/http/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), byTls, () =>
       log.warn(
         { open: byTls.open },
         "too many TLS connections are open: further ones are closed, until some end (--max-connections)",

@@ -10,9 +10,9 @@ import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
 import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
-import { exportWanted, type Signal } from "../observability/otlp.ts";
-import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
-import type { WorkerUserOption } from "../os/worker_user.ts";
+import { exportWanted, type Signal } from "../observability/otlp/otlp.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files/files.ts";
+import type { WorkerUserOption } from "../os/rights/worker_user.ts";
 import type { RunReader } from "../registry/run_reader.ts";
 
 export interface SideServices {
@@ -63,7 +63,7 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
   const start = async (what: string, signal: Signal, begin: () => Promise<SideServices>) => {
     if (!exportWanted(env, signal)) return;
     try {
-      const { reportExportTrouble } = await import("../observability/otlp_diagnostics.ts");
+      const { reportExportTrouble } = await import("../observability/otlp/otlp_diagnostics.ts");
       reportExportTrouble(log);
       started.push(await begin());
     } catch (error) {
@@ -71,11 +71,11 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
     }
   };
   await start("traces", "TRACES", async () => {
-    const { Tracing } = await import("../observability/tracing.ts");
+    const { Tracing } = await import("../observability/otlp/tracing.ts");
     return await Tracing.start(core.runs, log, env);
   });
   await start("metrics over OTLP", "METRICS", async () => {
-    const { OtlpMetrics } = await import("../observability/otlp_metrics.ts");
+    const { OtlpMetrics } = await import("../observability/otlp/otlp_metrics.ts");
     return await OtlpMetrics.start(core, log, env);
   });
   return started;

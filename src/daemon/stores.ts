@@ -4,11 +4,11 @@ import type { Bounds } from "../base/load_limits.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
-import { reserveAt } from "../os/reserve.ts";
+import { reserveAt } from "../os/files/reserve.ts";
 import { Registry } from "../registry/registry.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
-import { WAL_LIMIT_BYTES } from "../telemetry/store/checkpoints.ts";
-import { DAEMON_EXIT, StartFailure, startFailureOf } from "./exit_codes.ts";
+import { WAL_LIMIT_BYTES } from "../telemetry/commit/checkpoints.ts";
+import { DAEMON_EXIT, StartFailure, startFailureOf } from "./start/exit_codes.ts";
 
 /** Enough for cancelling, ending and deleting many runs on a full disk. */
 const REGISTRY_RESERVE_BYTES = 4 << 20;

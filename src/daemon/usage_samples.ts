@@ -1,7 +1,7 @@
 /** Samples what each live run's processes and GPUs use, as metrics `system/…` of the run. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/usage.ts";
+import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/processes/usage.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 

@@ -1,6 +1,6 @@
 /** Metrics of MLflow's clients as records of the telemetry store, each once. */
 import type { WorkerEventRecord } from "../gen/records/record_types.ts";
-import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
+import { MAX_POINTS_PER_RECORD } from "../records/points.ts";
 
 export interface MetricPoint {
   /** Name of the series. */

@@ -2,8 +2,8 @@
  * What MLflow's clients have created within one run of mosaic: experiments and MLflow runs with their tags and parameters.
  * Pure. Their metrics are in the telemetry store, as series of the run.
  */
-import { parsedObject } from "../base/json_text.ts";
-import { isMetricName } from "../telemetry/store/points.ts";
+import { parsedObject } from "../base/text/json_text.ts";
+import { isMetricName } from "../records/points.ts";
 
 export interface Experiment {
   id: string;

@@ -3,19 +3,19 @@
  * `http://HOST:PORT/mlflow/RUN_ID`. A client sees only the MLflow runs of its own run of mosaic. Points become series of
  * that run; experiments, tags and parameters are stored in a file in its directory.
  */
-import { parsedJson } from "../base/json_text.ts";
+import { parsedJson } from "../base/text/json_text.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";
-import { withoutSecrets } from "../base/secrets.ts";
+import { withoutSecrets } from "../base/text/secrets.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { bytesOfText, isLonger, MLFLOW_LIMITS } from "../base/field_limits.ts";
 import { RunFiles } from "../base/layout.ts";
 import type { Core } from "../dispatch/core/core.ts";
-import { readRecord } from "../os/untrusted.ts";
-import { writeRecord } from "../os/untrusted_changes.ts";
+import { readRecord } from "../os/files/untrusted.ts";
+import { writeRecord } from "../os/files/untrusted_changes.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { WorkerEventRecord } from "../gen/records/record_types.ts";
-import { MAX_NAME_LENGTH } from "../telemetry/store/points.ts";
+import { MAX_NAME_LENGTH } from "../records/points.ts";
 import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";
 import {

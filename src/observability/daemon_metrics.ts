@@ -4,7 +4,7 @@
  * docs/observability.md lists all metrics, and a test compares that list with this one.
  */
 import { Layout } from "../base/layout.ts";
-import { fileBytes } from "../os/files.ts";
+import { fileBytes } from "../os/files/files.ts";
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { Observed } from "./observed.ts";
 import type { Histogram, HistogramSnapshot } from "./histogram.ts";

@@ -3,7 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { RunReader } from "../registry/run_reader.ts";
 import type { TransitionRow } from "../registry/row_types.ts";
-import { pause } from "../wire/waiting.ts";
+import { pause } from "../wire/http/waiting.ts";
 import type { Activity } from "./activity.ts";
 import { failureClass } from "./failure_class.ts";
 

@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { pause } from "../wire/waiting.ts";
+import { pause } from "../wire/http/waiting.ts";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;

@@ -1,5 +1,5 @@
 /** The module `mosaic` for programs in Python: one file, printed by `mosaic python-helper` and put on the workers' path. */
-import { readTextIfThere, writeFileAtomic } from "./files.ts";
+import { readTextIfThere, writeFileAtomic } from "./files/files.ts";
 import text from "./python_helper/mosaic.py" with { type: "text" };
 
 export const PYTHON_HELPER: string = text;

@@ -1,7 +1,7 @@
 /** The permissions that `mosaic daemon ARGS` needs, and those needed only for its start. */
 import { DEFAULT_HTTP, DEFAULT_LISTEN } from "../base/agreed.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
-import { socketPlace, tlsSocket } from "../os/socket_path.ts";
+import { socketPlace, tlsSocket } from "../os/files/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, ownWords } from "./find_option.ts";
 import { COLLECTOR_VARIABLES, daemonVariables } from "./variables.ts";

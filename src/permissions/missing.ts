@@ -1,7 +1,7 @@
 /** Error messages for missing permissions, with the flag that grants them. */
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { explainFile } from "../os/file_errors.ts";
-import { programForm } from "../os/self.ts";
+import { explainFile } from "../os/files/file_errors.ts";
+import { programForm } from "../os/processes/self.ts";
 import { EXTRA_VARIABLE } from "./permissions.ts";
 
 const REFUSAL = /Requires (\w+) access(?: to "([^"]*)")?/;

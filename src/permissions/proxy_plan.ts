@@ -1,7 +1,7 @@
 /** The permissions that `mosaic proxy ARGS` needs. */
 import { DEFAULT_HTTP } from "../base/agreed.ts";
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
-import { EFFECTIVE_USER_SYS } from "../os/effective_user.ts";
+import { EFFECTIVE_USER_SYS } from "../os/rights/effective_user.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, optionValue, ownWords } from "./find_option.ts";
 import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./variables.ts";

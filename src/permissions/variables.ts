@@ -1,5 +1,5 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
-import { PASS_VARIABLE, PASSED_ON } from "../os/inherited_environment.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../os/processes/inherited_environment.ts";
 import { absolutePath } from "./find_option.ts";
 import type { World } from "./world.ts";
 
@@ -10,7 +10,7 @@ export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL
 
 export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
-/** Variables of an engine's jobs on its nodes (src/proxy/node_environment.ts). */
+/** Variables of an engine's jobs on its nodes (src/proxy/start/node_environment.ts). */
 export const PLACED_VARIABLES: readonly string[] = [
   ...["SLURM_*", "SLURMD_NODENAME"],
   ...["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"],
@@ -25,7 +25,7 @@ const DAEMON_VARIABLES = [
   "SLURM_CONF",
 ];
 
-/** Variables of OpenTelemetry with the address of a collector (src/observability/otlp.ts). */
+/** Variables of OpenTelemetry with the address of a collector (src/observability/otlp/otlp.ts). */
 export const COLLECTOR_VARIABLES = [
   "OTEL_EXPORTER_OTLP_ENDPOINT",
   "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",

@@ -1,4 +1,4 @@
-import { ownEnvironment } from "../os/environment.ts";
+import { ownEnvironment } from "../os/processes/environment.ts";
 
 /** The inputs of a plan besides the command line. */
 export interface World {

@@ -1,6 +1,6 @@
 /** The proxy's log file. */
 import type { LogSink } from "../base/log_line.ts";
-import { openForAppending, renameFile } from "../os/untrusted_changes.ts";
+import { openForAppending, renameFile } from "../os/files/untrusted_changes.ts";
 
 const MAX_BYTES = 1 << 20;
 const encoder = new TextEncoder();

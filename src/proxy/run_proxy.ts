@@ -2,15 +2,15 @@
  * The proxy's loop: passes events one by one to the state machine, performs the effects, and keeps the one timer that the
  * state asks for. Results of effects come back as events.
  */
-import { isHeld } from "./control_state.ts";
-import { DutyCycle } from "./duty_cycle.ts";
-import type { Effect, Event, Hold, Result, SourceId } from "./events_and_effects.ts";
-import { PRESSURE_POLL_MS } from "./pressure.ts";
+import { isHeld } from "./state/control_state.ts";
+import { DutyCycle } from "./worker/duty_cycle.ts";
+import type { Effect, Event, Hold, Result, SourceId } from "./state/events_and_effects.ts";
+import { PRESSURE_POLL_MS } from "./delivery/pressure.ts";
 import type { Logger } from "../base/log.ts";
-import type { EventQueue } from "./queue.ts";
-import { dueAt, holds, initialState, next, type Settings, type State } from "./state.ts";
-import type { Delivery } from "./delivery.ts";
-import type { WorkerHandle } from "./worker_handle.ts";
+import type { EventQueue } from "./state/queue.ts";
+import { dueAt, holds, initialState, next, type Settings, type State } from "./state/state.ts";
+import type { Delivery } from "./delivery/delivery.ts";
+import type { WorkerHandle } from "./worker/worker_handle.ts";
 
 type Methods<Class, Names extends keyof Class> = Pick<Class, Names>;
 

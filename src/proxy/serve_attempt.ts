@@ -5,39 +5,39 @@
  * with `--attach`.
  */
 import { messageOf } from "../base/errors.ts";
-import { sleep } from "../base/sleep.ts";
+import { sleep } from "../base/time/sleep.ts";
 import { VERSION } from "../base/version.ts";
-import { hostEnvironment } from "../os/environment.ts";
-import { identityOf } from "../os/identity.ts";
-import { lowerPrecedence } from "../os/precedence.ts";
-import { lockFile, removeTreeNow } from "../os/untrusted_changes.ts";
-import type { ProxyArguments } from "./arguments.ts";
-import { DaemonAddress } from "./daemon_address.ts";
-import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
-import { dialOptions } from "./dial_daemon.ts";
-import type { Event, WorkerSettings } from "./events_and_effects.ts";
-import { addedEnvironment } from "./stand_alone_environment.ts";
-import { PROXY_EXIT } from "./exit_codes.ts";
+import { hostEnvironment } from "../os/processes/environment.ts";
+import { identityOf } from "../os/processes/identity.ts";
+import { lowerPrecedence } from "../os/processes/precedence.ts";
+import { lockFile, removeTreeNow } from "../os/files/untrusted_changes.ts";
+import type { ProxyArguments } from "./start/arguments.ts";
+import { DaemonAddress } from "./delivery/daemon_address.ts";
+import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery/delivery.ts";
+import { dialOptions } from "./delivery/dial_daemon.ts";
+import type { Event, WorkerSettings } from "./state/events_and_effects.ts";
+import { addedEnvironment } from "./start/stand_alone_environment.ts";
+import { PROXY_EXIT } from "./state/exit_codes.ts";
 import { GRACE_S } from "../base/agreed.ts";
-import { GrowthWatch } from "./growth.ts";
-import { Journal } from "./journal.ts";
-import { JournalFile } from "./journal_file.ts";
-import { Mirror } from "./mirror.ts";
-import { JournalPacker, packEndedLog } from "./pack_journal.ts";
-import type { PreflightChecks } from "./preflight.ts";
-import { Pressure } from "./pressure.ts";
+import { GrowthWatch } from "../journal/growth.ts";
+import { Journal } from "../journal/journal.ts";
+import { JournalFile } from "../journal/journal_file.ts";
+import { Mirror } from "./worker/mirror.ts";
+import { JournalPacker, packEndedLog } from "../journal/pack_journal.ts";
+import type { PreflightChecks } from "./start/preflight.ts";
+import { Pressure } from "./delivery/pressure.ts";
 import type { Logger } from "../base/log.ts";
-import { EventQueue } from "./queue.ts";
-import { retryOnShortage } from "./retry_on_shortage.ts";
-import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
+import { EventQueue } from "./state/queue.ts";
+import { retryOnShortage } from "./state/retry_on_shortage.ts";
+import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./state/reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
-import type { FileSources } from "./sources/file_sources.ts";
-import type { ProxyStartFile } from "./start_file.ts";
-import type { StartPlan } from "./start_plan.ts";
-import type { Settings } from "./state.ts";
-import { nodeEnvironment, placeOf } from "./node_environment.ts";
-import { journalOrigin, wasStarted, type WorkerStart } from "./worker.ts";
-import { WorkerHandle } from "./worker_handle.ts";
+import type { FileSources } from "../readers/files/file_sources.ts";
+import type { ProxyStartFile } from "./start/start_file.ts";
+import type { StartPlan } from "./start/start_plan.ts";
+import type { Settings } from "./state/state.ts";
+import { nodeEnvironment, placeOf } from "./start/node_environment.ts";
+import { journalOrigin, wasStarted, type WorkerStart } from "./worker/worker.ts";
+import { WorkerHandle } from "./worker/worker_handle.ts";
 
 /** A daemon that only checks the lock holds it for a moment. */
 const LOCK_TRIES = 20;
@@ -94,10 +94,12 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
   const sources = await sourcesOf(args, plan, log);
   const uploads = async () => {
-    const { FileUploads } = await import("./uploads.ts");
+    const { FileUploads } = await import("../uploads/uploads.ts");
     return new FileUploads(files, attempt, log);
   };
-  const ring = start.fastlane === true ? new (await import("./frame_ring.ts")).FrameRing(args.runId, log) : undefined;
+  const ring = start.fastlane === true
+    ? new (await import("../frames/frame_ring.ts")).FrameRing(args.runId, log)
+    : undefined;
   const delivery = new Delivery(
     { ...deliveryPlan(args, plan, log), show: (framed) => ring?.show(framed) },
     { journal, files: sources, uploads },
@@ -212,7 +214,7 @@ function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
   const fetch = async (directory: string, signal: AbortSignal) => {
     const { runId, attempt } = args;
     const patienceMs = millisecondsOf(placed?.lingerSeconds);
-    const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
+    const { fetchCheckpoint } = await import("./start/fetch_checkpoint.ts");
     const current = () => dialOptions(args, plan, args.target);
     await fetchCheckpoint({ runId, attempt, directory, dialOptions: current, patienceMs, signal, log });
   };
@@ -236,7 +238,7 @@ async function checkNode(
   { cwd, env }: { cwd: string; env: Record<string, string> },
   directory: string,
 ): Promise<void> {
-  const { preflight, PREFLIGHT } = await import("./preflight.ts");
+  const { preflight, PREFLIGHT } = await import("./start/preflight.ts");
   const { host, gpus } = placeOf((name) => env[name]);
   const noGpu = gpus.length > 0
     ? undefined
@@ -251,7 +253,7 @@ function ringRemoval(runId: string, { fastlane, env }: ProxyStartFile, log: Logg
   const parts = env.RAY_FASTLANE_ENABLED === "1";
   if (!parts && fastlane !== true) return undefined;
   return async () => {
-    const { removeWorkersRings } = await import("./frame_ring.ts");
+    const { removeWorkersRings } = await import("../frames/frame_ring.ts");
     // The worker's exit is reported after this.
     await Promise.race([removeWorkersRings(runId, parts, log), sleep(CLEARANCE_MS)]);
   };
@@ -266,7 +268,7 @@ async function sourcesOf(
   const { observe } = start;
   if (observe === undefined || observe === null) return undefined;
   // Includes the readers of all formats, so it is not loaded for --help, nor by a proxy that observes no files.
-  const { FileSources } = await import("./sources/file_sources.ts");
+  const { FileSources } = await import("../readers/files/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
   return new FileSources({ files, attempt, observation: observe, excluded, context: { agentId, workerId }, log });
@@ -285,9 +287,9 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
     },
     load: async (): Promise<DeliveryParts> => {
       const [{ buildBatch }, { openIngest }, { telemetryValidator }] = await Promise.all([
-        import("./batches.ts"),
-        import("./ingest_stream.ts"),
-        import("../telemetry/schemas/validator.ts"),
+        import("./delivery/batches.ts"),
+        import("./delivery/ingest_stream.ts"),
+        import("../readers/schemas/validator.ts"),
       ]);
       const validator = telemetryValidator(plan.start.schema);
       for (const note of validator?.notes ?? []) log.warn(note);

@@ -5,7 +5,7 @@
  * too few.
  */
 import * as z from "zod";
-import { publicFields, type PublicType, type TelemetryKind } from "../telemetry/record_fields.ts";
+import { publicFields, type PublicType, type TelemetryKind } from "../records/record_fields.ts";
 import { RUN_STATES } from "./lifecycle/lifecycle.ts";
 
 const text = z.string;

@@ -1,7 +1,7 @@
 /** The data of an event as the event log stores it: within bounds that every reader of the log can carry. Pure. */
 import { messageOf } from "../base/errors.ts";
 import { bytesOfText, EVENT_LIMITS, isLonger } from "../base/field_limits.ts";
-import { depthOf } from "../base/json_text.ts";
+import { depthOf } from "../base/text/json_text.ts";
 
 /** Of data that is left out, what is short stays. */
 const SHORT = 1000;

@@ -1,6 +1,6 @@
 /** All kinds of events (docs/observability.md describes when they occur and their data). */
 import { MosaicError } from "../base/errors.ts";
-import { didYouMean } from "../base/nearest.ts";
+import { didYouMean } from "../base/text/nearest.ts";
 
 export const EVENT_KINDS = [
   "queued",

@@ -1,5 +1,5 @@
 /** Resolves a run by name or id prefix, with suggestions for an unknown one. */
-import { editDistance } from "../base/edit_distance.ts";
+import { editDistance } from "../base/text/edit_distance.ts";
 import { MosaicError } from "../base/errors.ts";
 import { NEWEST_FIRST } from "./listing.ts";
 import type { Sql } from "./sqlite.ts";

@@ -1,9 +1,9 @@
 /** The databases in a run file, which somebody else may have made: a run's rows of registry.db and of telemetry.sqlite. */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
-import { quote } from "../os/copied_database.ts";
-import { openForeign } from "../os/foreign_database.ts";
-import { migrate as migrateTelemetry, SCHEMA_VERSION } from "../telemetry/store/tables.ts";
+import { quote } from "../os/database/copied_database.ts";
+import { openForeign } from "../os/database/foreign_database.ts";
+import { migrate as migrateTelemetry, SCHEMA_VERSION } from "../telemetry/tables/tables.ts";
 import { migrate as migrateRegistry, MIGRATIONS } from "./migrations.ts";
 
 const KINDS = {

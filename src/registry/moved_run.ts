@@ -1,6 +1,6 @@
 /** A run's rows of registry.db in a database of their own, to move the run to another host. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { copied } from "../os/copied_rows.ts";
+import { copied } from "../os/database/copied_rows.ts";
 import { migrate } from "./migrations.ts";
 
 const TABLES = [

@@ -7,7 +7,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { fileBytes } from "../os/files.ts";
+import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
@@ -52,8 +52,8 @@ import type {
   RunRow,
   TransitionRow,
 } from "./row_types.ts";
-import { type Reserve, withSpaceOf } from "../os/reserve.ts";
-import type { Parameter } from "../telemetry/parameters.ts";
+import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
+import type { Parameter } from "../records/parameters.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */

@@ -1,6 +1,6 @@
 /** What the registry keeps about a run. Times are Unix milliseconds. */
 import type { BaseDir } from "../base/layout.ts";
-import type { ProcessRef } from "../os/identity.ts";
+import type { ProcessRef } from "../os/processes/identity.ts";
 import type { Outcome, RunState } from "./lifecycle/lifecycle.ts";
 
 export interface RunRow {

@@ -1,5 +1,5 @@
 /** The read-only interface of the registry, which registry.ts implements. */
-import type { Parameter } from "../telemetry/parameters.ts";
+import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
 export interface RunReader {

@@ -1,11 +1,11 @@
 /** The registry's access to SQLite: pragmas, prepared statements, transactions, and errors with a hint for people. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { copyDatabase } from "../os/copied_database.ts";
-import { fileBytes, removeIfThere } from "../os/files.ts";
-import { OpenedFile } from "../os/opened_file.ts";
-import { type Reserve, WithReserve } from "../os/reserve.ts";
-import { openWal } from "../os/wal.ts";
+import { copyDatabase } from "../os/database/copied_database.ts";
+import { fileBytes, removeIfThere } from "../os/files/files.ts";
+import { OpenedFile } from "../os/files/opened_file.ts";
+import { type Reserve, WithReserve } from "../os/files/reserve.ts";
+import { openWal } from "../os/database/wal.ts";
 
 /** `normal` survives the crash of a process, `full` also a power failure. */
 export type Durability = "normal" | "full";

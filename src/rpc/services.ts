@@ -8,15 +8,15 @@ import { Ingest } from "../gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Audit } from "../wire/audit.ts";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
-import type { CallContext } from "./calls.ts";
-import { isOver } from "./cursors.ts";
+import type { CallContext } from "./call/calls.ts";
+import { isOver } from "./records/cursors.ts";
 import { HttpApi } from "./connect/http_api.ts";
 import type { StreamOptions } from "./connect/streams.ts";
-import type { Handlers } from "./handlers.ts";
-import { ingestHandlers } from "./ingest_service.ts";
-import { mosaicHandlers } from "./mosaic_service.ts";
-import { StreamBounds } from "./stream_bounds.ts";
-import { trainerHandlers } from "./trainer_service.ts";
+import type { Handlers } from "./call/handlers.ts";
+import { ingestHandlers } from "./ingest/ingest_service.ts";
+import { mosaicHandlers } from "./mosaic/mosaic_service.ts";
+import { StreamBounds } from "./call/stream_bounds.ts";
+import { trainerHandlers } from "./original/trainer_service.ts";
 
 export interface ServicesOptions {
   log: Logger;

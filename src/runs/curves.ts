@@ -1,7 +1,7 @@
 /** Points of a series for a chart: from a client's messages, or from the daemon's own telemetry. Pure. */
 import { MosaicError } from "../base/errors.ts";
-import { didYouMean } from "../base/nearest.ts";
-import { EPISODE_REWARD } from "../telemetry/progress_series.ts";
+import { didYouMean } from "../base/text/nearest.ts";
+import { EPISODE_REWARD } from "../records/progress_series.ts";
 
 /** A range of a series' points; whole numbers are bigint in messages. */
 export interface CurveBucket {

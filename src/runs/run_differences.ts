@@ -1,5 +1,5 @@
 /** Differences between runs: parameters and configs. Pure. */
-import { isSecretName, withoutSecrets } from "../base/secrets.ts";
+import { isSecretName, withoutSecrets } from "../base/text/secrets.ts";
 import type { ComparisonRow } from "../config/differences.ts";
 
 /** Parameters in which the runs differ, with each run's value; undefined if a run has none. */

@@ -1,7 +1,7 @@
 /** Runs that differ only in their seed, or share a parameter or tags, as one row and one curve. Pure. */
 import { MosaicError } from "../base/errors.ts";
-import { number } from "../base/format.ts";
-import { didYouMean } from "../base/nearest.ts";
+import { number } from "../base/text/format.ts";
+import { didYouMean } from "../base/text/nearest.ts";
 import {
   type Band,
   type Groupable,
@@ -10,7 +10,7 @@ import {
   groupsOf,
   spreadOf,
   together,
-} from "../telemetry/groups.ts";
+} from "../telemetry/series/groups.ts";
 import type { CurveBucket } from "./curves.ts";
 
 /** Parses `--group-by`. @throws {MosaicError} `invalid_argument` */

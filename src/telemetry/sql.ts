@@ -1,12 +1,12 @@
 /** Queries of mosaic.sqlite by people: read-only, with the texts of steps in blocks as columns of `run_steps`. */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
-import { readDatabase } from "../os/read_database.ts";
-import { RECORDS } from "./record_fields.ts";
-import { createView } from "./store/added_columns.ts";
-import { StepBlocks } from "./store/step_blocks.ts";
-import { SCHEMA_VERSION } from "./store/tables.ts";
-import { BUSY_TIMEOUT_MS } from "./store/checkpoints.ts";
+import { readDatabase } from "../os/database/read_database.ts";
+import { RECORDS } from "../records/record_fields.ts";
+import { createView } from "./tables/added_columns.ts";
+import { StepBlocks } from "./blocks/step_blocks.ts";
+import { SCHEMA_VERSION } from "./tables/tables.ts";
+import { BUSY_TIMEOUT_MS } from "./commit/checkpoints.ts";
 import type { StoredStep } from "../gen/records/record_types.ts";
 
 /**

@@ -8,20 +8,20 @@
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
-import { yieldToOthers } from "../base/sleep.ts";
-import { OpenedFile } from "../os/opened_file.ts";
-import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
-import { explainShortage } from "../os/shortage.ts";
-import { openWal } from "../os/wal.ts";
-import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
+import { yieldToOthers } from "../base/time/sleep.ts";
+import { OpenedFile } from "../os/files/opened_file.ts";
+import { type Reserve, WithReserve, withSpaceOf } from "../os/files/reserve.ts";
+import { explainShortage } from "../os/processes/shortage.ts";
+import { openWal } from "../os/database/wal.ts";
+import type { IngestBatch, SourceCursor } from "../records/ingest_batch.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
-import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
-import { Deletions } from "./store/deletions.ts";
-import { isFull, machineTrouble } from "./store/failures.ts";
-import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
-import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
-import { OwnPoints } from "./store/own_points.ts";
-import { ParameterRows } from "./store/parameter_rows.ts";
+import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./commit/checkpoints.ts";
+import { Deletions } from "./runs/deletions.ts";
+import { isFull, machineTrouble } from "./blocks/failures.ts";
+import { GroupCommit, type Outcome, type WaitingBatch } from "./commit/group_commit.ts";
+import { countersOf, keyOf, rowsOfRun } from "./runs/moved_run.ts";
+import { OwnPoints } from "./series/own_points.ts";
+import { ParameterRows } from "./runs/parameter_rows.ts";
 import type {
   IngestResult,
   ReportedParameter,
@@ -29,27 +29,27 @@ import type {
   SeriesBucketRow,
   SeriesSummary,
   StoredOf,
-} from "./stored.ts";
-import { msOf } from "./store/points.ts";
-import { allRows, prepareArrays, READ_BYTES, RowReader } from "./store/row_reader.ts";
-import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
-import { Waiters } from "./store/row_waiters.ts";
-import { bytesOfRuns } from "./store/run_bytes.ts";
-import { positionOf, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
-import { type RingLimits, RunStates } from "./store/run_states.ts";
-import { RunWriter, StalePosition, type Written } from "./store/run_writer.ts";
-import { Sealing } from "./store/sealing.ts";
-import { SeriesReader } from "./store/series_reader.ts";
-import { SeriesRows } from "./store/series_rows.ts";
-import { SeriesWriter } from "./store/series_writer.ts";
-import { SourceCursors } from "./store/source_cursors.ts";
-import { type BlockLimits, StepStorage } from "./store/step_storage.ts";
-import { StepBlocks } from "./store/step_blocks.ts";
-import { columnsOf } from "./store/storable_steps.ts";
-import { Summaries } from "./store/summaries.ts";
-import { migrate } from "./store/tables.ts";
+} from "../records/stored.ts";
+import { msOf } from "../records/points.ts";
+import { allRows, prepareArrays, READ_BYTES, RowReader } from "./tables/row_reader.ts";
+import { firstFrom, Rewinds, type Start } from "./series/rewinds.ts";
+import { Waiters } from "./row_waiters.ts";
+import { bytesOfRuns } from "./runs/run_bytes.ts";
+import { positionOf, RunRows, type RunState, summaryOf } from "./runs/run_state.ts";
+import { type RingLimits, RunStates } from "./commit/run_states.ts";
+import { RunWriter, StalePosition, type Written } from "./commit/run_writer.ts";
+import { Sealing } from "./commit/sealing.ts";
+import { SeriesReader } from "./series_reader.ts";
+import { SeriesRows } from "./series/series_rows.ts";
+import { SeriesWriter } from "./commit/series_writer.ts";
+import { SourceCursors } from "./runs/source_cursors.ts";
+import { type BlockLimits, StepStorage } from "./commit/step_storage.ts";
+import { StepBlocks } from "./blocks/step_blocks.ts";
+import { columnsOf } from "../records/storable_steps.ts";
+import { Summaries } from "./series/summaries.ts";
+import { migrate } from "./tables/tables.ts";
 import type { FollowedRun, TelemetryLog } from "./telemetry_log.ts";
-import type { TelemetryKind } from "./record_fields.ts";
+import type { TelemetryKind } from "../records/record_fields.ts";
 
 export interface StoreOptions extends RingLimits {
   /** "full" survives a power failure: every commit is synced to the disk. */

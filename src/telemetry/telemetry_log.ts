@@ -1,8 +1,8 @@
 /** The telemetry log's interfaces for readers and writers. src/telemetry/store.ts implements them. */
 import type { DatabaseSync } from "node:sqlite";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
-import type { IngestBatch, SourceCursor } from "./ingest_batch.ts";
-import type { TelemetryKind } from "./record_fields.ts";
+import type { IngestBatch, SourceCursor } from "../records/ingest_batch.ts";
+import type { TelemetryKind } from "../records/record_fields.ts";
 import type {
   IngestResult,
   ReportedParameter,
@@ -10,7 +10,7 @@ import type {
   SeriesBucketRow,
   SeriesSummary,
   StoredOf,
-} from "./stored.ts";
+} from "../records/stored.ts";
 
 /** A run with a follower. Dispose of it when done. */
 export interface FollowedRun extends Disposable {

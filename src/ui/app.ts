@@ -8,12 +8,12 @@ import { metricsOf } from "../observability/daemon_metrics.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import type { Audit } from "../wire/audit.ts";
-import { errorBody, RequestRefused } from "./answers.ts";
-import { pageApi } from "./api.ts";
-import { EventStreams } from "./event_stream.ts";
-import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
-import { BODY_LIMITS, type BodyLimits } from "./request.ts";
-import type { Authenticate } from "./viewer.ts";
+import { errorBody, RequestRefused } from "./http/answers.ts";
+import { pageApi } from "./api/api.ts";
+import { EventStreams } from "./http/event_stream.ts";
+import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./http/guard.ts";
+import { BODY_LIMITS, type BodyLimits } from "./http/request.ts";
+import type { Authenticate } from "./http/viewer.ts";
 
 export interface AppOptions {
   log: Logger;

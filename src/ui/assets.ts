@@ -1,7 +1,7 @@
 /** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
 import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { Identity } from "./viewer.ts";
+import type { Identity } from "./http/viewer.ts";
 import firstJs from "../gen/page/first.js" with { type: "text" };
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };

@@ -4,9 +4,9 @@
  */
 import { nodeCrypto } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
-import { RequestRefused } from "./answers.ts";
-import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
-import type { Authenticate, Identity } from "./viewer.ts";
+import { RequestRefused } from "./http/answers.ts";
+import { type BodyLimits, hostsOf, originOf, textOf } from "./http/request.ts";
+import type { Authenticate, Identity } from "./http/viewer.ts";
 import { type Holder, mayDo, type TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";

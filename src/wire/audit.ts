@@ -1,5 +1,5 @@
 /** The audit log: who changed what, when and with which result, and who was refused. One JSON object per line. */
-import { TokenBucket } from "../base/token_bucket.ts";
+import { TokenBucket } from "../base/time/token_bucket.ts";
 
 export interface AuditEntry {
   /** Name of the token; "owner" for the daemon's user without one, "anybody" if no credential is required, "nobody". */

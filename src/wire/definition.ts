@@ -1,5 +1,5 @@
 /**
- * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/calls.ts: so the
+ * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/call/calls.ts: so the
  * sender knows each message's size (the gate needs it) and the receiver decides when to decode.
  */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";

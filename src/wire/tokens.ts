@@ -6,7 +6,7 @@
 import type { Buffer } from "node:buffer";
 import { nodeCrypto, sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files/files.ts";
 
 /** What a token allows. Each role includes those before it. */
 export const ROLES = ["read", "submit", "operate", "admin"] as const;

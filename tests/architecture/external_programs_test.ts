@@ -4,7 +4,7 @@ import { filesOf } from "./rooms.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
 
-/** Everything else calls src/os/external_program.ts. */
+/** Everything else calls src/os/processes/external_program.ts. */
 const PLACES: Record<string, string> = {
   "os/external_program.ts": "waits, with a limit",
   "os/shell.ts": "scripts that the kernel answers at once; programs that outlive this process",

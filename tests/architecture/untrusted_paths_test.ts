@@ -1,4 +1,4 @@
-/** Every file operation of src/: a path that a worker can change goes through src/os/untrusted.ts and untrusted_changes.ts. */
+/** Every file operation of src/: a path that a worker can change goes through src/os/files/untrusted.ts and untrusted_changes.ts. */
 import { strict as assert } from "node:assert";
 import { filesOf } from "./rooms.ts";
 
@@ -93,7 +93,7 @@ Deno.test("untrusted paths: files of src/ open, list and change paths only as th
       if (typeof allowed !== "string" && allowed[0] !== usesOf(text)) refused.push(`${file}: ${usesOf(text)} uses`);
     }
   }
-  assert.deepEqual(refused, [], "use src/os/untrusted.ts, or say in ALLOWED which paths these are");
+  assert.deepEqual(refused, [], "use src/os/files/untrusted.ts, or say in ALLOWED which paths these are");
   assert.deepEqual(Object.keys(ALLOWED).filter((name) => !used.has(name)), [], "not needed any more");
 });
 

@@ -38,12 +38,12 @@ const at = (path: string) => JSON.stringify(new URL(path, ROOT).href);
 Deno.test("every part follows another default port: options, help, permission plans, addresses of proxies, hints", async () => {
   const said = JSON.parse(
     await withOtherPorts(`
-      const { daemonOptions } = await import(${at("src/daemon/options.ts")});
-      const { parseProxyArguments, PROXY_USAGE } = await import(${at("src/proxy/arguments.ts")});
+      const { daemonOptions } = await import(${at("src/daemon/start/options.ts")});
+      const { parseProxyArguments, PROXY_USAGE } = await import(${at("src/proxy/start/arguments.ts")});
       const { daemonPlan } = await import(${at("src/permissions/daemon_plan.ts")});
       const { proxyPlan } = await import(${at("src/permissions/proxy_plan.ts")});
-      const { parseTarget } = await import(${at("src/wire/target.ts")});
-      const { parseListen } = await import(${at("src/wire/address.ts")});
+      const { parseTarget } = await import(${at("src/wire/address/target.ts")});
+      const { parseListen } = await import(${at("src/wire/address/address.ts")});
       const world = {
         cwd: "/",
         env: (name) => name === "MOSAIC_STATE_DIR" ? "/state" : undefined,

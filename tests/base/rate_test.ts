@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RateMeter } from "../../src/base/rate.ts";
+import { RateMeter } from "../../src/base/time/rate.ts";
 
 /** `hz` steps a second, a batch every 100 ms. */
 function feed(meter: RateMeter, hz: number, fromMs: number, toMs: number): void {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TokenBucket } from "../../src/base/token_bucket.ts";
+import { TokenBucket } from "../../src/base/time/token_bucket.ts";
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture } from "../harness/engine.ts";
 import { MosaicError } from "../../src/base/errors.ts";

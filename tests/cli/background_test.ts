@@ -1,17 +1,17 @@
 /** A daemon that outlives its terminal: `mosaic up`, `mosaic daemon &`, and the question of `mosaic run`. */
 import assert from "node:assert/strict";
 import { runCli } from "../../src/cli/cli.ts";
-import { MosaicClient } from "../../src/client/client.ts";
-import { logoutOf, logoutWarning } from "../../src/daemon/detach.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
+import { logoutOf, logoutWarning } from "../../src/daemon/start/detach.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { MosaicError } from "../../src/base/errors.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { findProgram } from "../../src/proxy/program.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
 import { configOf } from "../harness/configs.ts";
 import { PROGRAM } from "../harness/daemon.ts";
 import { killProcessesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 import { fakeApi, fakeWorld } from "./fakes.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { plot, sparkline } from "../../src/cli/chart.ts";
+import { plot, sparkline } from "../../src/cli/text/chart.ts";
 
 Deno.test("sparkline: spans from the least to the greatest value", () => {
   assert.equal(sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8), "▁▂▃▄▅▆▇█");

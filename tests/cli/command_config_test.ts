@@ -1,5 +1,11 @@
 import { strict as assert } from "node:assert";
-import { commandConfig, environmentOf, inheritedFrom, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
+import {
+  commandConfig,
+  environmentOf,
+  inheritedFrom,
+  nameOf,
+  resolveProgram,
+} from "../../src/cli/verb/command_config.ts";
 import { violationsOf } from "../../src/config/config.ts";
 import { LONGEST_RUN_NAME } from "../../src/base/run_name.ts";
 

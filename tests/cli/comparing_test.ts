@@ -1,9 +1,9 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { workedMs } from "../../src/cli/comparing.ts";
+import { workedMs } from "../../src/cli/text/comparing.ts";
 import { configDifferences, optionsApart } from "../../src/config/differences.ts";
-import { runDetailJson } from "../../src/cli/message_json.ts";
-import type { DaemonApi } from "../../src/cli/daemon_api.ts";
+import { runDetailJson } from "../../src/cli/text/message_json.ts";
+import type { DaemonApi } from "../../src/cli/link/daemon_api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";
 import { type Answers, fakeApi, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";

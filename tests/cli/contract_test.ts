@@ -4,10 +4,10 @@
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
-import { newCommand } from "../../src/cli/verb_parser.ts";
-import { fieldNames } from "../../src/cli/records.ts";
+import { newCommand } from "../../src/cli/verb/verb_parser.ts";
+import { fieldNames } from "../../src/cli/text/records.ts";
 import { SHAPES } from "../../src/registry/contract.ts";
-import { TELEMETRY_KINDS } from "../../src/telemetry/record_fields.ts";
+import { TELEMETRY_KINDS } from "../../src/records/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
@@ -387,8 +387,8 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       const missing = Object.keys(SHAPES).flatMap((shape) =>
         rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/slurm)
-      // and the attempts of a series (tests/telemetry/store/rewinds_test.ts).
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/system/slurm)
+      // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
         ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
           .includes(field) ||

@@ -1,7 +1,7 @@
 /** The verbs against a real daemon, its proxies and workers. One daemon for the whole file. */
 import { strict as assert } from "node:assert";
-import { processRef } from "../../src/os/identity.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";

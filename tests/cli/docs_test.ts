@@ -1,7 +1,7 @@
 /** docs/cli.md is a contract: what it says of verbs, exit codes and shapes is held against the code. */
 import { strict as assert } from "node:assert";
 import { BOUNDS } from "../../src/base/load_limits.ts";
-import { EXIT } from "../../src/cli/exit.ts";
+import { EXIT } from "../../src/cli/link/exit.ts";
 import { findVerb } from "../../src/cli/verbs.ts";
 import { EVENT_KINDS } from "../../src/registry/event_kinds.ts";
 

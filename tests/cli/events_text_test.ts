@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { eventLine } from "../../src/cli/events_text.ts";
+import { eventLine } from "../../src/cli/text/events_text.ts";
 
 const LONG = "x".repeat(500);
 const event = {

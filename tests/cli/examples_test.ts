@@ -1,9 +1,9 @@
 /** The examples of each verb's --help are run, against a real daemon: what a manual shows must work. */
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import type { Context } from "../../src/cli/context.ts";
+import type { Context } from "../../src/cli/link/context.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { connect } from "../../src/client/client.ts";
+import { connect } from "../../src/wire/client/client.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
 import { runCli } from "../../src/cli/cli.ts";
-import { crc32c, maskedCrc32c } from "../../src/telemetry/formats/crc32c.ts";
+import { crc32c, maskedCrc32c } from "../../src/base/crc32c.ts";
 import { scalarFrame, scalarsOf, versionFrame } from "../../src/cli/export/event_file.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A } from "./fakes.ts";
 

@@ -1,13 +1,13 @@
 /** `mosaic import` against a real daemon: what it stores is what the readers give. */
 import { strict as assert } from "node:assert";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
-import { Lines } from "../../src/cli/import/record_lines.ts";
-import { recordsOf, recordsOfSource, sourcesOf } from "../../src/cli/import/read.ts";
-import { formatOfName } from "../../src/telemetry/formats/formats.ts";
-import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
-import type { SourceRecord } from "../../src/telemetry/formats/tracker_records.ts";
+import { Lines } from "../../src/readers/import/record_lines.ts";
+import { recordsOf, recordsOfSource, sourcesOf } from "../../src/readers/import/read.ts";
+import { formatOfName } from "../../src/readers/formats.ts";
+import { TextLines } from "../../src/readers/text/text_lines.ts";
+import type { SourceRecord } from "../../src/readers/format/tracker_records.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
+import { FIXTURES, readAll } from "../readers/formats/harness.ts";
 import { runVerb } from "./verb.ts";
 
 let daemon: TestDaemon;

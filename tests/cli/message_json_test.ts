@@ -2,8 +2,15 @@
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { artifactJson, eventJson, hostJson, runDetailJson, type RunJson, runJson } from "../../src/cli/message_json.ts";
-import { note } from "../../src/cli/runs_table.ts";
+import {
+  artifactJson,
+  eventJson,
+  hostJson,
+  runDetailJson,
+  type RunJson,
+  runJson,
+} from "../../src/cli/text/message_json.ts";
+import { note } from "../../src/cli/text/runs_table.ts";
 import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeRun, ID_A, NOW } from "./fakes.ts";
 

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
 import { checkDatasetId, datasetIdOf, type MinariOptions, writeMinari } from "../../src/cli/export/minari.ts";
 import { NotInSpace, SeenSpace } from "../../src/cli/export/minari_space.ts";
-import type { TelemetryRecord } from "../../src/cli/records.ts";
+import type { TelemetryRecord } from "../../src/cli/text/records.ts";
 
 const OPTIONS: MinariOptions = { dropFirstStep: false, episodes: [0, Infinity] };
 

@@ -1,10 +1,10 @@
 /** What others wrote, on its way to a terminal: whichever verb shows it, the terminal obeys none of it. */
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { fileOutput } from "../../src/cli/output.ts";
+import { fileOutput } from "../../src/cli/link/output.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { textLine } from "../../src/base/log_line.ts";
-import { TerminalFilter } from "../../src/base/terminal_text.ts";
+import { TerminalFilter } from "../../src/base/text/terminal_text.ts";
 import { type Answers, fakeRun, fakeTerminalOutput, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 const CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07";

@@ -1,8 +1,8 @@
 import { strict as assert } from "node:assert";
-import { csv } from "../../src/base/csv_text.ts";
-import { facts, table } from "../../src/cli/table.ts";
-import { cut, escapeControl, pad, widthOf } from "../../src/cli/text.ts";
-import { didYouMean, nearest } from "../../src/base/nearest.ts";
+import { csv } from "../../src/base/text/csv_text.ts";
+import { facts, table } from "../../src/cli/text/table.ts";
+import { cut, escapeControl, pad, widthOf } from "../../src/cli/text/text.ts";
+import { didYouMean, nearest } from "../../src/base/text/nearest.ts";
 import { terminalOf } from "../../src/cli/real_context.ts";
 
 Deno.test("text: width counts columns, not characters", () => {

@@ -1,10 +1,10 @@
 /** What `mosaic top` leaves behind on a real (pseudo) terminal, whatever ends it. */
 import { strict as assert } from "node:assert";
 import { Buffer } from "node:buffer";
-import { processRef } from "../../src/os/identity.ts";
-import { type Signal, signalProcess } from "../../src/os/signals.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { type Signal, signalProcess } from "../../src/os/processes/signals.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 
 const LEFT = "\x1b[?25h\x1b[?1049l";
 

@@ -1,10 +1,10 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { hostJson, type RunDetailJson, runDetailJson, runJson } from "../../src/cli/message_json.ts";
+import { hostJson, type RunDetailJson, runDetailJson, runJson } from "../../src/cli/text/message_json.ts";
 import { keysOf } from "../../src/cli/top/keys.ts";
 import { INITIAL, onKey, selectedRun, type TopState, visibleRuns } from "../../src/cli/top/model.ts";
 import { draw, runsOnScreen } from "../../src/cli/top/screen.ts";
-import { widthOf } from "../../src/cli/text.ts";
+import { widthOf } from "../../src/cli/text/text.ts";
 import { type HostResponse, HostResponseSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { create } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";

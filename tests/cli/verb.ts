@@ -1,6 +1,6 @@
 /** A verb in the test's own process, against a real daemon. */
 import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
+import { connect } from "../../src/wire/client/client.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { fakeWorld } from "./fakes.ts";
 

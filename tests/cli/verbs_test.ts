@@ -2,12 +2,12 @@
 import { strict as assert } from "node:assert";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { runCli } from "../../src/cli/cli.ts";
-import { EXIT } from "../../src/cli/exit.ts";
+import { EXIT } from "../../src/cli/link/exit.ts";
 import { overview } from "../../src/cli/overview.ts";
-import { ReaderGone } from "../../src/cli/output.ts";
+import { ReaderGone } from "../../src/cli/link/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { daemonOptions } from "../../src/daemon/options.ts";
-import { HIDDEN } from "../../src/base/secrets.ts";
+import { daemonOptions } from "../../src/daemon/start/options.ts";
+import { HIDDEN } from "../../src/base/text/secrets.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { commandParameters, parametersOf } from "../../src/config/parameters.ts";
-import { effective, flatParameters, MAX_PARAMETERS } from "../../src/telemetry/parameters.ts";
+import { effective, flatParameters, MAX_PARAMETERS } from "../../src/records/parameters.ts";
 
 const COMMANDS: [string, Record<string, unknown>][] = [
   ["train.py --lr 3e-4 --env-id CartPole-v1", { lr: 3e-4, env_id: "CartPole-v1" }],

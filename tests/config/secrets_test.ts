@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HIDDEN, hideSecret, hideSecretArguments, isSecretName } from "../../src/base/secrets.ts";
+import { HIDDEN, hideSecret, hideSecretArguments, isSecretName } from "../../src/base/text/secrets.ts";
 import { presentConfig } from "../../src/config/present_config.ts";
 
 Deno.test("secrets: names that hold them, and names that only look like it", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LogFile } from "../../src/daemon/log_file.ts";
+import { LogFile } from "../../src/daemon/start/log_file.ts";
 
 Deno.test("log file: a full one is renamed, and only so many are kept", () => {
   const directory = Deno.makeTempDirSync();

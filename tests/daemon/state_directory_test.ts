@@ -1,10 +1,10 @@
 /** One daemon at a time uses a state directory, and the next one gets it. */
 import assert from "node:assert/strict";
-import { takeStateDirectory } from "../../src/daemon/state_directory.ts";
-import { examine } from "../../src/doctor/doctor.ts";
-import { processRef } from "../../src/os/identity.ts";
-import { signalProcess } from "../../src/os/signals.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { takeStateDirectory } from "../../src/daemon/start/state_directory.ts";
+import { examine } from "../../src/state/doctor/doctor.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { RUNTIME_PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";

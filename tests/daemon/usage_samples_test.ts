@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isDue, pointsOf } from "../../src/daemon/usage_samples.ts";
-import { parseGpus, parseStats, processesOf, readProcesses } from "../../src/os/usage.ts";
-import { batch, withStore } from "../telemetry/store/harness.ts";
+import { parseGpus, parseStats, processesOf, readProcesses } from "../../src/os/processes/usage.ts";
+import { batch, withStore } from "../telemetry/harness.ts";
 
 const line = (pid: number, name: string, parent: number, group: number, ticks: number, pages: number) =>
   `${pid} (${name}) S ${parent} ${group} ${"0 ".repeat(8)}${ticks} 0 ${"0 ".repeat(8)}${pages} 0`;

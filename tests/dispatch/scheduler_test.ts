@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Capacity, schedule, type WaitingRun } from "../../src/dispatch/scheduler.ts";
+import { type Capacity, schedule, type WaitingRun } from "../../src/dispatch/queue/scheduler.ts";
 
 function run(runId: string, fields: Partial<WaitingRun> = {}): WaitingRun {
   return {

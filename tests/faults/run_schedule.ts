@@ -6,21 +6,21 @@ import type {
   MessageInitShape,
   MessageShape,
 } from "@bufbuild/protobuf";
-import { connect, type MosaicClient } from "../../src/client/client.ts";
+import { connect, type MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { BASE_DIRS, RunFiles } from "../../src/base/layout.ts";
-import { packedPath } from "../../src/os/packed_log.ts";
-import { infoIfThere, readTextIfThere, removeIfThere } from "../../src/os/files.ts";
-import { processRef } from "../../src/os/identity.ts";
-import { signalGroup, signalProcess } from "../../src/os/signals.ts";
-import { repair } from "../../src/doctor/doctor.ts";
+import { packedPath } from "../../src/journal/packed_log.ts";
+import { infoIfThere, readTextIfThere, removeIfThere } from "../../src/os/files/files.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { signalGroup, signalProcess } from "../../src/os/processes/signals.ts";
+import { repair } from "../../src/state/doctor/doctor.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
-import { type SmallDisk, Stage } from "../machine/small_disk.ts";
+import { type SmallDisk, Stage } from "../system/machine/small_disk.ts";
 import { check, checkLog, checkSeen, type StoredRecord } from "./check.ts";
 import { Relay } from "./relay.ts";
 import { type Fault, type RunPlan, type Schedule, scheduleOf } from "./schedule.ts";

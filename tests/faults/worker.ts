@@ -3,7 +3,7 @@
  * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM FROM CHILD_FROM: at line CHILD_FROM (0:
  * never) it leaves the rest to a child and ends.
  */
-import { joinedBytes } from "../../src/base/joined_bytes.ts";
+import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 import { type Form, lineAt } from "./lines.ts";
 import { Random } from "./random.ts";
 

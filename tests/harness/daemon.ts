@@ -1,9 +1,9 @@
 /** A real daemon in a process of its own, for tests. */
-import { V8_FLAGS } from "../../src/os/heap.ts";
-import { type ProcessRef, processRef } from "../../src/os/identity.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { signalProcess } from "../../src/os/signals.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { V8_FLAGS } from "../../src/os/processes/heap.ts";
+import { type ProcessRef, processRef } from "../../src/os/processes/identity.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { killProcessesOf } from "./processes.ts";
 import { until } from "./wait.ts";
@@ -11,7 +11,7 @@ import { until } from "./wait.ts";
 /** What tests run as mosaic's program: the bundle that scripts/test.ts has made, or the source files. */
 export const MAIN = Deno.env.get("MOSAIC_TEST_MAIN") ?? new URL("../../src/main.ts", import.meta.url).pathname;
 
-/** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
+/** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/system/runs`. */
 const GIVEN = Deno.env.get("MOSAIC_BIN");
 export const BUILT = GIVEN ? Deno.realPathSync(GIVEN) : undefined;
 

@@ -1,17 +1,17 @@
 /** An engine on a temporary state directory; the test plays its proxies. */
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
-import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/attempt/connected_proxy.ts";
+import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/attempt/state/connected_proxy.ts";
 import type { ProxyArguments, ProxyLauncher } from "../../src/dispatch/launch/local/proxy_process.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { createLogger } from "../../src/base/log.ts";
-import { type ProcessRef, processRef } from "../../src/os/identity.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { type ProcessRef, processRef } from "../../src/os/processes/identity.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
-import type { IngestBatch } from "../../src/telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../../src/records/ingest_batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
-import { batch } from "../telemetry/store/harness.ts";
+import { batch } from "../telemetry/harness.ts";
 import { until } from "./wait.ts";
 
 /** A process in place of a proxy: it lives, and sends nothing by itself. */

@@ -16,17 +16,17 @@ import {
 } from "@bufbuild/protobuf";
 import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
-import type { TlsFiles } from "../../src/wire/tls.ts";
+import type { TlsFiles } from "../../src/wire/address/tls.ts";
 import { channelCredentials } from "./grpc_credentials.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { asBuffer } from "../../src/wire/definition.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { errorFromStatus } from "./grpc_errors.ts";
 import { Channels } from "./grpc_channels.ts";
-import { noticeEndedConnections } from "../../src/observability/ended_connections.ts";
+import { noticeEndedConnections } from "../../src/observability/otlp/ended_connections.ts";
 import { Inbound } from "./grpc_inbound.ts";
 import { missingNet } from "../../src/permissions/missing.ts";
-import { notRunning } from "../../src/client/target.ts";
+import { notRunning } from "../../src/wire/client/target.ts";
 
 const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;

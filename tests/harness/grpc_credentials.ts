@@ -1,8 +1,8 @@
 /** grpc-js's credentials of a channel. */
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
-import type { TlsFiles } from "../../src/wire/tls.ts";
-import { pem } from "../../src/wire/pem.ts";
+import type { TlsFiles } from "../../src/wire/address/tls.ts";
+import { pem } from "../../src/wire/address/pem.ts";
 
 /** `ca` is the authority of the daemon's certificate (default: the system's authorities). */
 export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {

@@ -1,6 +1,6 @@
 /** A suite that is interrupted: nothing that its tests have started lives on. */
 import assert from "node:assert/strict";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 import { processesOf } from "./processes.ts";
 import { until } from "./wait.ts";
 

@@ -1,6 +1,6 @@
 /** Finding and ending the processes of a test's own state directory, and no others. */
-import { type ProcessRef, processRef } from "../../src/os/identity.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { type ProcessRef, processRef } from "../../src/os/processes/identity.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "./wait.ts";
 
 function read(path: string): string {

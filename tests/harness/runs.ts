@@ -1,6 +1,6 @@
 /** Queries of tests about a daemon's runs. */
 import { MosaicError } from "../../src/base/errors.ts";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { TestDaemon } from "./daemon.ts";

@@ -7,7 +7,7 @@ import type {
   Observation,
   Order,
   Sighting,
-} from "../../src/dispatch/launch/launcher.ts";
+} from "../../src/dispatch/launch/engine/launcher.ts";
 
 export interface ScriptedJob extends Sighting {
   order: Order;

@@ -1,6 +1,6 @@
 /** Traces and metrics of a real daemon as a receiver of OTLP gets them, by every protocol. */
 import assert from "node:assert/strict";
-import { traceIds } from "../../src/observability/trace_context.ts";
+import { traceIds } from "../../src/observability/otlp/trace_context.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";

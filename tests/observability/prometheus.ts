@@ -1,7 +1,7 @@
 /** Debian's Prometheus and its promtool, as far as tests use them. */
-import { processRef } from "../../src/os/identity.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "../harness/wait.ts";
 
 export function isInstalled(): boolean {

@@ -9,7 +9,7 @@ import { readinessOf } from "../../src/observability/readiness.ts";
 import { DatabaseSync } from "node:sqlite";
 import { Registry } from "../../src/registry/registry.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
-import { batch } from "../telemetry/store/harness.ts";
+import { batch } from "../telemetry/harness.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 
 Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too little room", async (t) => {

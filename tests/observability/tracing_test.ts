@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { Registry } from "../../src/registry/registry.ts";
 import { createLogger } from "../../src/base/log.ts";
-import { traceIds, traceparent } from "../../src/observability/trace_context.ts";
-import { exportWanted } from "../../src/observability/otlp.ts";
-import { Tracing } from "../../src/observability/tracing.ts";
+import { traceIds, traceparent } from "../../src/observability/otlp/trace_context.ts";
+import { exportWanted } from "../../src/observability/otlp/otlp.ts";
+import { Tracing } from "../../src/observability/otlp/tracing.ts";
 import { until } from "../harness/wait.ts";
 import { newRun } from "../registry/fixture.ts";
 

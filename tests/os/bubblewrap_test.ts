@@ -1,6 +1,6 @@
 /** What a sandboxed worker can and cannot do, with the real bubblewrap. */
 import assert from "node:assert/strict";
-import { sandboxed } from "../../src/os/bubblewrap.ts";
+import { sandboxed } from "../../src/os/rights/bubblewrap.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 
 const directory = Deno.makeTempDirSync();

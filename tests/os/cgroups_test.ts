@@ -1,11 +1,11 @@
 /** Workers in control groups of the host's own cgroup v2, as far as this user may make them and the kernel has controllers. */
 import assert from "node:assert/strict";
-import { RunCgroups } from "../../src/os/cgroups.ts";
+import { RunCgroups } from "../../src/os/processes/cgroups.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { identityOf } from "../../src/os/identity.ts";
-import { shellOutput } from "../../src/os/shell.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { identityOf } from "../../src/os/processes/identity.ts";
+import { shellOutput } from "../../src/os/processes/shell.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";

@@ -1,8 +1,8 @@
 /** Programs that do not end: the call does, and a second one is not started beside the first. */
 import assert from "node:assert/strict";
-import { ProgramLate, runProgram, shellOutputLater } from "../../src/os/external_program.ts";
-import { gpusOf } from "../../src/os/gpus.ts";
-import { identityOf } from "../../src/os/identity.ts";
+import { ProgramLate, runProgram, shellOutputLater } from "../../src/os/processes/external_program.ts";
+import { gpusOf } from "../../src/os/host/gpus.ts";
+import { identityOf } from "../../src/os/processes/identity.ts";
 import { until } from "../harness/wait.ts";
 
 const SRC = new URL("../../src/", import.meta.url).pathname;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { type FreeSpace, FreeSpacePoll } from "../../src/os/free_space.ts";
-import { disk, diskAtStart } from "../../src/os/host_resources.ts";
+import { type FreeSpace, FreeSpacePoll } from "../../src/os/host/free_space.ts";
+import { disk, diskAtStart } from "../../src/os/host/host_resources.ts";
 
 const NEEDED = 64;
 

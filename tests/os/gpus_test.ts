@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { detectGpus, gpusOf, parseGpuOption, parseNvidiaSmi } from "../../src/os/gpus.ts";
+import { detectGpus, gpusOf, parseGpuOption, parseNvidiaSmi } from "../../src/os/host/gpus.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 
 const fixture = (name: string) => Deno.readTextFileSync(new URL(`fixtures/${name}`, import.meta.url));

@@ -1,7 +1,7 @@
 /** Identities of processes where not all of /proc can be read. */
 import assert from "node:assert/strict";
 
-const SOURCE = new URL("../../src/os/identity.ts", import.meta.url).href;
+const SOURCE = new URL("../../src/os/processes/identity.ts", import.meta.url).href;
 
 Deno.test("identity: without a readable boot id, a living process is not taken for dead", async () => {
   const empty = Deno.makeTempDirSync();

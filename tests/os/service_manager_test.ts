@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { serviceManager } from "../../src/os/service_manager.ts";
+import { serviceManager } from "../../src/os/files/service_manager.ts";
 
 Deno.test("service manager: ready, signs of life while alive, and stopping reach the socket", async () => {
   const path = `${Deno.makeTempDirSync()}/notify`;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { carry } from "../../src/os/shell.ts";
-import { findProgram } from "../../src/proxy/program.ts";
+import { carry } from "../../src/os/processes/shell.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
 import { until } from "../harness/wait.ts";
 
-const SHELL = new URL("../../src/os/shell.ts", import.meta.url).href;
+const SHELL = new URL("../../src/os/processes/shell.ts", import.meta.url).href;
 
 /** The nice value of a program that a process of that value starts detached; and of that process. */
 async function levels(nice: number): Promise<{ own: number; started: number }> {

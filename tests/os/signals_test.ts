@@ -1,8 +1,8 @@
 /** Who is signalled, and who never is. */
 import assert from "node:assert/strict";
 import process from "node:process";
-import { groupMembers, identityOf, isAlive, processRef } from "../../src/os/identity.ts";
-import { groupAlive, signalGroup, signalProcess } from "../../src/os/signals.ts";
+import { groupMembers, identityOf, isAlive, processRef } from "../../src/os/processes/identity.ts";
+import { groupAlive, signalGroup, signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "../harness/wait.ts";
 
 /** A shell that leads its own session and group; it says "ready" when its script has come that far. */
@@ -139,8 +139,12 @@ Deno.test("signals: pid 0 and 1 are refused, whatever the identity says", () => 
 Deno.test("signals and identity: work under permissions that allow only a shell", async () => {
   const { child, ref } = await leader("sleep 600 & echo ready; wait");
   const script = `
-    import { processRef, groupMembers } from ${JSON.stringify(new URL("../../src/os/identity.ts", import.meta.url))};
-    import { groupAlive, signalGroup } from ${JSON.stringify(new URL("../../src/os/signals.ts", import.meta.url))};
+    import { processRef, groupMembers } from ${
+    JSON.stringify(new URL("../../src/os/processes/identity.ts", import.meta.url))
+  };
+    import { groupAlive, signalGroup } from ${
+    JSON.stringify(new URL("../../src/os/processes/signals.ts", import.meta.url))
+  };
     import { until } from ${JSON.stringify(new URL("../harness/wait.ts", import.meta.url))};
     const ref = processRef(${ref.pid});
     const before = groupMembers(${ref.pid}).length;

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
-import { readExit } from "../../src/proxy/exit_record.ts";
-import { openRegular, readRecord, readRecordInProxy } from "../../src/os/untrusted.ts";
-import { makeDirectory, quarantineFile, writeRecord } from "../../src/os/untrusted_changes.ts";
-import { openLog, packedPath } from "../../src/os/packed_log.ts";
-import { shellOutput } from "../../src/os/shell.ts";
+import { readExit } from "../../src/proxy/state/exit_record.ts";
+import { openRegular, readRecord, readRecordInProxy } from "../../src/os/files/untrusted.ts";
+import { makeDirectory, quarantineFile, writeRecord } from "../../src/os/files/untrusted_changes.ts";
+import { openLog, packedPath } from "../../src/journal/packed_log.ts";
+import { shellOutput } from "../../src/os/processes/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
 

@@ -7,8 +7,8 @@ import { sha256 } from "../../scripts/compile/build.ts";
 import { compileArguments, compiled, PROFILES } from "../../scripts/compile/compiled.ts";
 import { graph, packagesOf } from "../../scripts/compile/licences.ts";
 import { baseTrouble } from "../../scripts/compile/runtime_base.ts";
-import { V8_FLAGS } from "../../src/os/heap.ts";
-import { selfCommand } from "../../src/os/self.ts";
+import { V8_FLAGS } from "../../src/os/processes/heap.ts";
+import { selfCommand } from "../../src/os/processes/self.ts";
 import stub from "../../scripts/compile/stub.sh" with { type: "text" };
 import config from "../../deno.json" with { type: "json" };
 

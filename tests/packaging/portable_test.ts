@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { buildMosaic, type Ended, start } from "../harness/built.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { RunFiles } from "../../src/base/layout.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
@@ -379,7 +379,7 @@ async function everyVerb(): Promise<void> {
 
 /** A part of them, for time's sake: runs, cancellation, daemon and proxy killed at work. MOSAIC_BIN takes any. */
 async function endToEndTests(): Promise<void> {
-  const files = ["tests/e2e/crash_test.ts", "tests/e2e/run_test.ts"];
+  const files = ["tests/system/runs/crash_test.ts", "tests/system/runs/run_test.ts"];
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["test", "-A", "--no-check", "--quiet", ...files],
     env: { MOSAIC_BIN: built, MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" },

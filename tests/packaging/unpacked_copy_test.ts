@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { type Ended, start } from "../harness/built.ts";
-import { findProgram } from "../../src/proxy/program.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
 import { writePortable } from "../../scripts/compile/portable.ts";
 
 const PATH = "/usr/bin:/bin:/usr/sbin:/sbin";

@@ -10,7 +10,7 @@ import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "../harness/wait.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;

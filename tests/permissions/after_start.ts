@@ -3,7 +3,7 @@
  * after_start_test.ts under the daemon's plan: the arguments are a JSON of places, then the daemon's own.
  */
 import { Layout } from "../../src/base/layout.ts";
-import { runDaemon } from "../../src/daemon/command_line.ts";
+import { runDaemon } from "../../src/daemon/start/command_line.ts";
 import { giveUpImports } from "../../src/permissions/give_up.ts";
 import { until } from "../harness/wait.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
-import { parseProxyArguments } from "../../src/proxy/arguments.ts";
-import { findProgram } from "../../src/proxy/program.ts";
+import { parseProxyArguments } from "../../src/proxy/start/arguments.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, numbers, printSteps, RUN } from "./scene.ts";
 

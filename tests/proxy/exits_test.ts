@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { signalGroup, signalProcess } from "../../src/os/signals.ts";
+import { signalGroup, signalProcess } from "../../src/os/processes/signals.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { LONG_TESTS } from "../harness/long.ts";
 import { until } from "../harness/wait.ts";

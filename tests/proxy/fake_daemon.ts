@@ -12,7 +12,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { AnswerBody } from "../../src/rpc/connect/body.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
-import { envelope, STREAM_TYPE } from "../../src/wire/connect.ts";
+import { envelope, STREAM_TYPE } from "../../src/wire/http/connect.ts";
 import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/gen/records/record_types.ts";
 
 type Call = AnswerBody;

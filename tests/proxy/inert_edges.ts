@@ -1,7 +1,7 @@
 /** What a proxy's effects act on, for tests of a part of it: nothing happens. */
 import { createLogger } from "../../src/base/log.ts";
 import type { Edges } from "../../src/proxy/run_proxy.ts";
-import type { Settings } from "../../src/proxy/state.ts";
+import type { Settings } from "../../src/proxy/state/state.ts";
 
 export const SETTINGS: Settings = {
   takesMessages: false,

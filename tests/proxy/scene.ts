@@ -1,10 +1,10 @@
 /** A fake daemon, a run's directory and real proxies; whatever is left at the end is killed. */
-import { logStart } from "../../src/base/journal_header.ts";
+import { logStart } from "../../src/journal/journal_header.ts";
 import { RunFiles } from "../../src/base/layout.ts";
-import { groupMembers, isAlive, processRef } from "../../src/os/identity.ts";
-import { signalGroup } from "../../src/os/signals.ts";
+import { groupMembers, isAlive, processRef } from "../../src/os/processes/identity.ts";
+import { signalGroup } from "../../src/os/processes/signals.ts";
 import { MAIN, PROGRAM } from "../harness/daemon.ts";
-import { type ProxyStartFile, writeStartFile } from "../../src/proxy/start_file.ts";
+import { type ProxyStartFile, writeStartFile } from "../../src/proxy/start/start_file.ts";
 import { until } from "../harness/wait.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 

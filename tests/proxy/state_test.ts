@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { Effect, Event, WorkerEnd } from "../../src/proxy/events_and_effects.ts";
-import { dueAt, initialState, next, type Settings, type State } from "../../src/proxy/state.ts";
+import type { Effect, Event, WorkerEnd } from "../../src/proxy/state/events_and_effects.ts";
+import { dueAt, initialState, next, type Settings, type State } from "../../src/proxy/state/state.ts";
 import { SETTINGS } from "./inert_edges.ts";
 
 const LEADER = { pid: 77, identity: "boot/1" };

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { messagesOf } from "../../src/wire/connect.ts";
-import { socketStream } from "../../src/wire/socket_stream.ts";
+import { messagesOf } from "../../src/wire/http/connect.ts";
+import { socketStream } from "../../src/wire/client/socket_stream.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 import { until } from "../harness/wait.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 import { numbers, printSteps, RUN, Scene } from "./scene.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { signalGroup, signalProcess } from "../../src/os/signals.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { signalGroup, signalProcess } from "../../src/os/processes/signals.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, isAlive, numbers, printSteps } from "./scene.ts";
 

@@ -1,8 +1,8 @@
 /** The wrapper's script under the shells that hosts have for sh. */
 import assert from "node:assert/strict";
-import { findProgram } from "../../src/proxy/program.ts";
-import { SCRIPT } from "../../src/proxy/wrapper.ts";
-import { diskTest } from "../machine/small_disk.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
+import { SCRIPT } from "../../src/proxy/worker/wrapper.ts";
+import { diskTest } from "../system/machine/small_disk.ts";
 
 const SHELLS = [["dash"], ["bash", "--posix"], ["busybox", "sh"]];
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
 import { readTokens } from "../../src/wire/tokens.ts";
-import { MosaicClient as Client } from "../../src/client/client.ts";
+import { MosaicClient as Client } from "../../src/wire/client/client.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { records } from "../harness/runs.ts";

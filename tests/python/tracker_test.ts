@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { processRef } from "../../src/os/identity.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { processRef } from "../../src/os/processes/identity.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../harness/runs.ts";

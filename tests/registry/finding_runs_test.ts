@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { editDistance } from "../../src/base/edit_distance.ts";
+import { editDistance } from "../../src/base/text/edit_distance.ts";
 import { nearNames } from "../../src/registry/find_run.ts";
 import type { RunFilter } from "../../src/registry/row_types.ts";
 import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { connect as connectHttp2 } from "node:http2";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { LONG_TESTS } from "../harness/long.ts";
 import { certificates } from "./auth/certificates.ts";

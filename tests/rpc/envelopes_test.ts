@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
-import { joinedBytes } from "../../src/base/joined_bytes.ts";
+import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
 import { BufferPool } from "../../src/rpc/connect/buffers.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
-import { Interruption } from "../../src/rpc/interruption.ts";
-import { envelope } from "../../src/wire/connect.ts";
+import { Interruption } from "../../src/rpc/call/interruption.ts";
+import { envelope } from "../../src/wire/http/connect.ts";
 import { hasCode } from "../registry/fixture.ts";
 
 const MOST = 4 << 20;

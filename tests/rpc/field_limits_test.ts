@@ -10,13 +10,13 @@ import { ServerReflection } from "../../src/gen/grpc/reflection/v1/reflection_pb
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { limitOf, requireBounds } from "../../src/rpc/field_bounds.ts";
+import { limitOf, requireBounds } from "../../src/rpc/call/field_bounds.ts";
 import { configOf } from "../harness/configs.ts";
 import { ConnectClient } from "../harness/connect_client.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { submit, untilState } from "../harness/runs.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 
 const SERVICES = [TrainerService, Mosaic, Ingest, Health, ServerReflection];
 

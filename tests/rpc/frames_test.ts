@@ -4,9 +4,9 @@ import { create, type DescMessage, type MessageInitShape, ScalarType, toBinary }
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messagesOf } from "../../src/wire/message_frames.ts";
-import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
-import { jsonLines } from "../../src/telemetry/public_json.ts";
-import { RECORDS } from "../../src/telemetry/record_fields.ts";
+import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/records/record_forms.ts";
+import { jsonLines } from "../../src/records/public_json.ts";
+import { RECORDS } from "../../src/records/record_fields.ts";
 import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { A_STEP } from "../harness/played_engine.ts";
 

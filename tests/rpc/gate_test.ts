@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { SendGates } from "../../src/rpc/grpc/gate.ts";
-import { StalledError } from "../../src/rpc/handlers.ts";
+import { StalledError } from "../../src/rpc/call/handlers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";

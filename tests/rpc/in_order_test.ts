@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { InOrder } from "../../src/rpc/in_order.ts";
+import { InOrder } from "../../src/rpc/ingest/in_order.ts";
 
 Deno.test("in order: pieces are finished in the order in which they were added, and their bytes count until then", async () => {
   const done: number[] = [];

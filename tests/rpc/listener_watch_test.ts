@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { watchListener } from "../../src/rpc/grpc/listener_watch.ts";
-import { NEVER_SHORT } from "../../src/os/descriptors.ts";
+import { NEVER_SHORT } from "../../src/os/processes/descriptors.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { until } from "../harness/wait.ts";
 

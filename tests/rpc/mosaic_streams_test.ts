@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
+import { JOURNAL_HEADER } from "../../src/journal/journal_header.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { LineRate } from "../../src/base/line_rate.ts";
-import { openRegular } from "../../src/os/untrusted.ts";
-import { tailOffset } from "../../src/rpc/log_stream.ts";
+import { LineRate } from "../../src/journal/line_rate.ts";
+import { openRegular } from "../../src/os/files/untrusted.ts";
+import { tailOffset } from "../../src/rpc/mosaic/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { type AnyClient, executing, testEachApiWay } from "./fixture.ts";

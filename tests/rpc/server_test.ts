@@ -4,7 +4,7 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Client, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { connect as connectTcp } from "node:net";
-import { connect } from "../../src/client/client.ts";
+import { connect } from "../../src/wire/client/client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
@@ -13,7 +13,7 @@ import {
   type ServerReflectionRequest,
   type ServerReflectionResponse,
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
-import { isLoopback, parseListen } from "../../src/wire/address.ts";
+import { isLoopback, parseListen } from "../../src/wire/address/address.ts";
 import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";

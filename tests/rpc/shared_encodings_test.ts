@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { RUN_STEPS } from "../../src/rpc/record_forms.ts";
-import { SharedEncodings } from "../../src/rpc/shared_encodings.ts";
+import { RUN_STEPS } from "../../src/rpc/records/record_forms.ts";
+import { SharedEncodings } from "../../src/rpc/records/shared_encodings.ts";
 import { executing, withServer } from "./fixture.ts";
 import { A_STEP } from "../harness/played_engine.ts";
 

@@ -4,8 +4,8 @@
  */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { giveRunTo } from "../../src/os/worker_user.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { giveRunTo } from "../../src/os/rights/worker_user.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import tls from "node:tls";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { submit } from "../harness/runs.ts";

@@ -14,7 +14,7 @@ import {
   readRecord,
   readRecordInProxy,
   watchDirectory,
-} from "../../src/os/untrusted.ts";
+} from "../../src/os/files/untrusted.ts";
 import {
   createFile,
   lockFile,
@@ -37,7 +37,7 @@ import {
   setMode,
   shareWithGroup,
   writeRecord,
-} from "../../src/os/untrusted_changes.ts";
+} from "../../src/os/files/untrusted_changes.ts";
 
 type Operation = (path: string, below: string) => unknown;
 

@@ -4,10 +4,10 @@ import { createLogger } from "../../src/base/log.ts";
 import { front } from "../../src/daemon/front.ts";
 import { oncePerConnection } from "../../src/daemon/servers.ts";
 import type { MlflowApi } from "../../src/mlflow/tracking_api.ts";
-import { SocketDiagnosis } from "../../src/os/sock_diag.ts";
-import { PeerOwners, type TcpEnd } from "../../src/os/socket_owners.ts";
+import { SocketDiagnosis } from "../../src/os/host/sock_diag.ts";
+import { PeerOwners, type TcpEnd } from "../../src/os/host/socket_owners.ts";
 import type { HttpApi } from "../../src/rpc/connect/http_api.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp } from "../../src/wire/http/http_listener.ts";
 import { until } from "../harness/wait.ts";
 
 const endOf = ({ hostname: address, port }: Deno.NetAddr): TcpEnd => ({ address, port });

@@ -1,6 +1,6 @@
 /** Named tokens of a running daemon, and the audit log of what their bearers and strangers did. */
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { Audit, type AuditLine, parseAuditLine } from "../../src/wire/audit.ts";
@@ -9,7 +9,7 @@ import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
 import { untilState } from "../harness/runs.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 import { hasCode } from "../registry/fixture.ts";
 
 async function cli(daemon: TestDaemon, ...args: string[]): Promise<string> {

@@ -1,17 +1,17 @@
 /** Other users of the host: what they find at a daemon's listeners on loopback, and its own user beside them. */
 import assert from "node:assert/strict";
-import { findProgram } from "../../src/proxy/program.ts";
+import { findProgram } from "../../src/proxy/worker/program.ts";
 import { ensureTokens } from "../../src/wire/tokens.ts";
-import { ownerOfListener, ownerOfPeer, PeerOwners } from "../../src/os/socket_owners.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { ownerOfListener, ownerOfPeer, PeerOwners } from "../../src/os/host/socket_owners.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { socketStream } from "../../src/wire/socket_stream.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { socketStream } from "../../src/wire/client/socket_stream.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 import { submit, untilState } from "../harness/runs.ts";
 
 const PATH = "/usr/bin:/bin:/usr/sbin";

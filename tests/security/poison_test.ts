@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
-import { joinedBytes } from "../../src/base/joined_bytes.ts";
-import { frame } from "../../src/telemetry/formats/tfrecord.ts";
+import { joinedBytes } from "../../src/base/text/joined_bytes.ts";
+import { frame } from "../../src/readers/tensorboard/tfrecord.ts";
 import { configOf } from "../harness/configs.ts";
 import type { TestDaemon } from "../harness/daemon.ts";
 import { records, submit, untilState } from "../harness/runs.ts";

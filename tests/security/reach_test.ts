@@ -9,7 +9,7 @@ import { Ingest } from "../../src/gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { Core } from "../../src/dispatch/core/core.ts";
 import { createLogger } from "../../src/base/log.ts";
-import { type ApiOptions, pageApi } from "../../src/ui/api.ts";
+import { type ApiOptions, pageApi } from "../../src/ui/api/api.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { createToken } from "../../src/wire/tokens.ts";
 import { configOf } from "../harness/configs.ts";

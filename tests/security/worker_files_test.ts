@@ -1,8 +1,8 @@
 /** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
 import assert from "node:assert/strict";
-import { isAlive, processRef } from "../../src/os/identity.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
-import { signalProcess } from "../../src/os/signals.ts";
+import { isAlive, processRef } from "../../src/os/processes/identity.ts";
+import { readTextIfThere } from "../../src/os/files/files.ts";
+import { signalProcess } from "../../src/os/processes/signals.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
@@ -11,7 +11,7 @@ import { LONG_TESTS } from "../harness/long.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 
 /** Where the record of the first attempt's exit is, and where older versions have it. */
 const RECORDS = '"$MOSAIC_RUN_DIR/.mosaic/exit-1.json" "$MOSAIC_RUN_DIR/exit.json"';

@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { Layout } from "../../src/base/layout.ts";
 import { WorkerUsers } from "../../src/dispatch/launch/local/worker_users.ts";
-import { findUser, parseWorkerUser } from "../../src/os/worker_user.ts";
+import { findUser, parseWorkerUser } from "../../src/os/rights/worker_user.ts";
 import { hasBubblewrap } from "../harness/bubblewrap.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
-import { mosaic } from "../machine/cli.ts";
+import { mosaic } from "../system/machine/cli.ts";
 
 const ignore = Deno.uid() !== 0;
 const bubblewrap = hasBubblewrap();

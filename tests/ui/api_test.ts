@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
+import { JOURNAL_HEADER } from "../../src/journal/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { EMPTY_WORKER_EVENT } from "../../src/gen/records/record_types.ts";
-import { decodeSeries } from "../../src/ui/series_frame.ts";
-import { sizedMessages } from "../../src/ui/sized_messages.ts";
+import { decodeSeries } from "../../src/ui/api/series_frame.ts";
+import { sizedMessages } from "../../src/ui/http/sized_messages.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";

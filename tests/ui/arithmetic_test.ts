@@ -1,8 +1,8 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
-import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
-import type { SeriesColumns } from "../../src/ui/page_json.ts";
-import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
+import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/series/groups.ts";
+import type { SeriesColumns } from "../../src/ui/api/page_json.ts";
+import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/charts/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
   assert.deepEqual(spread([10, 10, 30, 30, 30, 30, 5]), [5, 10, 15, 20, 25, 30, 5]);

@@ -1,6 +1,6 @@
 /** The page of a real daemon with a real worker: what it shows, across the daemon's death, and what it changes. */
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";

@@ -1,6 +1,6 @@
 /** Server-sent events: what cannot be sent is named and passed over. */
 import assert from "node:assert/strict";
-import { EventStreams, type ServerEvent } from "../../src/ui/event_stream.ts";
+import { EventStreams, type ServerEvent } from "../../src/ui/http/event_stream.ts";
 
 Deno.test("event stream: an event that cannot be written is skipped with its id, and the next ones follow", async () => {
   const cyclic: Record<string, unknown> = {};

@@ -1,6 +1,6 @@
 /** `mosaic report`: a file that opens from disk in a browser, needs nothing, and trusts no text. */
 import { strict as assert } from "node:assert";
-import { ticksOf } from "../../src/base/ticks.ts";
+import { ticksOf } from "../../src/base/time/ticks.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { violations } from "./axe.ts";

@@ -1,6 +1,6 @@
 /** The page of an engine, served over HTTP as the daemon does. */
 import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp } from "../../src/wire/http/http_listener.ts";
 import type { PlayedEngine } from "../harness/played_engine.ts";
 
 export interface Served {

@@ -1,6 +1,6 @@
 /** Messages in one stream, however their bytes come. */
 import assert from "node:assert/strict";
-import { sized, sizedMessages } from "../../src/ui/sized_messages.ts";
+import { sized, sizedMessages } from "../../src/ui/http/sized_messages.ts";
 
 async function received(bytes: Uint8Array<ArrayBuffer>, chunk: number): Promise<number[][]> {
   const stream = new ReadableStream<Uint8Array>({

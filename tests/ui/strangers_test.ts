@@ -1,9 +1,9 @@
 /** What a stranger sends to the port of the page, byte by byte: it is refused before anybody is known, and costs nothing. */
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
-import { type BodyLimits, textOf } from "../../src/ui/request.ts";
+import { type BodyLimits, textOf } from "../../src/ui/http/request.ts";
 import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp } from "../../src/wire/http/http_listener.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 
 type Send = (text: string) => Promise<void>;

@@ -1,7 +1,7 @@
 /** Connections that cannot be made, and waits that combine signals, leave nothing behind. */
 import assert from "node:assert/strict";
-import { dial } from "../../src/wire/dial.ts";
-import { anyOf } from "../../src/wire/waiting.ts";
+import { dial } from "../../src/wire/address/dial.ts";
+import { anyOf } from "../../src/wire/http/waiting.ts";
 
 Deno.test("dial: when TLS cannot begin, the TCP connection is closed", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });

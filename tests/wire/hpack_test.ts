@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeHeaders, type Header, statusIn } from "../../src/wire/hpack.ts";
+import { encodeHeaders, type Header, statusIn } from "../../src/wire/http/hpack.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 
 const bytes = (hex: string) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import http2 from "node:http2";
 import type net from "node:net";
-import { FLAG, FRAME, frameOf, settings } from "../../src/wire/http2.ts";
-import { Http2Call, type KeepAlive } from "../../src/wire/http2_call.ts";
+import { FLAG, FRAME, frameOf, settings } from "../../src/wire/http/http2.ts";
+import { Http2Call, type KeepAlive } from "../../src/wire/http/http2_call.ts";
 import { MosaicError } from "../../src/base/errors.ts";
-import { pause } from "../../src/wire/waiting.ts";
+import { pause } from "../../src/wire/http/waiting.ts";
 import { until } from "../harness/wait.ts";
 
 type Dial = (signal: AbortSignal) => Promise<Deno.Conn>;

@@ -1,9 +1,9 @@
 /** Connections that say nothing, or half of something, end; those that are being answered do not. */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { type HttpAddress, listenHttp, WAITING, type Waiting } from "../../src/wire/http_listener.ts";
-import { readTls } from "../../src/wire/tls.ts";
-import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
+import { type HttpAddress, listenHttp, WAITING, type Waiting } from "../../src/wire/http/http_listener.ts";
+import { readTls } from "../../src/wire/address/tls.ts";
+import { TlsUpgrade } from "../../src/wire/http/tls_upgrade.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 

@@ -1,11 +1,11 @@
 /** `mosaic demo`: starts a daemon, trains two runs and prints their progress, in about 20 seconds. */
-import type { Context } from "../context.ts";
-import { EXIT } from "../exit.ts";
-import { hasEnded, untilEnded } from "../following.ts";
-import { runJson } from "../message_json.ts";
-import { pause } from "../../wire/waiting.ts";
-import { Link } from "../daemon_link.ts";
-import { escapeControl } from "../text.ts";
+import type { Context } from "../link/context.ts";
+import { EXIT } from "../link/exit.ts";
+import { hasEnded, untilEnded } from "../link/following.ts";
+import { runJson } from "../text/message_json.ts";
+import { pause } from "../../wire/http/waiting.ts";
+import { Link } from "../link/daemon_link.ts";
+import { escapeControl } from "../text/text.ts";
 import { messageOf } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";

@@ -1,5 +1,5 @@
 /** The demo's two runs. */
-import { selfCommand } from "../../os/self.ts";
+import { selfCommand } from "../../os/processes/self.ts";
 import type { DemoWorkerOptions } from "./worker_options.ts";
 
 export interface DemoRunSpec {

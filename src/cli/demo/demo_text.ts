@@ -1,11 +1,11 @@
 /** The demo's output: progress of the runs, and the table at the end. */
-import { sparkline } from "../chart.ts";
-import { compact, count, duration, number, rate } from "../../base/format.ts";
-import type { RunJson } from "../message_json.ts";
-import { progressText } from "../progress.ts";
-import { elapsedMs, progressOf } from "../runs_table.ts";
-import { table } from "../table.ts";
-import { cut, escapeControl, pad, paint, stateStyle } from "../text.ts";
+import { sparkline } from "../text/chart.ts";
+import { compact, count, duration, number, rate } from "../../base/text/format.ts";
+import type { RunJson } from "../text/message_json.ts";
+import { progressText } from "../text/progress.ts";
+import { elapsedMs, progressOf } from "../text/runs_table.ts";
+import { table } from "../text/table.ts";
+import { cut, escapeControl, pad, paint, stateStyle } from "../text/text.ts";
 
 export interface DemoView {
   run: RunJson;

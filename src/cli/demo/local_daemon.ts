@@ -1,16 +1,16 @@
 /** The demo's daemon: on free ports, with its own state directory. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
-import { readTextIfThere } from "../../os/files.ts";
+import { readTextIfThere } from "../../os/files/files.ts";
 import { daemonPlan } from "../../permissions/daemon_plan.ts";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { realWorld } from "../../permissions/world.ts";
-import { hostEnvironment } from "../../os/environment.ts";
-import { type ProcessRef, processRef } from "../../os/identity.ts";
-import { selfCommand } from "../../os/self.ts";
-import { startDetached } from "../../os/shell.ts";
-import { signalProcess } from "../../os/signals.ts";
-import { sleep } from "../../base/sleep.ts";
+import { hostEnvironment } from "../../os/processes/environment.ts";
+import { type ProcessRef, processRef } from "../../os/processes/identity.ts";
+import { selfCommand } from "../../os/processes/self.ts";
+import { startDetached } from "../../os/processes/shell.ts";
+import { signalProcess } from "../../os/processes/signals.ts";
+import { sleep } from "../../base/time/sleep.ts";
 
 const START_MS = 60_000;
 const STOP_MS = 15_000;

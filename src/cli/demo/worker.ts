@@ -3,10 +3,10 @@
  * only these environment variables: RUN_ID, MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
  */
 import { messageOf } from "../../base/errors.ts";
-import { writeFileAtomic } from "../../os/files.ts";
+import { writeFileAtomic } from "../../os/files/files.ts";
 import type { DemoWorkerOptions } from "./worker_options.ts";
 import { type Checkpoint, parseCheckpoint, Training, type TrainingRecord } from "./training.ts";
-import { sleep } from "../../base/sleep.ts";
+import { sleep } from "../../base/time/sleep.ts";
 
 export interface WorkerEnvironment {
   runId: string;

@@ -3,7 +3,7 @@
  * `tensorflow.Event`. Encodes only the four fields that scalars need.
  */
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { frame } from "../../telemetry/formats/tfrecord.ts";
+import { frame } from "../../readers/tensorboard/tfrecord.ts";
 
 export interface Scalar {
   tag: string;

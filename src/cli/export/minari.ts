@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { fileWriter, parquetWrite } from "hyparquet-writer";
 import { MosaicError } from "../../base/errors.ts";
 import { VERSION } from "../../base/version.ts";
-import type { TelemetryRecord } from "../records.ts";
+import type { TelemetryRecord } from "../text/records.ts";
 import { cellOf, emptyCell, NotInSpace, readSpace, schemaOf, SeenSpace, type Space } from "./minari_space.ts";
 
 /** The newest format version that matches mosaic's files; Minari lists the versions it reads. */

@@ -1,7 +1,7 @@
 /** Records as a Parquet file: typed columns, Snappy, one row group in memory at a time. */
 import { fileWriter, parquetWriteRows, schemaFromColumnData } from "hyparquet-writer";
-import { publicFields, type PublicType } from "../../telemetry/record_fields.ts";
-import type { Kind, TelemetryRecord } from "../records.ts";
+import { publicFields, type PublicType } from "../../records/record_fields.ts";
+import type { Kind, TelemetryRecord } from "../text/records.ts";
 
 type ColumnType = "INT64" | "DOUBLE" | "BOOLEAN" | "STRING" | "JSON" | "TIMESTAMP";
 

@@ -1,7 +1,7 @@
-/** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/top.ts executes the actions. */
+/** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/host/top.ts executes the actions. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
-import type { HostJson, RunDetailJson, RunJson } from "../message_json.ts";
-import { elapsedMs, rewardOf } from "../runs_table.ts";
+import type { HostJson, RunDetailJson, RunJson } from "../text/message_json.ts";
+import { elapsedMs, rewardOf } from "../text/runs_table.ts";
 
 const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
 export type Sort = typeof SORTS[number];

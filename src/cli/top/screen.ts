@@ -1,13 +1,13 @@
 /** Draws `mosaic top`: as many lines as the terminal has, none wider than it. */
-import { plot, sparkline } from "../chart.ts";
-import { bytes, duration, shortIds } from "../../base/format.ts";
-import type { HostJson, RunJson } from "../message_json.ts";
-import { bar } from "../progress.ts";
-import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";
-import { showText } from "../show_text.ts";
+import { plot, sparkline } from "../text/chart.ts";
+import { bytes, duration, shortIds } from "../../base/text/format.ts";
+import type { HostJson, RunJson } from "../text/message_json.ts";
+import { bar } from "../text/progress.ts";
+import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../text/runs_table.ts";
+import { showText } from "../text/show_text.ts";
 import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
-import { type Column, table } from "../table.ts";
-import { cut, escapeControl, pad, paint, widthOf } from "../text.ts";
+import { type Column, table } from "../text/table.ts";
+import { cut, escapeControl, pad, paint, widthOf } from "../text/text.ts";
 import { selectedRun, type TopState, visibleRuns } from "./model.ts";
 
 export interface Screen {

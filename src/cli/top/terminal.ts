@@ -1,6 +1,6 @@
 /** Takes over the terminal (alternate screen, raw keyboard) and restores it, however the process ends. */
 import { MosaicError } from "../../base/errors.ts";
-import type { TakenTerminal } from "../context.ts";
+import type { TakenTerminal } from "../link/context.ts";
 import { keysOf } from "./keys.ts";
 
 const TAKE = "\x1b[?1049h\x1b[?25l";

@@ -4,17 +4,17 @@
  * must outlive the daemon is in the registry and in the run's directory.
  */
 import type { RunPlan } from "../../config/plan.ts";
-import { isShortage } from "../../os/shortage.ts";
+import { isShortage } from "../../os/processes/shortage.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { DesiredControl, ProxyLink, ProxySession } from "./connected_proxy.ts";
-import type { Arrivals } from "./arrivals.ts";
-import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
-import { Backpressure, type Hold } from "./backpressure.ts";
-import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./host.ts";
-import type { LimitReason } from "./limits.ts";
-import type { Progress } from "./progress.ts";
+import type { DesiredControl, ProxyLink, ProxySession } from "./state/connected_proxy.ts";
+import type { Arrivals } from "./records/arrivals.ts";
+import { type AttemptEvent, type AttemptState, type Effect, next } from "./state/attempt_state.ts";
+import { Backpressure, type Hold } from "./state/backpressure.ts";
+import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./state/host.ts";
+import type { LimitReason } from "./state/limits.ts";
+import type { Progress } from "./state/progress.ts";
 
 export interface AttemptParts {
   plan: RunPlan;

@@ -1,7 +1,7 @@
 /** Commits how attempts end, and whether another attempt follows. */
 import { planOf, type RunPlan } from "../../config/plan.ts";
-import { kindOf } from "../../os/file_kinds.ts";
-import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
+import { kindOf } from "../../os/files/file_kinds.ts";
+import { freeSpaceOf, freeSpaceText } from "../../os/host/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
@@ -11,13 +11,13 @@ import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
-import type { Ended } from "./attempt_state.ts";
-import { endedEvent } from "./ending.ts";
-import { restartDelay } from "./restart.ts";
-import { type Verdict, verdictOf } from "./verdict.ts";
-import { storedPath, withinRun } from "../../base/uploaded.ts";
-import { newestCheckpoint } from "./worker_events.ts";
-import { infoOf } from "../../os/untrusted.ts";
+import type { Ended } from "./state/attempt_state.ts";
+import { endedEvent } from "./records/ending.ts";
+import { restartDelay } from "./state/restart.ts";
+import { type Verdict, verdictOf } from "./state/verdict.ts";
+import { storedPath, withinRun } from "../../uploads/uploaded.ts";
+import { newestCheckpoint } from "./records/worker_events.ts";
+import { infoOf } from "../../os/files/untrusted.ts";
 
 /** If its proxy dies before it has started a worker, an attempt is requeued this often. */
 const MAX_START_FAILURES = 3;

@@ -1,17 +1,17 @@
 /** Performs the effects of attempts: writes to the registry, messages to proxies, process control by their host. */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import type { ProcessRef } from "../../os/identity.ts";
+import type { ProcessRef } from "../../os/processes/identity.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { DesiredControl } from "./connected_proxy.ts";
-import type { Alerts } from "./alerts.ts";
+import type { DesiredControl } from "./state/connected_proxy.ts";
+import type { Alerts } from "./state/alerts.ts";
 import type { Attempt } from "./attempt.ts";
-import type { Effect } from "./attempt_state.ts";
+import type { Effect } from "./state/attempt_state.ts";
 import type { Ends } from "./ends.ts";
-import type { Intake } from "./intake.ts";
+import type { Intake } from "./records/intake.ts";
 import type { Ticker } from "./ticker.ts";
 
 /** Between two ticks while something is being stopped. */

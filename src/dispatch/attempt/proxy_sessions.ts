@@ -1,9 +1,9 @@
 /** Admits proxies that connect; session.ts handles what they send then. */
-import type { ProxyHello, ProxyLink, ProxySession } from "./connected_proxy.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "./state/connected_proxy.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Attempt } from "./attempt.ts";
-import { companyOf } from "./neighbours.ts";
+import { companyOf } from "./state/neighbours.ts";
 import { Session, type SessionOptions } from "./session.ts";
 
 const CURSOR_DAMAGED = "how far the files of this attempt are stored is damaged: only its output is read. When the " +

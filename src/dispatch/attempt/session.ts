@@ -4,12 +4,12 @@
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import type { ProcessRef } from "../../os/identity.ts";
-import { isShortage } from "../../os/shortage.ts";
-import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
+import type { ProcessRef } from "../../os/processes/identity.ts";
+import { isShortage } from "../../os/processes/shortage.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../uploads/take_uploads.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { IngestBatch } from "../../telemetry/ingest_batch.ts";
+import type { IngestBatch } from "../../records/ingest_batch.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
 import type {
@@ -19,7 +19,7 @@ import type {
   Observed,
   ProxySession,
   WorkerSettings,
-} from "./connected_proxy.ts";
+} from "./state/connected_proxy.ts";
 import type { Performer, Supervised } from "./performer.ts";
 
 export interface SessionOptions {

@@ -2,25 +2,25 @@
  * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt. An attempt
  * returns effects; performer.ts performs them.
  */
-import type { ProxyHello, ProxyLink, ProxySession } from "./connected_proxy.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "./state/connected_proxy.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";
-import type { ProcessRef } from "../../os/identity.ts";
+import type { ProcessRef } from "../../os/processes/identity.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { Arrivals } from "./arrivals.ts";
+import { Arrivals } from "./records/arrivals.ts";
 import { Attempt } from "./attempt.ts";
-import { stepsBefore, usedMs } from "./attempt_history.ts";
+import { stepsBefore, usedMs } from "./state/attempt_history.ts";
 import { Ends, type EndsOptions } from "./ends.ts";
-import { EventEntries } from "./event_entries.ts";
-import type { Host } from "./host.ts";
-import { Intake } from "./intake.ts";
-import type { RunLimits } from "./limits.ts";
+import { EventEntries } from "./records/event_entries.ts";
+import type { Host } from "./state/host.ts";
+import { Intake } from "./records/intake.ts";
+import type { RunLimits } from "./state/limits.ts";
 import { BUSY_TICK_MS, Performer, type Supervised } from "./performer.ts";
-import { Alerts, type Recorded } from "./alerts.ts";
+import { Alerts, type Recorded } from "./state/alerts.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { AlertRule } from "../../config/alerts.ts";
-import { Progress } from "./progress.ts";
+import { Progress } from "./state/progress.ts";
 import { ProxySessions } from "./proxy_sessions.ts";
 import { Ticker } from "./ticker.ts";
 

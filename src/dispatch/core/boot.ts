@@ -1,12 +1,12 @@
 /** What a daemon does before it starts runs: it recovers the runs of an earlier daemon, and ends orphans. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { yieldToOthers } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import { parametersOf } from "../../config/parameters.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
-import type { Dispatcher } from "../dispatcher.ts";
+import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { LocalHost } from "../launch/local/local_host.ts";
 import type { Recovery } from "./boot_recovery.ts";

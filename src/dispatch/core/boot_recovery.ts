@@ -7,7 +7,7 @@
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
-import { isShortage } from "../../os/shortage.ts";
+import { isShortage } from "../../os/processes/shortage.ts";
 
 export interface RecoveryTask {
   what: string;

@@ -2,13 +2,13 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
-import type { LogFile } from "../../os/packed_log.ts";
-import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/connected_proxy.ts";
+import type { LogFile } from "../../journal/packed_log.ts";
+import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
-import type { TelemetryKind } from "../../telemetry/record_fields.ts";
-import type { ToldReward } from "../../telemetry/stored.ts";
+import type { TelemetryKind } from "../../records/record_fields.ts";
+import type { ToldReward } from "../../records/stored.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";

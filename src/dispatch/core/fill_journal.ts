@@ -4,8 +4,8 @@
  */
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
-import { yieldToOthers } from "../../base/sleep.ts";
-import { journalBatches, journalEnd, storeBatch } from "../../proxy/left_journal.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
+import { journalBatches, journalEnd, storeBatch } from "../../proxy/delivery/left_journal.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 

@@ -1,7 +1,7 @@
 /** Imports runs of another host, which a client has unpacked below `trainer/imports`. */
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { infoIfThere } from "../../os/files.ts";
+import { infoIfThere } from "../../os/files/files.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { FILE_NAME_PART } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
@@ -11,7 +11,7 @@ import { migrate as migrateRegistry } from "../../registry/migrations.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
+import { migrate as migrateTelemetry } from "../../telemetry/tables/tables.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 
 export interface ImportOptions {

@@ -1,7 +1,7 @@
 /** The parameters of runs, from the registry (config, command line) and from telemetry (what programs recorded). */
-import { hideSecret, isSecretName, withoutSecrets } from "../../base/secrets.ts";
+import { hideSecret, isSecretName, withoutSecrets } from "../../base/text/secrets.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import { effective, type ParameterValue } from "../../telemetry/parameters.ts";
+import { effective, type ParameterValue } from "../../records/parameters.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 
 /** A parameter as it is shown: secrets are hidden. */

@@ -1,6 +1,6 @@
 /** Lists of runs filtered and sorted by parameters and metrics, over all matching runs, not only one page. */
 import { MosaicError } from "../../base/errors.ts";
-import { yieldToOthers } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
 import { fitting } from "../../registry/listing.ts";
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";

@@ -5,12 +5,12 @@
 import { messageOf } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
-import { sleep } from "../../base/sleep.ts";
-import { PackedLog } from "../../os/packed_log.ts";
-import { rendered, stepsOf, StepsOfLog, thinned } from "../../telemetry/thin_log.ts";
+import { sleep } from "../../base/time/sleep.ts";
+import { PackedLog } from "../../journal/packed_log.ts";
+import { rendered, stepsOf, StepsOfLog, thinned } from "../../journal/thin_log.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
-import { JournalFile } from "../../proxy/journal_file.ts";
-import { packEndedLog } from "../../proxy/pack_journal.ts";
+import { JournalFile } from "../../journal/journal_file.ts";
+import { packEndedLog } from "../../journal/pack_journal.ts";
 import { proxyLockHeld } from "../launch/local/attempt_files.ts";
 
 /** The proxy packs the log when the attempt has ended. */

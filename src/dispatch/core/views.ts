@@ -1,23 +1,23 @@
 /** Views of runs and of the host, computed on demand. */
-import { JOURNAL_HEADER } from "../../base/journal_header.ts";
+import { JOURNAL_HEADER } from "../../journal/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
-import { enforcedLimits } from "../../os/cgroups.ts";
-import type { Gpu } from "../../os/gpus.ts";
-import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
-import { placeOfWorker } from "../../proxy/start_file.ts";
+import { enforcedLimits } from "../../os/processes/cgroups.ts";
+import type { Gpu } from "../../os/host/gpus.ts";
+import { cpuCount, disk, loadAverage, memory } from "../../os/host/host_resources.ts";
+import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import { EPISODE_REWARD } from "../../telemetry/progress_series.ts";
+import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
-import type { Dispatcher } from "../dispatcher.ts";
+import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { HostInfo, LogOf, RunDetail } from "./core.ts";
-import { infoOf } from "../../os/untrusted.ts";
+import { infoOf } from "../../os/files/untrusted.ts";
 
 export interface ViewsOptions {
   registry: Registry;

@@ -7,7 +7,7 @@ import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/rec
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
-import { newSessionToken } from "../launch/session_token.ts";
+import { newSessionToken } from "../launch/engine/session_token.ts";
 import type { Control } from "./control.ts";
 import type { RegisterRequest } from "./core.ts";
 import { acceptedProtocol } from "./protocol.ts";

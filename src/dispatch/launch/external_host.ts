@@ -6,9 +6,9 @@ import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/host.ts";
-import type { ProxyHello, WorkerSettings } from "../attempt/connected_proxy.ts";
-import { writeSessionToken } from "./session_token.ts";
+import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/state/host.ts";
+import type { ProxyHello, WorkerSettings } from "../attempt/state/connected_proxy.ts";
+import { writeSessionToken } from "./engine/session_token.ts";
 
 /**
  * After the grace period, the proxy of a stopped attempt may stay disconnected this long; then the attempt ends without it.

@@ -1,9 +1,9 @@
 /** The kinds of host, and which one a run's config asks for. */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
-import type { Host } from "../attempt/host.ts";
+import type { Host } from "../attempt/state/host.ts";
 import { ExternalHost } from "./external_host.ts";
-import type { Launcher } from "./launcher.ts";
+import type { Launcher } from "./engine/launcher.ts";
 import { LocalHost, type LocalHostOptions } from "./local/local_host.ts";
 import { PlacedHost } from "./placed/placed_host.ts";
 import type { Placer } from "./placed/placer.ts";

@@ -8,19 +8,19 @@ import { planOf, type RunPlan } from "../../config/plan.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
-import type { ProcessRef } from "../../os/identity.ts";
-import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
-import { makeDirectory, offerDirectory } from "../../os/untrusted_changes.ts";
-import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
-import { isShortage } from "../../os/shortage.ts";
+import type { ProcessRef } from "../../os/processes/identity.ts";
+import { freeSpaceOf, freeSpaceText } from "../../os/host/free_space.ts";
+import { makeDirectory, offerDirectory } from "../../os/files/untrusted_changes.ts";
+import { type FileDescriptors, requireDescriptors } from "../../os/processes/descriptors.ts";
+import { isShortage } from "../../os/processes/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { ArtifactRow, RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
-import type { Host, Launch } from "../attempt/host.ts";
+import type { Host, Launch } from "../attempt/state/host.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
-import { checkpointTime } from "../attempt/worker_events.ts";
-import { newSessionToken } from "./session_token.ts";
+import { checkpointTime } from "../attempt/records/worker_events.ts";
+import { newSessionToken } from "./engine/session_token.ts";
 
 /** After a shortage (descriptors, processes, memory) the attempt waits this long. */
 const SHORTAGE_WAIT_MS = 5000;

@@ -1,4 +1,4 @@
-// Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
+// Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 
 import { numberOnWire } from "./step_columns.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";

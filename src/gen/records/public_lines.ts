@@ -1,7 +1,7 @@
-// Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
+// Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 
-import { isoTime } from "../../base/iso_time.ts";
-import { rawJson } from "../../base/json_text.ts";
+import { isoTime } from "../../base/text/iso_time.ts";
+import { rawJson } from "../../base/text/json_text.ts";
 import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./record_types.ts";
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */

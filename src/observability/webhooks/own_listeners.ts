@@ -3,7 +3,7 @@
  * call itself as its own user.
  */
 import { MosaicError } from "../../base/errors.ts";
-import { isLoopback, parseListen } from "../../wire/address.ts";
+import { isLoopback, parseListen } from "../../wire/address/address.ts";
 
 interface Listener {
   host: string;

@@ -12,13 +12,13 @@ import type { Logger } from "../../base/log.ts";
 import type { Counts, WebhookResult } from "../activity.ts";
 import { messageOf } from "../../base/errors.ts";
 import { supervised } from "../supervised.ts";
-import { anyOf, pause } from "../../wire/waiting.ts";
-import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
+import { anyOf, pause } from "../../wire/http/waiting.ts";
+import { readTextIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import { SENT_BY_DAEMON } from "../../wire/sender_headers.ts";
 import type { OwnListeners } from "./own_listeners.ts";
 import { signedHeaders } from "./signature.ts";
-import { outputOfUser } from "../../os/user_shell.ts";
-import type { WorkerUser } from "../../os/worker_user.ts";
+import { outputOfUser } from "../../os/rights/user_shell.ts";
+import type { WorkerUser } from "../../os/rights/worker_user.ts";
 
 export interface WebhookOptions {
   runs: RunReader;

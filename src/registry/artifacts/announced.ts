@@ -1,6 +1,6 @@
 /** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
 import { nodePath } from "../../base/node_modules.ts";
-import { parsedObject } from "../../base/json_text.ts";
+import { parsedObject } from "../../base/text/json_text.ts";
 import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 
 export interface Announcement {

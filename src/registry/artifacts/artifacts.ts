@@ -5,21 +5,21 @@
  * coalesced. Checksums are computed one file at a time in small chunks, and only of files that have not changed for a
  * while: until then an artifact has none. Errors are logged and retried by the next scan; nothing is thrown.
  */
-import { parseKeepingNumbers } from "../../base/exact_numbers.ts";
+import { parseKeepingNumbers } from "../../base/text/exact_numbers.ts";
 import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
-import { infoOf, readRecord } from "../../os/untrusted.ts";
-import { removeRegular, writeRecord } from "../../os/untrusted_changes.ts";
+import { infoOf, readRecord } from "../../os/files/untrusted.ts";
+import { removeRegular, writeRecord } from "../../os/files/untrusted_changes.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
-import { isJson } from "../../base/json_text.ts";
+import { isJson } from "../../base/text/json_text.ts";
 import { analyticsOf, evalSummaryOf, isWrittenByMosaic, withoutRemoved } from "./manifest.ts";
-import { yieldToOthers } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */

@@ -1,10 +1,10 @@
 /** The files of one checkpoint, in chunks, for another host that fetches them. */
 import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { openRegular } from "../../os/untrusted.ts";
-import { crc32c } from "../../telemetry/formats/crc32c.ts";
+import { openRegular } from "../../os/files/untrusted.ts";
+import { crc32c } from "../../base/crc32c.ts";
 import { filesAt, relativeWithin } from "./run_directory.ts";
-import { type Chunk, MOST_CHUNK_BYTES } from "./take_uploads.ts";
+import { type Chunk, MOST_CHUNK_BYTES } from "../../uploads/take_uploads.ts";
 
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 

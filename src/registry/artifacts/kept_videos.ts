@@ -1,5 +1,5 @@
 /** Selects the videos of episodes that `artifacts.keep_videos` keeps: of the best, the worst and the last. */
-import { yieldToOthers } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import type { StoredEpisode } from "../../gen/records/record_types.ts";
 import type { FoundFile } from "./run_directory.ts";
 

@@ -2,7 +2,7 @@
  * The two summaries that the original's GUI reads when a run has ended, for workers that write none: `analytics.json` (in
  * the form that the original's workers use) and, for evaluations, `eval_summary.json`. Pure.
  */
-import { isPlainObject } from "../../base/exact_numbers.ts";
+import { isPlainObject } from "../../base/text/exact_numbers.ts";
 import { relativeWithin } from "./run_directory.ts";
 import type { ArtifactRow, RunRow } from "../row_types.ts";
 

@@ -3,8 +3,8 @@
  * there. mosaic ignores everything that is not a plain file in a plain directory.
  */
 import { sha256 } from "../../base/node_modules.ts";
-import { isOfRun } from "../../os/run_owner.ts";
-import { entriesLater, infoOf, openRegular, type RegularFile } from "../../os/untrusted.ts";
+import { isOfRun } from "../../os/files/run_owner.ts";
+import { entriesLater, infoOf, openRegular, type RegularFile } from "../../os/files/untrusted.ts";
 
 /** `RunFiles.control`. */
 const OWN_DIRECTORY = ".mosaic";

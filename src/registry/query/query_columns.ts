@@ -1,6 +1,6 @@
 /** Columns of runs that the daemon filters and sorts by. Pure. */
 import { MosaicError } from "../../base/errors.ts";
-import { didYouMean } from "../../base/nearest.ts";
+import { didYouMean } from "../../base/text/nearest.ts";
 
 export const RUN_COLUMNS = [
   ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "submitted", "started"],

@@ -2,8 +2,8 @@
 import { relativeWithin } from "../artifacts/run_directory.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { entriesLater, entriesOf, infoOf } from "../../os/untrusted.ts";
-import { makeRemovable, removeTree, renameFile } from "../../os/untrusted_changes.ts";
+import { entriesLater, entriesOf, infoOf } from "../../os/files/untrusted.ts";
+import { makeRemovable, removeTree, renameFile } from "../../os/files/untrusted_changes.ts";
 
 /** Name prefix of directories to be removed from a run's directory. */
 const ASIDE = ".dropped-";

@@ -1,6 +1,6 @@
 /** The body of a streamed answer. The runtime asks for more only as fast as the client reads. */
 import type { MosaicError } from "../../base/errors.ts";
-import { clientDisconnected, StalledError } from "../handlers.ts";
+import { clientDisconnected, StalledError } from "../call/handlers.ts";
 
 /** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some in addition. */
 const QUEUE_BYTES = 64 << 10;

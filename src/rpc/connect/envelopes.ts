@@ -5,8 +5,8 @@
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { FRAME_BYTES } from "../../wire/message_frames.ts";
-import { clientDisconnected, type Incoming } from "../handlers.ts";
-import { Interruption } from "../interruption.ts";
+import { clientDisconnected, type Incoming } from "../call/handlers.ts";
+import { Interruption } from "../call/interruption.ts";
 import { BufferPool } from "./buffers.ts";
 
 /** Each stream has a buffer of this size, and reads larger messages into one of the pool. */

@@ -1,6 +1,6 @@
 /** Errors in Connect and gRPC-Web: codes and messages as in gRPC; the hint and the time until the next try are metadata. */
 import type { ErrorCode } from "../../base/errors.ts";
-import { END_STREAM, envelope } from "../../wire/connect.ts";
+import { END_STREAM, envelope } from "../../wire/http/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
 import { publicErrorOf } from "../../wire/public_error.ts";
 

@@ -1,5 +1,5 @@
 /** The forms of calls and answers, by content type: Connect and gRPC-Web, with messages in binary or as JSON. */
-import { parsedJson } from "../../base/json_text.ts";
+import { parsedJson } from "../../base/text/json_text.ts";
 import {
   create,
   type DescMessage,
@@ -9,7 +9,7 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { decode, encode } from "../calls.ts";
+import { decode, encode } from "../call/calls.ts";
 import { endOfStream, webTrailers } from "./errors.ts";
 
 /** Encodes and decodes messages. */
@@ -29,7 +29,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 let json: Promise<Coding> | undefined;
 
 export function jsonCoding(): Promise<Coding> {
-  return json ??= import("../well_known.ts").then(({ fromJson, toJson }) => {
+  return json ??= import("../call/well_known.ts").then(({ fromJson, toJson }) => {
     const textOf = (schema: DescMessage, message: MessageShape<DescMessage>) =>
       encoder.encode(JSON.stringify(toJson(schema, message)));
     return {

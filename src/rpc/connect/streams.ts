@@ -4,12 +4,12 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { envelope, MAX_MESSAGE_BYTES } from "../../wire/connect.ts";
+import { envelope, MAX_MESSAGE_BYTES } from "../../wire/http/connect.ts";
 import { messagesOf } from "../../wire/message_frames.ts";
-import { type CallContext, isIngest, ServerCall } from "../calls.ts";
-import type { Peer } from "../peer.ts";
-import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../handlers.ts";
-import { Interruption } from "../interruption.ts";
+import { type CallContext, isIngest, ServerCall } from "../call/calls.ts";
+import type { Peer } from "../call/peer.ts";
+import { type AnyHandler, clientDisconnected, type Outgoing, StalledError } from "../call/handlers.ts";
+import { Interruption } from "../call/interruption.ts";
 import { AnswerBody } from "./body.ts";
 import { timeoutOf } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";

@@ -4,9 +4,9 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { joinedBytes } from "../../base/joined_bytes.ts";
-import { requireSize, ServerCall } from "../calls.ts";
-import { Interruption } from "../interruption.ts";
+import { joinedBytes } from "../../base/text/joined_bytes.ts";
+import { requireSize, ServerCall } from "../call/calls.ts";
+import { Interruption } from "../call/interruption.ts";
 import type { HttpCall } from "./streams.ts";
 import { wholeAnswer } from "./whole_answer.ts";
 import { timeoutOf } from "./deadline.ts";

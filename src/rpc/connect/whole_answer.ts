@@ -1,5 +1,5 @@
 /** An answer of one message, whose bytes count against the bounds until the client has read them. */
-import type { CallContext } from "../calls.ts";
+import type { CallContext } from "../call/calls.ts";
 import { AnswerBody } from "./body.ts";
 import type { StreamOptions } from "./streams.ts";
 

@@ -6,7 +6,7 @@
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
-import { type Peer, UNIX_PEER, type User } from "../peer.ts";
+import { type Peer, UNIX_PEER, type User } from "../call/peer.ts";
 import type { SendGates, StreamGate } from "./gate.ts";
 
 export interface ConnectionLimits {

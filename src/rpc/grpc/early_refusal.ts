@@ -1,6 +1,6 @@
 /** Refuses unauthorized calls by their headers, before a message is read, which may have 64 MiB. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
-import { principalOf } from "../calls.ts";
+import { principalOf } from "../call/calls.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
 import { headerOf, type ServeContext } from "./serve.ts";
 

@@ -7,7 +7,7 @@
  * A stream whose connection sends nothing for `stallMs` is ended: its client resumes by `since_seq`, and a stalled reader
  * does not block others on its connection for longer than that.
  */
-import { StalledError } from "../handlers.ts";
+import { StalledError } from "../call/handlers.ts";
 
 export interface GateLimits {
   /** Bound on unsent bytes of one connection; beyond it its streams wait, until less than half of it is unsent. */

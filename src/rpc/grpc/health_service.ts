@@ -6,8 +6,8 @@ import {
 } from "../../gen/grpc/health/v1/health_pb.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import type { Handlers } from "../handlers.ts";
-import { pause } from "../../wire/waiting.ts";
+import type { Handlers } from "../call/handlers.ts";
+import { pause } from "../../wire/http/waiting.ts";
 
 const WATCH_INTERVAL_MS = 1000;
 

@@ -1,9 +1,9 @@
 /** Binds gRPC's address. Connections are plain sockets: the library may not be loaded yet. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { infoIfThere } from "../../os/files.ts";
+import { infoIfThere } from "../../os/files/files.ts";
 import { requireNet } from "../../permissions/missing.ts";
-import type { ListenAddress } from "../../wire/address.ts";
+import type { ListenAddress } from "../../wire/address/address.ts";
 
 export interface Bound {
   /** The address for clients. */

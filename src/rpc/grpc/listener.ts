@@ -4,10 +4,10 @@
  */
 import type { Socket } from "node:net";
 import { messageOf } from "../../base/errors.ts";
-import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
-import { type ListenAddress, parseListen } from "../../wire/address.ts";
-import { checkListener, type TlsTexts } from "../../wire/tls.ts";
-import type { User } from "../peer.ts";
+import { type FileDescriptors, NEVER_SHORT } from "../../os/processes/descriptors.ts";
+import { type ListenAddress, parseListen } from "../../wire/address/address.ts";
+import { checkListener, type TlsTexts } from "../../wire/address/tls.ts";
+import type { User } from "../call/peer.ts";
 import type { Services } from "../services.ts";
 import { Connections, FIRST_CALL_MS } from "./connections.ts";
 import { type GateLimits, SendGates } from "./gate.ts";

@@ -4,8 +4,8 @@
  */
 import type { Logger } from "../../base/log.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { FileDescriptors } from "../../os/descriptors.ts";
-import { readSocketTables } from "../../os/socket_owners.ts";
+import type { FileDescriptors } from "../../os/processes/descriptors.ts";
+import { readSocketTables } from "../../os/host/socket_owners.ts";
 
 const POLL_MS = 1000;
 /** Consecutive polls that find connections waiting, and none accepted in between. */

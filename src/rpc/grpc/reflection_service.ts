@@ -6,7 +6,7 @@ import type {
   ServerReflectionRequest,
   ServerReflectionResponseSchema,
 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
-import type { Handlers } from "../handlers.ts";
+import type { Handlers } from "../call/handlers.ts";
 
 type EncodeFile = (file: DescFile) => Uint8Array;
 
@@ -76,7 +76,7 @@ function failure(errorCode: status, errorMessage: string): Answer {
 export function reflectionHandlers(descriptors: Descriptors): Handlers<typeof ServerReflection> {
   return {
     async serverReflectionInfo(incoming, out) {
-      const { FileDescriptorProtoSchema, toBinary } = await import("../well_known.ts");
+      const { FileDescriptorProtoSchema, toBinary } = await import("../call/well_known.ts");
       const encode: EncodeFile = ({ proto }) => toBinary(FileDescriptorProtoSchema, proto);
       for (let requests = await incoming.take(); requests.length > 0; requests = await incoming.take()) {
         for (const request of requests) {

@@ -16,7 +16,7 @@ import type { EventEmitter } from "node:events";
 import { asBuffer } from "../../wire/definition.ts";
 import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
 import { statusOf } from "../../wire/grpc_status.ts";
-import { type CallContext, encode, ServerCall } from "../calls.ts";
+import { type CallContext, encode, ServerCall } from "../call/calls.ts";
 import type { Connections } from "./connections.ts";
 import type { StreamGate } from "./gate.ts";
 import {
@@ -27,7 +27,7 @@ import {
   type Incoming,
   type Outgoing,
   StalledError,
-} from "../handlers.ts";
+} from "../call/handlers.ts";
 
 export interface ServeContext extends CallContext {
   connections: Connections;

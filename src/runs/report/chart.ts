@@ -1,7 +1,7 @@
 /** A chart as SVG with a table of its values: without scripts and further files. Pure. */
 import { html } from "hono/html";
-import { ticksOf } from "../../base/ticks.ts";
-import { number } from "../../base/format.ts";
+import { ticksOf } from "../../base/time/ticks.ts";
+import { number } from "../../base/text/format.ts";
 import { all, type Html, table } from "./html_parts.ts";
 
 export interface ReportPoint {

@@ -1,7 +1,7 @@
 /** Notes as HTML. Pure. */
 import { html } from "hono/html";
 import type { MarkedToken, Token } from "marked";
-import { tokensOf } from "../../base/notes_tokens.ts";
+import { tokensOf } from "../../base/text/notes_tokens.ts";
 import { all, type Html } from "./html_parts.ts";
 
 /** Builds elements from tokens, never HTML from text: HTML in the notes is shown as text. */

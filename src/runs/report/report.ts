@@ -1,9 +1,9 @@
 /** What `mosaic report` and the page's button write of runs. Its texts and curves come from a reader, so that both can. */
-import { count, duration, localTime, number } from "../../base/format.ts";
+import { count, duration, localTime, number } from "../../base/text/format.ts";
 import { VERSION } from "../../base/version.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
-import { type Band, BANDS, type Groupable } from "../../telemetry/groups.ts";
-import { progressSeries } from "../../telemetry/progress_series.ts";
+import { type Band, BANDS, type Groupable } from "../../telemetry/series/groups.ts";
+import { progressSeries } from "../../records/progress_series.ts";
 import { type CurveBucket, damagedPoints, position, requireSeries, xLabel } from "../curves.ts";
 import { valueText } from "../parameter_text.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../run_differences.ts";

@@ -1,20 +1,20 @@
 /** Several runs side by side: key numbers, charts with all runs, and the differences of their configs. */
-import { rewardOf } from "./runs_model.ts";
-import type { ComparedRun, RunLine } from "../page_json.ts";
-import { comparedRuns, heardTime, listRuns, live } from "./api.ts";
-import { isCrowd, MOST_RUNS, runsOfAddress } from "./early.ts";
-import { Charts, toAddress } from "./charts.tsx";
-import { ConfigDifferences } from "./config_diff.tsx";
-import { colorAt, placesOf } from "./colors.ts";
-import { attempt } from "./dialog.tsx";
-import { go } from "./dom.ts";
-import { duration, elapsed, plural, recorded, score, whole } from "./format.ts";
-import { natural } from "../../base/natural_order.ts";
-import { groupsOf, spreadOf } from "../../telemetry/groups.ts";
-import { ScrollTable, useNow, WhenSeen } from "./parts.tsx";
-import { Scatter } from "./scatter.tsx";
-import { useEffect, useRef, useState } from "./preact.ts";
-import { Chip, Chips, isEnded } from "./states.tsx";
+import { rewardOf } from "./runs/runs_model.ts";
+import type { ComparedRun, RunLine } from "../api/page_json.ts";
+import { comparedRuns, heardTime, listRuns, live } from "./parts/api.ts";
+import { isCrowd, MOST_RUNS, runsOfAddress } from "./parts/early.ts";
+import { Charts, toAddress } from "./charts/charts.tsx";
+import { ConfigDifferences } from "./run/config_diff.tsx";
+import { colorAt, placesOf } from "./parts/colors.ts";
+import { attempt } from "./parts/dialog.tsx";
+import { go } from "./parts/dom.ts";
+import { duration, elapsed, plural, recorded, score, whole } from "./parts/format.ts";
+import { natural } from "../../base/text/natural_order.ts";
+import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
+import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
+import { Scatter } from "./charts/scatter.tsx";
+import { useEffect, useRef, useState } from "./parts/preact.ts";
+import { Chip, Chips, isEnded } from "./parts/states.tsx";
 
 /** Interval, in ticks, at which runs that have changed are read again, and the charts with them. */
 const TICKS = 3;

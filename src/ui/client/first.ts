@@ -1,5 +1,5 @@
 // A script of its own, loaded before anything is drawn.
-import { requestEarly } from "./early.ts";
+import { requestEarly } from "./parts/early.ts";
 
 // A page in dark colours must not flash white.
 const dark = matchMedia("(prefers-color-scheme: dark)");

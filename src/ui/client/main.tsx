@@ -1,14 +1,14 @@
 /** Selects the view by the address, and draws what every view shows. */
-import { now, onConnection } from "./api.ts";
+import { now, onConnection } from "./parts/api.ts";
 import { Compare } from "./compare.tsx";
-import { fill, h } from "./dom.ts";
-import { listenToKeys } from "./keys.tsx";
-import { Wall } from "./live_tiles.tsx";
-import { Icon } from "./parts.tsx";
-import { type JSX, render } from "./preact.ts";
-import { Run } from "./run.tsx";
-import { Runs } from "./runs.tsx";
-import { drawSavedViews } from "./saved_views.tsx";
+import { fill, h } from "./parts/dom.ts";
+import { listenToKeys } from "./parts/keys.tsx";
+import { Wall } from "./run/live_tiles.tsx";
+import { Icon } from "./parts/parts.tsx";
+import { type JSX, render } from "./parts/preact.ts";
+import { Run } from "./run/run.tsx";
+import { Runs } from "./runs/runs.tsx";
+import { drawSavedViews } from "./runs/saved_views.tsx";
 
 const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/$/, () => <Runs />],

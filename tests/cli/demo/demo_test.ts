@@ -2,10 +2,10 @@
 import { strict as assert } from "node:assert";
 import { DEMO_RUNS, demoConfig } from "../../../src/cli/demo/demo_runs.ts";
 import { liveLines, plainLine, summary } from "../../../src/cli/demo/demo_text.ts";
-import { runJson } from "../../../src/cli/message_json.ts";
+import { runJson } from "../../../src/cli/text/message_json.ts";
 import { violationsOf } from "../../../src/config/config.ts";
-import { processRef } from "../../../src/os/identity.ts";
-import { signalProcess } from "../../../src/os/signals.ts";
+import { processRef } from "../../../src/os/processes/identity.ts";
+import { signalProcess } from "../../../src/os/processes/signals.ts";
 import { fakeRun, NOW } from "../fakes.ts";
 import { PROGRAM } from "../../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../../harness/processes.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type AlertFields, alertRules, alerts as alertFields } from "../../../src/config/alerts.ts";
-import { Alerts, type Recorded } from "../../../src/dispatch/attempt/alerts.ts";
-import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
+import { Alerts, type Recorded } from "../../../src/dispatch/attempt/state/alerts.ts";
+import { checked, seal } from "../../../src/records/sealed_steps.ts";
 
 const watch = (...given: AlertFields[]) => new Alerts(alertRules(given), new Set());
 const NOTHING: Recorded = { steps: { n: 0 }, episodes: [], events: [] };

@@ -6,10 +6,10 @@ import {
   type Effect,
   next,
   type Phase,
-} from "../../../src/dispatch/attempt/attempt_state.ts";
-import { beginStop } from "../../../src/dispatch/attempt/worker_stop.ts";
-import type { AbsenceStep, WorkerGroup } from "../../../src/dispatch/attempt/host.ts";
-import type { ProxyLink } from "../../../src/dispatch/attempt/connected_proxy.ts";
+} from "../../../src/dispatch/attempt/state/attempt_state.ts";
+import { beginStop } from "../../../src/dispatch/attempt/state/worker_stop.ts";
+import type { AbsenceStep, WorkerGroup } from "../../../src/dispatch/attempt/state/host.ts";
+import type { ProxyLink } from "../../../src/dispatch/attempt/state/connected_proxy.ts";
 import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 
 type State = AttemptState<string>;

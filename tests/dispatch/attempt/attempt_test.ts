@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Attempt, type AttemptParts } from "../../../src/dispatch/attempt/attempt.ts";
-import type { AttemptHost, WorkerGroup } from "../../../src/dispatch/attempt/host.ts";
+import type { AttemptHost, WorkerGroup } from "../../../src/dispatch/attempt/state/host.ts";
 import type { RunRow } from "../../../src/registry/row_types.ts";
 
 Deno.test("attempt: a stop begins without a descriptor to look the group up, and ticks go on with it", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BACKLOG_BYTES, Backpressure } from "../../../src/dispatch/attempt/backpressure.ts";
+import { BACKLOG_BYTES, Backpressure } from "../../../src/dispatch/attempt/state/backpressure.ts";
 
 Deno.test("backpressure: by default a slow reader changes nothing", () => {
   const policy = new Backpressure({ policy: "journal", minRateHz: 1, starvedSeconds: 1 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RunClock, type RunLimits } from "../../../src/dispatch/attempt/limits.ts";
+import { RunClock, type RunLimits } from "../../../src/dispatch/attempt/state/limits.ts";
 
 const LIMITS: RunLimits = { handshakeMs: 60, heartbeatMs: 300, stallMs: null, maxDurationMs: null, maxSteps: null };
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { companyOf } from "../../../src/dispatch/attempt/neighbours.ts";
+import { companyOf } from "../../../src/dispatch/attempt/state/neighbours.ts";
 
 Deno.test("neighbours: who works in the same directory, and who in one below", () => {
   const cases: [what: string, cwd: string, others: string[], shared: boolean, same: boolean, below: string[]][] = [

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Requests, verdictOf } from "../../../src/dispatch/attempt/verdict.ts";
+import { type Requests, verdictOf } from "../../../src/dispatch/attempt/state/verdict.ts";
 import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 
 const NOTHING: Requests = { cancelRequestedAt: null, cancelReason: null, faultRequested: null };

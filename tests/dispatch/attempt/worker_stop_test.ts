@@ -1,12 +1,12 @@
 /** How a worker is stopped: by its proxy, or by the daemon itself. */
 import assert from "node:assert/strict";
-import { advance, beginStop, shorten, type WorkerStop } from "../../../src/dispatch/attempt/worker_stop.ts";
-import type { WorkerGroup } from "../../../src/dispatch/attempt/host.ts";
-import type { ProxyLink } from "../../../src/dispatch/attempt/connected_proxy.ts";
+import { advance, beginStop, shorten, type WorkerStop } from "../../../src/dispatch/attempt/state/worker_stop.ts";
+import type { WorkerGroup } from "../../../src/dispatch/attempt/state/host.ts";
+import type { ProxyLink } from "../../../src/dispatch/attempt/state/connected_proxy.ts";
 import { LocalAttempt } from "../../../src/dispatch/launch/local/local_attempt.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
-import { isAlive, processRef } from "../../../src/os/identity.ts";
-import { signalProcess } from "../../../src/os/signals.ts";
+import { isAlive, processRef } from "../../../src/os/processes/identity.ts";
+import { signalProcess } from "../../../src/os/processes/signals.ts";
 import { newRun } from "../../registry/fixture.ts";
 import { Registry } from "../../../src/registry/registry.ts";
 import { until } from "../../harness/wait.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
-import { processRef } from "../../../src/os/identity.ts";
+import { processRef } from "../../../src/os/processes/identity.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";
 import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { queryRuns, type RunQuery } from "../../../src/dispatch/core/run_query.ts";
 import { newRun, runId, withRegistry } from "../../registry/fixture.ts";
-import { batch, withStore } from "../../telemetry/store/harness.ts";
+import { batch, withStore } from "../../telemetry/harness.ts";
 
 const query = (parts: Partial<RunQuery>): RunQuery => ({ where: "", sort: "", columns: [], limit: 1000, ...parts });
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import { thinLog } from "../../../src/dispatch/core/thin_log.ts";
-import { openLog, packedPath } from "../../../src/os/packed_log.ts";
-import { JournalFile } from "../../../src/proxy/journal_file.ts";
+import { openLog, packedPath } from "../../../src/journal/packed_log.ts";
+import { JournalFile } from "../../../src/journal/journal_file.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 
 const TEXT = Array.from({ length: 40_000 }, (_, i) => `line ${i}, ${Math.sin(i)}\n`).join("");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { workerCommand } from "../../../src/dispatch/launch/local/command.ts";
-import { cleanPath, hostEnvironment } from "../../../src/os/environment.ts";
+import { cleanPath, hostEnvironment } from "../../../src/os/processes/environment.ts";
 import { contextWith, hostWith, planWith, RUN_ID } from "../plans.ts";
 
 const argvOf = (parts: Parameters<typeof planWith>[0], context: Parameters<typeof contextWith>[0] = {}) =>

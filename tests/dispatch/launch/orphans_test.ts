@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { reapOrphans } from "../../../src/dispatch/launch/local/orphans.ts";
 import { Layout, RunFiles } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
-import { isAlive, type ProcessRef, processRef } from "../../../src/os/identity.ts";
-import { signalProcess } from "../../../src/os/signals.ts";
+import { isAlive, type ProcessRef, processRef } from "../../../src/os/processes/identity.ts";
+import { signalProcess } from "../../../src/os/processes/signals.ts";
 import { until } from "../../harness/wait.ts";
 
 /** A detached process that says of itself which attempt of which run it is. */

@@ -1,7 +1,7 @@
 /** When an attempt elsewhere is over though its engine cannot vouch for it. */
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
-import { tryLock } from "../../../src/os/files.ts";
+import { tryLock } from "../../../src/os/files/files.ts";
 import { planOf } from "../../../src/config/plan.ts";
 import { PlacedHost } from "../../../src/dispatch/launch/placed/placed_host.ts";
 import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer.ts";

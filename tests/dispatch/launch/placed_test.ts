@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../../src/base/errors.ts";
-import type { Order } from "../../../src/dispatch/launch/launcher.ts";
+import type { Order } from "../../../src/dispatch/launch/engine/launcher.ts";
 import { migrate, MIGRATIONS } from "../../../src/registry/migrations.ts";
 import { configOf } from "../../harness/configs.ts";
 import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";

@@ -9,7 +9,7 @@ import {
   type Stage,
   stepOf,
 } from "../../../src/dispatch/launch/placed/placement_state.ts";
-import type { Sighting } from "../../../src/dispatch/launch/launcher.ts";
+import type { Sighting } from "../../../src/dispatch/launch/engine/launcher.ts";
 import type { Placement, RunRow } from "../../../src/registry/row_types.ts";
 
 const placement: Placement = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { checksOf, noGpuOf, type WorkerCommand } from "../../../src/dispatch/launch/local/command.ts";
-import { preflight } from "../../../src/proxy/preflight.ts";
+import { preflight } from "../../../src/proxy/start/preflight.ts";
 import type { RunPlan } from "../../../src/config/plan.ts";
 import { planWith } from "../plans.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { ProxyKeeper } from "../../../src/dispatch/launch/local/proxy_keeper.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
-import { isAlive, processRef } from "../../../src/os/identity.ts";
-import { signalProcess } from "../../../src/os/signals.ts";
+import { isAlive, processRef } from "../../../src/os/processes/identity.ts";
+import { signalProcess } from "../../../src/os/processes/signals.ts";
 
 /** A run's directory in which a worker was started, and a living process that stands for its proxy. */
 async function withProxy(test: (files: RunFiles, child: Deno.ChildProcess) => Promise<void>): Promise<void> {

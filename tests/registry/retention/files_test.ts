@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Layout } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
-import { infoIfThere } from "../../../src/os/files.ts";
+import { infoIfThere } from "../../../src/os/files/files.ts";
 import { filesUsage } from "../../../src/registry/retention/disk_usage.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
 import { sweep } from "../../../src/registry/retention/sweep.ts";

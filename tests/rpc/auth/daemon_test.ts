@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { tlsBounds } from "../../../src/daemon/servers.ts";
 import { readTokens } from "../../../src/wire/tokens.ts";
-import { MosaicClient } from "../../../src/client/client.ts";
+import { MosaicClient } from "../../../src/wire/client/client.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
-import { resolveDialOptions } from "../../../src/client/target.ts";
+import { resolveDialOptions } from "../../../src/wire/client/target.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, countingWorker } from "../../harness/configs.ts";

@@ -1,12 +1,12 @@
 /** A worker, for worker_token_test.ts: arguments are the daemon's addresses of gRPC and of the API, and the id of somebody else's run. */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { GrpcClient } from "../../harness/grpc_client.ts";
-import { MosaicClient } from "../../../src/client/client.ts";
+import { MosaicClient } from "../../../src/wire/client/client.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Ingest, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/ingest_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { StreamCall } from "../../../src/wire/socket_stream.ts";
+import { StreamCall } from "../../../src/wire/client/socket_stream.ts";
 
 const [address, http, other] = Deno.args;
 const runId = Deno.env.get("MOSAIC_RUN_ID")!;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkListener } from "../../../src/wire/tls.ts";
+import { checkListener } from "../../../src/wire/address/tls.ts";
 import {
   ensureTokens,
   readTokens,
@@ -8,7 +8,7 @@ import {
   STANDARD_TOKENS,
   TokenFile,
 } from "../../../src/wire/tokens.ts";
-import { resolveDialOptions } from "../../../src/client/target.ts";
+import { resolveDialOptions } from "../../../src/wire/client/target.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
 function withDirectory(work: (directory: string, path: string) => void): void {

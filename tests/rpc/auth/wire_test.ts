@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
 import { ensureTokens, rotateTokens, STANDARD_TOKENS, TokenFile } from "../../../src/wire/tokens.ts";
-import type { TlsFiles } from "../../../src/wire/tls.ts";
+import type { TlsFiles } from "../../../src/wire/address/tls.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";

@@ -1,11 +1,11 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import { MosaicError } from "../../../base/errors.ts";
 import type { RunFiles } from "../../../base/layout.ts";
-import { entriesOf, infoOf, readRecord } from "../../../os/untrusted.ts";
-import { createFile, lockFile, quarantineFile, removeRegular } from "../../../os/untrusted_changes.ts";
-import type { ProcessRef } from "../../../os/identity.ts";
-import { exitFileOf } from "../../../proxy/exit_place.ts";
-import { workerRecordIn } from "../../../proxy/worker_record.ts";
+import { entriesOf, infoOf, readRecord } from "../../../os/files/untrusted.ts";
+import { createFile, lockFile, quarantineFile, removeRegular } from "../../../os/files/untrusted_changes.ts";
+import type { ProcessRef } from "../../../os/processes/identity.ts";
+import { exitFileOf } from "../../../proxy/state/exit_place.ts";
+import { workerRecordIn } from "../../../journal/worker_record.ts";
 
 /** A JSON object; undefined if there is no regular file, or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {

@@ -4,14 +4,14 @@
  */
 import { DEFAULT_LISTEN, GRPC_PORT } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
-import { sandboxed } from "../../../os/bubblewrap.ts";
-import type { Confinement } from "../../../os/crossing.ts";
-import type { WorkerUser } from "../../../os/worker_user.ts";
-import { socketPlace } from "../../../os/socket_path.ts";
+import { sandboxed } from "../../../os/rights/bubblewrap.ts";
+import type { Confinement } from "../../../os/rights/crossing.ts";
+import type { WorkerUser } from "../../../os/rights/worker_user.ts";
+import { socketPlace } from "../../../os/files/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { BUILT_IN_WORKERS } from "../../../config/schema.ts";
-import type { PreflightChecks } from "../../../proxy/preflight.ts";
+import type { PreflightChecks } from "../../../proxy/start/preflight.ts";
 import type { CommandHost } from "./command_host.ts";
 import { workerEnvironment } from "./worker_environment.ts";
 
@@ -42,7 +42,7 @@ export interface WorkerCommand extends Confinement {
   argv: string[];
   env: Record<string, string>;
   cwd: string;
-  /** The interpreter that the worker's modules are looked up with (src/proxy/preflight.ts). */
+  /** The interpreter that the worker's modules are looked up with (src/proxy/start/preflight.ts). */
   python: string[];
 }
 

@@ -1,9 +1,9 @@
 /** What building a worker's command needs from the host; tests pass their own. */
-import { hostEnvironment } from "../../../os/environment.ts";
-import { firstExecutable, kindOf } from "../../../os/file_kinds.ts";
-import { selfCommand } from "../../../os/self.ts";
-import type { WorkerUser } from "../../../os/worker_user.ts";
-import { shellOutput } from "../../../os/shell.ts";
+import { hostEnvironment } from "../../../os/processes/environment.ts";
+import { firstExecutable, kindOf } from "../../../os/files/file_kinds.ts";
+import { selfCommand } from "../../../os/processes/self.ts";
+import type { WorkerUser } from "../../../os/rights/worker_user.ts";
+import { shellOutput } from "../../../os/processes/shell.ts";
 
 export interface CommandHost {
   /** The daemon's environment. */

@@ -3,13 +3,13 @@
  * signals.
  */
 import type { RunFiles } from "../../../base/layout.ts";
-import { endCgroup, oomKilled } from "../../../os/cgroups.ts";
-import { freeSpaceOf } from "../../../os/free_space.ts";
-import type { ProcessRef } from "../../../os/identity.ts";
-import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
-import { placeOfWorker } from "../../../proxy/start_file.ts";
+import { endCgroup, oomKilled } from "../../../os/processes/cgroups.ts";
+import { freeSpaceOf } from "../../../os/host/free_space.ts";
+import type { ProcessRef } from "../../../os/processes/identity.ts";
+import { groupAlive, type Signal, WorkerGroups } from "../../../os/processes/signals.ts";
+import { placeOfWorker } from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
-import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/host.ts";
+import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/state/host.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
 

@@ -6,11 +6,11 @@
  */
 import type { Layout } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
-import { groupAlive, signalGroup } from "../../../os/signals.ts";
-import { claims } from "../../../os/claims.ts";
-import { readRecord } from "../../../os/untrusted.ts";
-import { workerRecordIn } from "../../../proxy/worker_record.ts";
-import { groupMembers, type ProcessRef } from "../../../os/identity.ts";
+import { groupAlive, signalGroup } from "../../../os/processes/signals.ts";
+import { claims } from "../../../os/files/claims.ts";
+import { readRecord } from "../../../os/files/untrusted.ts";
+import { workerRecordIn } from "../../../journal/worker_record.ts";
+import { groupMembers, type ProcessRef } from "../../../os/processes/identity.ts";
 
 function workerOfDirectory(runDir: string, attempt: number): ProcessRef | undefined {
   return workerRecordIn(readRecord(`${runDir}/.mosaic/worker-${attempt}.json`))?.leader;

@@ -4,8 +4,8 @@
  * disk): the waits here only limit its cost.
  */
 import type { RunFiles } from "../../../base/layout.ts";
-import { isAlive, type ProcessRef } from "../../../os/identity.ts";
-import { signalProcess } from "../../../os/signals.ts";
+import { isAlive, type ProcessRef } from "../../../os/processes/identity.ts";
+import { signalProcess } from "../../../os/processes/signals.ts";
 import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
 import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 

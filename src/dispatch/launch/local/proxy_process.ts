@@ -2,13 +2,13 @@
 import { flagsOf } from "../../../permissions/permissions.ts";
 import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
-import { hostEnvironment } from "../../../os/environment.ts";
-import { selfCommand } from "../../../os/self.ts";
-import { startDetached, withoutLoader } from "../../../os/shell.ts";
-import { type ProcessRef, processRef } from "../../../os/identity.ts";
-import { groupsCommand, type WorkerUser } from "../../../os/worker_user.ts";
-import { readRecord } from "../../../os/untrusted.ts";
-import { quarantineFile } from "../../../os/untrusted_changes.ts";
+import { hostEnvironment } from "../../../os/processes/environment.ts";
+import { selfCommand } from "../../../os/processes/self.ts";
+import { startDetached, withoutLoader } from "../../../os/processes/shell.ts";
+import { type ProcessRef, processRef } from "../../../os/processes/identity.ts";
+import { groupsCommand, type WorkerUser } from "../../../os/rights/worker_user.ts";
+import { readRecord } from "../../../os/files/untrusted.ts";
+import { quarantineFile } from "../../../os/files/untrusted_changes.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */

@@ -4,11 +4,11 @@
  */
 import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
-import { exportWanted } from "../../../observability/otlp.ts";
-import { traceparent } from "../../../observability/trace_context.ts";
-import { kindOf } from "../../../os/file_kinds.ts";
-import { OWN_VARIABLES, type WorkerUser } from "../../../os/worker_user.ts";
-import { matchesName, PASS_VARIABLE, PASSED_ON } from "../../../os/inherited_environment.ts";
+import { exportWanted } from "../../../observability/otlp/otlp.ts";
+import { traceparent } from "../../../observability/otlp/trace_context.ts";
+import { kindOf } from "../../../os/files/file_kinds.ts";
+import { OWN_VARIABLES, type WorkerUser } from "../../../os/rights/worker_user.ts";
+import { matchesName, PASS_VARIABLE, PASSED_ON } from "../../../os/processes/inherited_environment.ts";
 
 export interface EnvironmentContext {
   runId: string;

@@ -1,8 +1,8 @@
 /** The user of a run's worker, from its config and the daemon's `--worker-user`. */
 import { MosaicError } from "../../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
-import { infoIfThere } from "../../../os/files.ts";
-import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
+import { infoIfThere } from "../../../os/files/files.ts";
+import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/rights/worker_user.ts";
 
 /** A run gets its number at its start. Before that, what it names must be readable for everybody. */
 const NOBODY = 65534;

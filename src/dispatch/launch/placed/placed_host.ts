@@ -5,12 +5,12 @@
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
-import { KILL_WAIT_MS } from "../../../proxy/grace.ts";
+import { KILL_WAIT_MS } from "../../../proxy/state/grace.ts";
 import { GRACE_S } from "../../../base/agreed.ts";
-import { kindOf } from "../../../os/file_kinds.ts";
+import { kindOf } from "../../../os/files/file_kinds.ts";
 import { MosaicError } from "../../../base/errors.ts";
-import type { ProcessRef } from "../../../os/identity.ts";
-import type { Signal } from "../../../os/signals.ts";
+import type { ProcessRef } from "../../../os/processes/identity.ts";
+import type { Signal } from "../../../os/processes/signals.ts";
 import type { ExitReport } from "../../../registry/failure/explain.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type {
@@ -22,8 +22,8 @@ import type {
   Launch,
   Rest,
   WorkerGroup,
-} from "../../attempt/host.ts";
-import type { JobEnd } from "../launcher.ts";
+} from "../../attempt/state/host.ts";
+import type { JobEnd } from "../engine/launcher.ts";
 import { firstFailure } from "./ranks.ts";
 import { proxyLockHeld } from "../local/attempt_files.ts";
 import { ProxyKeeper } from "../local/proxy_keeper.ts";

@@ -1,7 +1,7 @@
 /** Decides what to do about a placement by what an engine says of it. Pure; placer.ts performs it. */
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
-import type { JobEnd, Sighting } from "../launcher.ts";
+import type { JobEnd, Sighting } from "../engine/launcher.ts";
 
 /** A job that this many answers over this time do not list is forgotten: a single answer may miss a new job. */
 export const FORGOTTEN = { answers: 3, ms: 5000 } as const;

@@ -9,13 +9,13 @@ import { planOf, type RunPlan } from "../../../config/plan.ts";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
-import { isShortage } from "../../../os/shortage.ts";
+import { isShortage } from "../../../os/processes/shortage.ts";
 import { explain } from "../../../registry/failure/explain.ts";
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/row_types.ts";
-import type { ProxyHello } from "../../attempt/connected_proxy.ts";
-import type { JobRef, Launched, Launcher, Order, Sighting } from "../launcher.ts";
+import type { ProxyHello } from "../../attempt/state/connected_proxy.ts";
+import type { JobRef, Launched, Launcher, Order, Sighting } from "../engine/launcher.ts";
 import { proxyLockHeld } from "../local/attempt_files.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";
 import {

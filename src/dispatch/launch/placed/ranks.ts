@@ -1,7 +1,7 @@
 /** Reads what the ranks of an attempt have recorded (launch/slurm/ranks.ts). */
 import type { RunFiles } from "../../../base/layout.ts";
-import { parsedObject } from "../../../base/json_text.ts";
-import { readRecord } from "../../../os/untrusted.ts";
+import { parsedObject } from "../../../base/text/json_text.ts";
+import { readRecord } from "../../../os/files/untrusted.ts";
 
 export interface Rank {
   rank: number;

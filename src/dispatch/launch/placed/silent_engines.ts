@@ -1,5 +1,5 @@
 import type { Logger } from "../../../base/log.ts";
-import type { Launcher } from "../launcher.ts";
+import type { Launcher } from "../engine/launcher.ts";
 
 /** Engines that did not answer when they were last asked, and why: logged when it begins and when it ends. */
 export class SilentEngines {

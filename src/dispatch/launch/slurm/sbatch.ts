@@ -1,6 +1,6 @@
 /** The Slurm job of a run: options of sbatch, and the script. Pure. */
 import type { RunPlan } from "../../../config/plan.ts";
-import type { NodeFiles } from "../launcher.ts";
+import type { NodeFiles } from "../engine/launcher.ts";
 
 export interface Batch {
   name: string;

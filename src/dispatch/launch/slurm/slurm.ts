@@ -1,10 +1,10 @@
 /** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
-import { runProgram } from "../../../os/external_program.ts";
-import { parentOf } from "../../../os/files.ts";
-import { writeRecord } from "../../../os/untrusted_changes.ts";
-import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
+import { runProgram } from "../../../os/processes/external_program.ts";
+import { parentOf } from "../../../os/files/files.ts";
+import { writeRecord } from "../../../os/files/untrusted_changes.ts";
+import type { JobRef, Launched, Launcher, Observation, Order } from "../engine/launcher.ts";
 import { batchScript, sbatchOptions } from "./sbatch.ts";
 import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
 

@@ -1,5 +1,5 @@
 /** Parses the output of squeue, sacct and sinfo. Pure. */
-import type { EndKind, Sighting } from "../launcher.ts";
+import type { EndKind, Sighting } from "../engine/launcher.ts";
 
 /**
  * Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may contain the

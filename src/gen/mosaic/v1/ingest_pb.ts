@@ -223,7 +223,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
   observed?: Observed | undefined;
 
   /**
-   * The form of sealed steps that the daemon accepts (src/telemetry/store/sealed_steps.ts). A proxy that does not have this
+   * The form of sealed steps that the daemon accepts (src/records/sealed_steps.ts). A proxy that does not have this
    * form sends columns.
    *
    * @generated from field: string sealed_form = 6;
@@ -590,7 +590,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
   toPosition: bigint;
 
   /**
-   * UTF-8 JSON of src/telemetry/ingest_batch.ts StepColumns / EpisodeRecord[] / EventRecord[]; empty if there are none.
+   * UTF-8 JSON of src/records/ingest_batch.ts StepColumns / EpisodeRecord[] / EventRecord[]; empty if there are none.
    *
    * @generated from field: bytes steps_json = 3;
    */
@@ -669,7 +669,7 @@ export type SealedSteps = Message<"mosaic.v1.SealedSteps"> & {
   n: number;
 
   /**
-   * CRC-32C of the block (src/telemetry/store/step_block.ts).
+   * CRC-32C of the block (src/records/step_block.ts).
    *
    * @generated from field: fixed32 crc = 2;
    */

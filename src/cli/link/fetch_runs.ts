@@ -1,0 +1,44 @@
+/** Reads the daemon's list of runs, page by page. */
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Link } from "./daemon_link.ts";
+import { type RunJson, runJson } from "../text/message_json.ts";
+
+const PAGE = 1000;
+
+export interface RunsWanted {
+  states?: readonly string[];
+  nameContains?: string;
+  tags?: readonly string[];
+  submittedSince?: Timestamp | undefined;
+  where?: string;
+  /** A column that the daemon knows; "": newest first. */
+  sort?: string;
+  /** `param.NAME`, `metric.NAME`: their values are in the runs' `values`. */
+  columns?: readonly string[];
+  limit?: number;
+}
+
+export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSignal): Promise<RunJson[]> {
+  const { limit = Infinity, columns = [], submittedSince } = wanted;
+  const runs: RunJson[] = [];
+  for (let pageToken = ""; runs.length < limit;) {
+    const page = await link.unary(link.methods.listRuns, {
+      states: [...wanted.states ?? []],
+      nameContains: wanted.nameContains ?? "",
+      tags: [...wanted.tags ?? []],
+      limit: Math.min(PAGE, limit - runs.length),
+      pageToken,
+      where: wanted.where ?? "",
+      sort: wanted.sort ?? "",
+      columns: [...columns],
+      ...(submittedSince === undefined ? {} : { submittedSince }),
+    }, signal);
+    for (const [i, run] of page.runs.entries()) {
+      const values = (page.values[i]?.json ?? []).map((json, c) => [columns[c]!, JSON.parse(json)]);
+      runs.push({ ...runJson(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
+    }
+    pageToken = page.nextPageToken;
+    if (pageToken === "") break;
+  }
+  return runs;
+}

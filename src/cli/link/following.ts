@@ -1,0 +1,144 @@
+/** Following one run to its end. */
+import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { ENDED_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
+import type { Context } from "./context.ts";
+import { eventLine } from "../text/events_text.ts";
+import { EXIT, exitOfOutcome } from "./exit.ts";
+import { compact, duration, number, rate } from "../../base/text/format.ts";
+import { eventJson, type RunJson, runJson } from "../text/message_json.ts";
+import { anyOf, pause } from "../../wire/http/waiting.ts";
+import type { Link } from "./daemon_link.ts";
+import { progressText } from "../text/progress.ts";
+import { elapsedMs, progressOf, rewardOf } from "../text/runs_table.ts";
+import { cut, escapeControl } from "../text/text.ts";
+
+/** Poll interval of a followed run; its events trigger an earlier poll. */
+const POLL_MS = 1000;
+/** A failed run with attempts left counts as ended if no next attempt begins within this time. */
+const RETRY_GRACE_MS = 3000;
+
+/** Whether the run has ended for good. @param faultedForMs how long it has been seen FAULTED */
+export function hasEnded(run: { state: string; attempt: number; maxAttempts: number }, faultedForMs: number): boolean {
+  if (!ENDED_STATES.includes(run.state as RunState)) return false;
+  return run.state !== "FAULTED" || run.attempt >= run.maxAttempts || faultedForMs >= RETRY_GRACE_MS;
+}
+
+/** Waits until the run has ended for good; undefined when the signal aborts first. */
+export async function untilEnded(
+  link: Link,
+  run: string,
+  signal: AbortSignal,
+  onPoll: (run: Run) => void = () => {},
+  wake: () => Promise<void> = () => new Promise(() => {}),
+): Promise<Run | undefined> {
+  let faultedAt: number | undefined;
+  while (!signal.aborted) {
+    const now = await link.unary(link.methods.getRun, { run }, signal);
+    onPoll(now);
+    if (now.state === "FAULTED") faultedAt ??= performance.now();
+    else faultedAt = undefined;
+    if (hasEnded(now, faultedAt === undefined ? 0 : performance.now() - faultedAt)) return now;
+    const stop = new AbortController();
+    using either = anyOf(signal, stop.signal);
+    await Promise.race([pause(POLL_MS, either.signal), wake()]);
+    stop.abort();
+  }
+  return undefined;
+}
+
+/**
+ * Prints the run's events as they happen (as text, or as JSON Lines) until it has ended. On a terminal, a status line
+ * below shows its progress. @returns the exit code for the outcome
+ */
+export async function followRun(
+  link: Link,
+  context: Context,
+  runId: string,
+  signal: AbortSignal,
+  jsonl = false,
+): Promise<number> {
+  const stop = new AbortController();
+  const status = new StatusLine(context);
+  let wake: () => void = () => {};
+  let last = 0n;
+  const print = async (follow: boolean, until: AbortSignal) => {
+    const stream = link.resumed(
+      link.methods.streamEvents,
+      (sinceSeq) => ({ run: runId, sinceSeq, follow }),
+      (event) => event.seq,
+      last,
+      until,
+    );
+    for await (const event of stream) {
+      const json = eventJson(event);
+      status.clear();
+      const { color, isTty } = context.terminal;
+      context.out.write(
+        jsonl ? `${JSON.stringify(json)}\n` : eventLine(json, { color, withRun: false, brief: isTty }),
+      );
+      last = event.seq;
+      wake();
+    }
+  };
+  // An error while printing (stdout closed, for example) ends the following with that error.
+  let failure: unknown;
+  using either = anyOf(signal, stop.signal);
+  const events = print(true, either.signal).catch((error) => {
+    failure = error;
+    stop.abort();
+  });
+  try {
+    const ended = await untilEnded(
+      link,
+      runId,
+      either.signal,
+      (run) => status.draw(statusText(runJson(run), context.now(), context.terminal.width)),
+      () => new Promise((resolve) => wake = resolve),
+    );
+    stop.abort();
+    await events;
+    if (failure !== undefined) throw failure;
+    if (ended === undefined) return EXIT.ok;
+    // Events between the last one printed and the end.
+    await print(false, signal);
+    return exitOfOutcome(ended.outcome);
+  } finally {
+    status.clear();
+  }
+}
+
+function statusText(run: RunJson, now: number, width: number): string {
+  const { telemetry: t } = run;
+  const elapsed = elapsedMs(run, now);
+  const parts = [
+    run.state,
+    elapsed === null ? "" : duration(elapsed),
+    progressText(progressOf(run), 20),
+    `${compact(t.episodes)} episodes`,
+    t.steps_per_second > 0 ? rate(t.steps_per_second) : "",
+    rewardOf(run) === null ? "" : `reward ${number(rewardOf(run)!)}`,
+  ];
+  return cut(escapeControl(parts.filter((p) => p !== "").join("  ")), width - 1);
+}
+
+/** A line on stderr that is redrawn in place; nothing if stderr is not a terminal. */
+class StatusLine {
+  readonly #context: Context;
+  #drawn = false;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  draw(text: string): void {
+    if (!this.#context.errIsTty) return;
+    this.#context.err.move("line");
+    this.#context.err.write(text);
+    this.#drawn = true;
+  }
+
+  clear(): void {
+    if (this.#drawn) this.#context.err.move("line");
+    this.#drawn = false;
+  }
+}

@@ -1,0 +1,61 @@
+/** Differences between runs: totals and configs. */
+import type { ComparisonRow } from "../../config/differences.ts";
+import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import { count, duration, number, rate } from "../../base/text/format.ts";
+import type { RunDetailJson } from "./message_json.ts";
+import { elapsedMs, rewardOf, stepsOf } from "./runs_table.ts";
+
+/** State, counts, times and rates of each run. */
+export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
+  const row = (name: string, value: (run: RunDetailJson) => string): ComparisonRow => ({
+    name,
+    values: runs.map(value),
+  });
+  const elapsed = (run: RunDetailJson) => elapsedMs(run, now);
+  return [
+    row("state", (r) => r.state),
+    row("attempt", (r) => String(r.attempt)),
+    row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
+    row("episodes", (r) => count(r.telemetry.episodes)),
+    row("steps", (r) => count(stepsOf(r))),
+    row("mean rate", (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-"),
+    row("mean reward", (r) => rewardOf(r) === null ? "-" : number(rewardOf(r)!)),
+  ];
+}
+
+interface GroupFigure {
+  /** For JSON. */
+  name: string;
+  of(run: RunDetailJson): number | null;
+  /** For people: the label of `summaryRows`. */
+  label: string;
+  text(value: number): string;
+}
+
+/** Those of the summary's rows that have a mean over runs. */
+export function groupFigures(now: number): GroupFigure[] {
+  const perSecond = (r: RunDetailJson) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null;
+  return [
+    { name: "episodes", of: (r) => r.telemetry.episodes, label: "episodes", text: count },
+    { name: "steps", of: stepsOf, label: "steps", text: count },
+    { name: "seconds", of: (r) => workedMs(r, now) / 1000, label: "elapsed", text: (s) => duration(s * 1000) },
+    { name: "steps/s", of: perSecond, label: "mean rate", text: rate },
+    { name: "mean reward", of: rewardOf, label: "mean reward", text: number },
+  ];
+}
+
+/** Milliseconds that all attempts ran, without the waits between them. (Step counts include all attempts, too.) */
+export function workedMs(run: RunDetailJson, now: number): number {
+  let total = 0;
+  let since: number | undefined;
+  for (const { to, at } of run.transitions) {
+    const time = at === null ? now : Date.parse(at);
+    const works = to !== "INIT" && !ENDED_STATES.includes(to);
+    if (works) since ??= time;
+    else if (since !== undefined) {
+      total += Math.max(0, time - since);
+      since = undefined;
+    }
+  }
+  return total + (since === undefined ? 0 : Math.max(0, now - since));
+}

@@ -1,0 +1,42 @@
+/** A run's progress and estimated time to its end. */
+import { compact, duration } from "../../base/text/format.ts";
+
+export interface ProgressInput {
+  state: string;
+  steps: number;
+  /** 0: unknown. */
+  maxSteps: number;
+  stepsPerSecond: number;
+}
+
+/** 0 to 1; undefined if the end is unknown. */
+export function fraction(run: ProgressInput): number | undefined {
+  if (run.state === "TERMINATED") return 1;
+  return run.maxSteps > 0 ? Math.min(1, run.steps / run.maxSteps) : undefined;
+}
+
+/** Milliseconds to the end at the current rate; undefined unless the run is executing with a known end. */
+export function eta(run: ProgressInput): number | undefined {
+  // A paused run makes no progress, so it has no estimate.
+  if (run.state !== "EXECUTING" || run.maxSteps === 0 || !(run.stepsPerSecond > 0)) return undefined;
+  return (Math.max(0, run.maxSteps - run.steps) / run.stepsPerSecond) * 1000;
+}
+
+/** "█████▌    " */
+export function bar(part: number, width: number): string {
+  const eighths = Math.round(Math.min(1, Math.max(0, part)) * width * 8);
+  const full = Math.floor(eighths / 8);
+  const rest = eighths % 8;
+  return ("█".repeat(full) + (rest === 0 ? "" : " ▏▎▍▌▋▊▉"[rest]!)).padEnd(width);
+}
+
+/** "██████    62% 12k/20k ETA 3m 07s"; only the step count if the end is unknown. */
+export function progressText(run: ProgressInput, width = 10): string {
+  const part = fraction(run);
+  if (part === undefined || run.maxSteps === 0) return `${compact(run.steps)} steps`;
+  const left = eta(run);
+  const tail = left === undefined ? "" : ` ETA ${duration(left)}`;
+  return `${bar(part, width)} ${String(Math.floor(part * 100)).padStart(3)}% ${compact(run.steps)}/${
+    compact(run.maxSteps)
+  }${tail}`;
+}

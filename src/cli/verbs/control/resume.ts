@@ -1,0 +1,13 @@
+/** `mosaic resume` */
+import { controlVerb } from "../../verb/each_run.ts";
+
+export const define = controlVerb({
+  description: "Resumes paused runs.",
+  examples: [
+    ["mosaic resume @last", "resume the newest run"],
+    ["mosaic list -q -s paused | xargs -r mosaic resume", "resume all paused runs"],
+  ],
+  exits: { 0: "the runs are being resumed", 6: "a run has ended" },
+  request: (link, run) => link.unary(link.methods.resumeRun, { run }),
+  done: (run) => run.state === "PAUSED" ? "is being resumed" : run.state,
+});

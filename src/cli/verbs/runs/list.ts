@@ -1,0 +1,204 @@
+/** `mosaic list` */
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Command } from "commander";
+import { manual } from "../../verb/verb_parser.ts";
+import type { Context } from "../../link/context.ts";
+import {
+  commaSeparated,
+  connectionFlags,
+  connectionOptions,
+  type Format,
+  FORMATS,
+  momentValue,
+  outputOption,
+  repeated,
+  wholeNumber,
+} from "../../verb/flags.ts";
+import { shortIds } from "../../../base/text/format.ts";
+import { interruptible } from "../../link/interrupt.ts";
+import { fetchRuns } from "../../link/fetch_runs.ts";
+import type { RunJson } from "../../text/message_json.ts";
+import { pause } from "../../../wire/http/waiting.ts";
+import { Link } from "../../link/daemon_link.ts";
+import {
+  chooseColumns,
+  DEFAULT_COLUMNS,
+  queried,
+  type RunColumn,
+  runColumns,
+  sortRuns,
+  valueColumn,
+  WIDE_COLUMNS,
+} from "../../text/runs_table.ts";
+import { RUN_COLUMNS } from "../../../registry/query/query_columns.ts";
+import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
+import { groupByOf } from "../../../runs/run_groups.ts";
+import { renderGroups } from "../../verb/group_table.ts";
+import { parseStates } from "../../text/states.ts";
+import { csv } from "../../../base/text/csv_text.ts";
+import { table } from "../../text/table.ts";
+import { escapeControl } from "../../text/text.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description("Lists runs, newest first.")
+    .option(
+      "-s, --state <states>",
+      "only these states (comma-separated), or sets: live, ended, queued, running, succeeded, failed, canceled",
+    )
+    .option("-n, --name <text>", "only runs whose name contains this")
+    .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
+    .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
+    .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
+    .option("--sort <column>", "sort by this column; -column: descending")
+    .option(
+      "-c, --columns <names>",
+      "columns to print (comma-separated); also param.NAME, metric.NAME, metric.NAME:max",
+    )
+    .option(GROUP_BY_OPTION, `one row a group, with mean ± standard deviation: ${GROUP_BY_HELP}`)
+    .option("-q, --quiet", "print run ids only")
+    .option("-w, --watch [seconds]", "refresh every n seconds (default: 2)", wholeNumber(1));
+  connectionOptions(outputOption(command, FORMATS))
+    .addHelpText(
+      "after",
+      manual({
+        details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
+          "param.NAME: a parameter; metric.NAME: a metric's last value; " +
+          "metric.NAME:AGGREGATE: its min, max, mean, points, min_step or max_step.\n\n" +
+          "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), COLUMN in (VALUE, …), joined by " +
+          "and, or, not and parentheses. A name that is no column is a parameter. Texts may be quoted, names by backticks.",
+        examples: [
+          ["mosaic list --state live", "running and queued runs"],
+          ["mosaic list -s failed --since 1d -c run,name,reason", "failures of the last day, with reasons"],
+          ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
+          ["mosaic list -c name,param.lr,metric.loss:min --where 'lr<1e-3'", "a search"],
+          ["mosaic list --group-by name -c steps,metric.loss", "seeds as one row"],
+          ["mosaic list --watch", "a live table; mosaic top has a full-screen one"],
+        ],
+        exits: { 130: "--watch was interrupted by Ctrl-C" },
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      const watch = flags["watch"];
+      using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
+      if (watch === undefined) {
+        context.out.write(await listed(link, context, flags));
+        return;
+      }
+      const seconds = watch === true ? 2 : Number(watch);
+      result.code = await interruptible(context, "", async (signal) => {
+        while (!signal.aborted) {
+          const text = await listed(link, context, flags, signal);
+          // On a terminal, redraw from the upper left corner; elsewhere append.
+          if (context.terminal.isTty) context.out.move("screen");
+          context.out.write(text);
+          await pause(seconds * 1000, signal);
+        }
+        return 0;
+      });
+    });
+}
+
+/** The runs, and their output. */
+async function listed(
+  link: Link,
+  context: Context,
+  flags: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<string> {
+  const by = typeof flags["groupBy"] === "string" ? groupByOf(flags["groupBy"]) : undefined;
+  const needed = by === undefined ? undefined : columnFor(by);
+  const runs = await fetchRuns(link, {
+    states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
+    nameContains: String(flags["name"] ?? ""),
+    tags: (flags["tag"] as string[] | undefined) ?? [],
+    submittedSince: await sinceOf(flags, context.now()),
+    where: String(flags["where"] ?? ""),
+    sort: sortByDaemon(flags["sort"]),
+    columns: queried([
+      ...(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []),
+      ...(needed === undefined ? [] : [needed]),
+      ...(by !== undefined && typeof flags["sort"] === "string" ? [flags["sort"].replace(/^-/, "")] : []),
+    ]),
+    limit: Number(flags["limit"] ?? Infinity),
+  }, signal);
+  if (flags["watch"] === undefined) await warnOfUnknown(link, context, runs, flags);
+  return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
+}
+
+/** Warns of names that no run has, if a filter matches no run or a column is empty. */
+async function warnOfUnknown(
+  link: Link,
+  context: Context,
+  runs: readonly RunJson[],
+  flags: Record<string, unknown>,
+): Promise<void> {
+  const where = runs.length === 0 ? String(flags["where"] ?? "") : "";
+  const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : [];
+  const empty = queried(chosen).filter((name) => runs.length > 0 && runs.every(({ values }) => values?.[name] == null));
+  const sort = typeof flags["sort"] === "string" ? queried([flags["sort"].replace(/^-/, "")]) : [];
+  if (where === "" && empty.length === 0 && sort.length === 0) return;
+  const { unknownColumns } = await import("../../text/unknown_columns.ts");
+  const known = await link.unary(link.methods.listColumns, {});
+  for (const text of unknownColumns(where, [...empty, ...sort], known)) {
+    context.err.write(`mosaic: ${escapeControl(text)}\n`);
+  }
+}
+
+async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {
+  if (flags["since"] === undefined) return undefined;
+  const { timestampOfMs } = await import("../../../wire/time.ts");
+  return timestampOfMs(momentValue(String(flags["since"]), now));
+}
+
+/** The sort order for the daemon; "" for columns that only this program knows, such as elapsed. */
+function sortByDaemon(flag: unknown): string {
+  const sort = typeof flag === "string" ? flag : "";
+  const name = sort.replace(/^-/, "");
+  return queried([name]).length > 0 || (RUN_COLUMNS as readonly string[]).includes(name) ? sort : "";
+}
+
+function render(found: RunJson[], flags: Record<string, unknown>, context: Context): string {
+  return renderRuns(found, {
+    format: flags["output"] as Format,
+    quiet: flags["quiet"] === true,
+    columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
+    // The daemon sorts by parameters and metrics.
+    sort: typeof flags["sort"] === "string" && !/^-?(?:param|metric)\./.test(flags["sort"]) ? flags["sort"] : undefined,
+  }, context);
+}
+
+export interface ListRendering {
+  format: Format;
+  quiet: boolean;
+  columns: string[] | undefined;
+  sort: string | undefined;
+}
+
+function renderRuns(
+  found: RunJson[],
+  { format, quiet, columns: chosen, sort }: ListRendering,
+  { now, terminal }: Pick<Context, "now" | "terminal">,
+): string {
+  const ids = shortIds(found.map((r) => r.run_id));
+  const all = [...runColumns({ now: now(), shortId: (id) => ids.get(id)! }), ...queried(chosen ?? []).map(valueColumn)];
+  const runs = sort === undefined ? found : sortRuns(found, sort, all);
+  const columns = (standard: readonly string[]): RunColumn[] => chooseColumns(chosen ?? standard, all);
+  const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);
+  if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
+  switch (format) {
+    case "json":
+      return `${JSON.stringify(runs, null, 2)}\n`;
+    case "jsonl":
+      return runs.map((r) => `${JSON.stringify(r)}\n`).join("");
+    case "csv":
+      return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
+    default:
+      if (runs.length === 0) return "No runs.\n";
+      return table(shown, runs, {
+        width: terminal.isTty && format !== "wide" ? terminal.width : undefined,
+        color: terminal.color,
+      });
+  }
+}

@@ -1,0 +1,74 @@
+/** `mosaic show` */
+import type { Command } from "commander";
+import { HIDDEN } from "../../../base/text/secrets.ts";
+import { presentConfig } from "../../../config/present_config.ts";
+import { manual } from "../../verb/verb_parser.ts";
+import type { Context } from "../../link/context.ts";
+import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
+import { artifactJson, eventJson, runDetailJson } from "../../text/message_json.ts";
+import { Link } from "../../link/daemon_link.ts";
+import { showText } from "../../text/show_text.ts";
+
+export function define(command: Command, context: Context): void {
+  command
+    .description(
+      "Shows everything known about a run: state and reason, processes, telemetry counts, GPU slots, state changes, " +
+        "artifacts, and the last lines of standard error.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .option("--config", "print the stored config instead; secrets are hidden on a terminal")
+    .option("--reveal", "with --config: print secrets too");
+  connectionOptions(outputOption(command, ["table", "json"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic show @last", "the newest run"],
+          ["mosaic show 01K9ZQ -o json | jq .transitions", "the run's state changes"],
+          ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "submit it again"],
+        ],
+      }),
+    )
+    .action(async (ref: string, flags: Record<string, unknown>) => {
+      using link = await Link.open(context, connectionFlags(flags));
+      const run = await link.unary(link.methods.getRun, { run: ref });
+      if (flags["config"] === true) {
+        // A pipe gets the secrets, because the config may be submitted again.
+        const reveal = flags["reveal"] === true || !context.terminal.isTty;
+        const { text, hidden } = presentConfig(run.configJson, reveal);
+        context.out.write(`${text}\n`);
+        if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
+        // The daemon replaced secrets with this text: no submitted config contains it.
+        else if (text.includes(HIDDEN)) {
+          context.err.write(
+            "mosaic: the daemon hides secrets from a read token; use the admin token to see them\n",
+          );
+        }
+        return;
+      }
+      const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
+      const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
+      if (flags["output"] === "json") {
+        context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
+        return;
+      }
+      // Each attempt reports it again.
+      const leftOut = new Set<string>();
+      const kinds = ["source_problem"];
+      const { signal } = new AbortController();
+      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
+      for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
+        const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
+        if (problem === "left_out") leftOut.add(detail ?? "");
+      }
+      const { gpus } = await link.unary(link.methods.getHost, {});
+      context.out.write(
+        showText(detail, {
+          now: context.now(),
+          color: context.terminal.color,
+          hostGpus: gpus.length,
+          leftOut: [...leftOut],
+        }),
+      );
+    });
+}

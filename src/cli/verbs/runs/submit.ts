@@ -1,0 +1,140 @@
+/** `mosaic submit` */
+import type { Command } from "commander";
+import { messageOf, MosaicError } from "../../../base/errors.ts";
+import type { SubmitRunResponse } from "../../../gen/gymgui/trainer_pb.ts";
+import { manual } from "../../verb/verb_parser.ts";
+import type { Context } from "../../link/context.ts";
+import { connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
+import { isStandardInput } from "../../link/standard_streams.ts";
+import { explainPath } from "../../../permissions/missing.ts";
+import { followRun } from "../../link/following.ts";
+import { interruptible } from "../../link/interrupt.ts";
+import { Link } from "../../link/daemon_link.ts";
+import { escapeControl } from "../../text/text.ts";
+
+/** How long (ms) a verb with --follow waits for a daemon that is restarting. */
+export const FOLLOW_RETRY_MS = 120_000;
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Submits a run and prints its id. The config is a JSON file (docs/configuration.md).\n\n" +
+        "If a live run has the same config, nothing is started and that run's id is printed. If that run has ended, a " +
+        "new run is started.",
+    )
+    .argument("<file>", "config file, or - for standard input")
+    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
+    .option("--run-id <ulid>", "id of the new run")
+    .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
+    .option("--no-observe", "read no files of trackers, whatever the config says");
+  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic submit train.json", "submit, print the run's id"],
+          ["mosaic submit --follow train.json && mosaic export @last --format csv", "train, then export"],
+          ["jq '.metadata.worker.config.seed = 7' train.json | mosaic submit -", "submit a variation"],
+        ],
+        exits: FOLLOW_EXITS,
+      }),
+    )
+    .action(async (file: string, flags: Record<string, unknown>) => {
+      const configJson = observing(await readConfigText(file, context), flags["observe"]);
+      const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
+      result.code = await submit(context, configJson, { ...flags, runId });
+    });
+}
+
+/**
+ * The config with `metadata.observe` set by --observe and --no-observe. Unchanged if the text has no place for it: the
+ * daemon reports what is wrong.
+ */
+export function observing(configJson: string, observe: unknown): string {
+  if (observe === undefined || observe === true) return configJson;
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  let config: unknown;
+  try {
+    config = JSON.parse(configJson);
+  } catch {
+    return configJson;
+  }
+  if (!isObject(config) || !isObject(config["metadata"] ?? {})) return configJson;
+  const metadata = config["metadata"] as Record<string, unknown> | undefined ?? {};
+  const known = metadata["observe"];
+  const patterns = Array.isArray(observe) && Array.isArray(known) ? [...new Set([...known, ...observe])] : observe;
+  return JSON.stringify({ ...config, metadata: { ...metadata, observe: patterns } });
+}
+
+export const FOLLOW_EXITS = {
+  0: "submitted; with --follow: the run succeeded",
+  1: "with --follow: the run failed",
+  2: "wrong arguments, or the config is not valid (every violation is printed)",
+  4: "no such file",
+  5: "with --follow: the run was cancelled",
+  6: "the run id belongs to a run with another config",
+  7: "this host does not have the requested resources, or a limit was reached",
+  130: "interrupted; the run continues",
+};
+
+/**
+ * Submits, prints the id, and with --follow prints events until the end.
+ * @param before called once the daemon is reached, to print messages before the run is submitted
+ * @returns the exit code
+ */
+export async function submit(
+  context: Context,
+  configJson: string,
+  flags: Record<string, unknown>,
+  before?: (link: Link) => Promise<void>,
+): Promise<number> {
+  const follow = flags["follow"] === true;
+  using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+  await before?.(link);
+  const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
+  let submitted: SubmitRunResponse;
+  try {
+    submitted = await link.unary(TrainerService.method.submitRun, { runId: String(flags["runId"] ?? ""), configJson });
+  } catch (error) {
+    throw await withViolations(error, configJson, context);
+  }
+  const { runId, digest } = submitted;
+  const json = flags["output"] !== "table";
+  context.out.write(json ? `${JSON.stringify({ run_id: runId, digest })}\n` : `${runId}\n`);
+  if (!follow) return 0;
+  return await interruptible(
+    context,
+    `run ${runId} continues; "mosaic events ${runId} -f" follows it again, "mosaic cancel ${runId}" ends it`,
+    (signal) => followRun(link, context, runId, signal, json),
+  );
+}
+
+/**
+ * The daemon reports all violations of a config on one line; prints them one per line, as `validate` does. Other errors
+ * (and violations that only the daemon's version finds) are returned unchanged.
+ */
+async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
+  if (!(error instanceof MosaicError) || error.code !== "invalid_argument") return error;
+  // Load the schema only when it is needed.
+  const { violationsOf } = await import("../../../config/config.ts");
+  const violations = violationsOf(configJson);
+  if (violations.length < 2) return error;
+  for (const { path, message } of violations) context.err.write(`${escapeControl(path)} ${escapeControl(message)}\n`);
+  return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, { cause: error });
+}
+
+/**
+ * A config, from a file or from standard input.
+ * @throws MosaicError `not_found`; `invalid_argument` or `permission_denied` for a path that cannot be read
+ */
+export async function readConfigText(file: string, context: Context): Promise<string> {
+  if (isStandardInput(file)) return await context.readInput();
+  try {
+    return await Deno.readTextFile(file);
+  } catch (error) {
+    const known = explainPath(error, file);
+    if (known instanceof MosaicError) throw known;
+    throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
+  }
+}

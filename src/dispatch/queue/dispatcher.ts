@@ -1,0 +1,222 @@
+/**
+ * Starts waiting runs as soon as they can run. Woken by a submission, by a run that ends or registers, and by the end of a
+ * back-off; a pass every two seconds is only a safety net.
+ */
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/row_types.ts";
+import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
+import type { Placer } from "../launch/placed/placer.ts";
+import type { Starter } from "../launch/starter.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+
+const SAFETY_NET_MS = 2000;
+/** Longest timer; the safety net covers longer waits. */
+const MAX_TIMER_MS = 60_000;
+/** After a pass, dispatch pauses for this many times the pass's duration: it takes at most a tenth of the thread's time. */
+const PASS_REST = 9;
+
+/** Wait after a temporary trouble, such as a full disk. */
+const TROUBLE_WAIT_MS = 2000;
+
+export interface DispatcherOptions {
+  registry: Registry;
+  log: Logger;
+  supervisor: Supervisor;
+  starter: Starter;
+  maxRuns: number;
+  maxStarting: number;
+  /** Runs placed by engines are not started here. */
+  placer: Pick<Placer, "places" | "waiting">;
+  /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
+  recovering: () => { gpus: boolean; runs: number };
+}
+
+/** A monotonic clock in milliseconds. Recorded times are wall-clock time, because they must survive a restart. */
+const clock = () => performance.now();
+
+/** When the back-off ends. Setting the wall clock back does not make it longer than intended. */
+function backOffEnd(row: RunRow): number | null {
+  if (row.notBefore === null) return null;
+  return clock() + Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
+}
+
+function waitingOf(row: RunRow): WaitingRun {
+  return {
+    runId: row.runId,
+    priority: row.priority,
+    createdAt: row.createdAt,
+    gpusRequested: row.gpusRequested,
+    gpusMandatory: row.gpusMandatory,
+    heldSlots: row.gpuSlots,
+    notBefore: backOffEnd(row),
+    waitingFor: row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
+  };
+}
+
+/**
+ * A requested cancellation that is not entered yet also keeps a run from being started; so does damage, until the run is
+ * quarantined.
+ */
+function waits(row: RunRow): boolean {
+  return row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0;
+}
+
+const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  /** INIT runs in memory, so that events do not read a long queue from the database. */
+  readonly #waiting = new Map<string, WaitingRun>();
+  /** Runs between the decision to start them and HANDSHAKE. */
+  readonly #starting = new Map<string, Promise<void>>();
+  /** Errors of the last attempts to start runs. */
+  readonly #troubles = new Map<string, string>();
+  #queue = new Map<string, QueueEntry>();
+  #pass: "none" | "due" = "none";
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #net: ReturnType<typeof setInterval> | undefined;
+  #rest: ReturnType<typeof setTimeout> | undefined;
+  #passedAt = 0;
+  /** Duration of the last pass, milliseconds. */
+  #passMs = 0;
+  #closed = false;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the queue of waiting runs and starts dispatching. */
+  start(): void {
+    this.#readQueue();
+    this.#net = setInterval(() => {
+      // A difference between the two would be a defect.
+      const known = this.#waiting.size + this.#starting.size + this.#options.placer.waiting;
+      if ((this.#options.registry.countByState().INIT ?? 0) !== known) {
+        this.#readQueue();
+      }
+      this.#runPass();
+    }, SAFETY_NET_MS);
+    this.#runPass();
+  }
+
+  /** Starts nothing more, and waits for starts in progress. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#net);
+    clearTimeout(this.#timer);
+    clearTimeout(this.#rest);
+    await Promise.all(this.#starting.values());
+  }
+
+  get queueLength(): number {
+    return this.#waiting.size;
+  }
+
+  /** The position for a new run of this priority; runs in back-off count as before it. */
+  placeFor(priority: number): number {
+    let before = 0;
+    for (const run of this.#waiting.values()) if (run.priority >= priority) before++;
+    return before + 1;
+  }
+
+  /** Position and reason of a waiting run; undefined for others. */
+  placeOf(runId: string): QueueEntry | undefined {
+    return this.#queue.get(runId);
+  }
+
+  /** A run's row has changed: it begins or ceases to wait, or has freed its place. */
+  changed(row: RunRow): void {
+    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row));
+    else this.#waiting.delete(row.runId);
+    this.wake();
+  }
+
+  /** Dispatches soon, once for all calls in this turn. */
+  wake(): void {
+    if (this.#pass === "due" || this.#closed) return;
+    this.#pass = "due";
+    // The cost of a pass grows with the queue, and thousands may be submitted at once.
+    const restMs = this.#passMs < 1 ? 0 : this.#passedAt + PASS_REST * this.#passMs - performance.now();
+    if (restMs <= 0) queueMicrotask(() => this.#runPass());
+    else this.#rest = setTimeout(() => this.#runPass(), restMs);
+  }
+
+  #readQueue(): void {
+    this.#waiting.clear();
+    for (const row of this.#options.registry.live()) {
+      if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) continue;
+      this.#waiting.set(row.runId, waitingOf(row));
+    }
+  }
+
+  #runPass(): void {
+    this.#pass = "none";
+    clearTimeout(this.#rest);
+    if (this.#closed) return;
+    const began = performance.now();
+    this.#dispatch();
+    this.#passedAt = performance.now();
+    this.#passMs = this.#passedAt - began;
+  }
+
+  #dispatch(): void {
+    const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
+    try {
+      const recovering = this.#options.recovering();
+      const slots = registry.gpuSlots();
+      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
+      const { start, queue, wakeAt } = schedule(waiting, {
+        now: clock(),
+        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        totalSlots: slots.length,
+        slotsKnown: !recovering.gpus,
+        running: supervisor.sizeHere + recovering.runs + this.#starting.size,
+        maxRuns,
+        starting: supervisor.registering + this.#starting.size,
+        maxStarting,
+      });
+      for (const { runId, slots } of start) this.#start(runId, slots);
+      this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
+      this.#wakeAt(wakeAt);
+    } catch (error) {
+      log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
+    }
+  }
+
+  #wakeAt(at: number | undefined): void {
+    clearTimeout(this.#timer);
+    if (at === undefined) return;
+    this.#timer = setTimeout(() => this.#runPass(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
+  }
+
+  #start(runId: string, slots: readonly number[]): void {
+    const { registry, supervisor, starter, log } = this.#options;
+    const row = registry.get(runId);
+    this.#waiting.delete(runId);
+    if (row === undefined || !waits(row)) return;
+    const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
+    const started = starter.start(claimed, supervisor)
+      .then(() => undefined, (error) => {
+        const why = messageOf(error);
+        // Log once per run and trouble, ignoring numbers in the text: the trouble may last for hours.
+        if (withoutFigures(this.#troubles.get(runId)) !== withoutFigures(why)) {
+          log.warn({ run_id: runId, error: why }, "run cannot be started for now");
+        }
+        return why;
+      })
+      .then((trouble) => {
+        this.#starting.delete(runId);
+        if (trouble === undefined) this.#troubles.delete(runId);
+        else this.#troubles.set(runId, trouble);
+        const now = registry.get(runId);
+        if (now !== undefined && waits(now)) {
+          const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
+          this.#waiting.set(runId, { ...waitingOf(now), ...waits });
+        }
+        this.wake();
+      });
+    this.#starting.set(runId, started);
+  }
+}

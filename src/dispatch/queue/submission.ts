@@ -1,0 +1,112 @@
+/** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
+import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
+import { boundReached } from "../../base/load_limits.ts";
+import { readConfig } from "../../config/config.ts";
+import { parametersOf } from "../../config/parameters.ts";
+import { prepareRun, resolveRunId } from "../../config/prepare.ts";
+import { planOf, type RunPlan } from "../../config/plan.ts";
+import type { SlurmFields } from "../../config/schema.ts";
+import { newUlid } from "../../config/ulid.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { Layout } from "../../base/layout.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { explainShortage } from "../../os/processes/shortage.ts";
+import { removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/row_types.ts";
+import { requireReach } from "../../observability/webhooks/reach.ts";
+
+export interface SubmissionContext {
+  registry: Registry;
+  layout: Layout;
+  /** GPU slots of the host, free or not. */
+  totalSlots: number;
+  /** @throws MosaicError where a run of this plan can never be started */
+  admit: (plan: RunPlan) => void;
+  /** Files survive a power failure as soon as the run does. */
+  durable: boolean;
+  /** Defaults of metadata.slurm. */
+  slurm: SlurmFields;
+  /** Number of waiting runs, and its limit. */
+  queueLength: number;
+  /** The queue position for a new run of this priority. */
+  placeFor: (priority: number) => number;
+  maxQueue: number;
+}
+
+export interface Submission {
+  row: RunRow;
+  /** False if a live run has the same config, whatever its id. */
+  fresh: boolean;
+  /** Number of the config's parameters beyond the bound. */
+  leftOutParameters?: number;
+}
+
+/**
+ * - the digest of a run that lives: that run
+ * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
+ *
+ * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
+ * `permission_denied` for a webhook out of the daemon's reach
+ */
+export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
+  const { registry, layout, totalSlots } = context;
+  if (isLonger(configJson, CONFIG_BYTES)) {
+    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
+  }
+  const read = readConfig(configJson);
+  const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
+  if (alive !== undefined) return { row: alive, fresh: false };
+  const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
+  if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
+  const plan = planOf(prepared.configJson);
+  context.admit(plan);
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (context.queueLength >= context.maxQueue) {
+    const what = `the queue is full: ${context.queueLength} runs wait already`;
+    throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
+  }
+  const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
+  const written = [{ path: layout.configFile(runId), text: stored }];
+  if (workerConfigFile !== undefined) written.push(workerConfigFile);
+  try {
+    const { durable } = context;
+    for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
+    const { parameters, leftOut } = parametersOf(stored);
+    const entered = { ...run, digest: read.digest, configJson: stored };
+    const row = registry.insert(entered, context.placeFor(run.priority), parameters);
+    return { row, fresh: true, leftOutParameters: leftOut };
+  } catch (error) {
+    for (const { path } of written) removeQuietly(path);
+    throw explainShortage(error, `write the run's config below ${layout.configs}`);
+  }
+}
+
+/** `mosaic doctor` finds leftover files; the error being handled says more. */
+function removeQuietly(path: string): void {
+  try {
+    removeIfThere(path);
+  } catch {
+    // For example a read-only file system.
+  }
+}
+
+function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
+  const taken = registry.get(wanted);
+  if (taken === undefined) return wanted;
+  if (taken.digest === digest && !insisted) return newUlid();
+  throw new MosaicError(
+    "already_exists",
+    taken.digest === digest
+      ? `run ${wanted} has ended with this very config`
+      : `the run id ${wanted} is taken by a run with another config`,
+    { hint: `Leave the run id out to get a new one${taken.digest === digest ? `, or: mosaic retry ${wanted}` : ""}.` },
+  );
+}

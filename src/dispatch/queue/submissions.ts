@@ -1,0 +1,106 @@
+/** Checks who may submit and how often, and counts submissions; submission.ts handles the config itself. */
+import { boundReached, type Bounds } from "../../base/load_limits.ts";
+import type { Layout } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { TokenBucket } from "../../base/time/token_bucket.ts";
+import { readConfig, violationsOf } from "../../config/config.ts";
+import type { Activity } from "../../observability/activity.ts";
+import { type FileDescriptors, requireDescriptors } from "../../os/processes/descriptors.ts";
+import type { Registry } from "../../registry/registry.ts";
+import { MAX_PARAMETERS } from "../../records/parameters.ts";
+import type { SlurmFields } from "../../config/schema.ts";
+import type { RunPlan } from "../../config/plan.ts";
+import type { RunRow } from "../../registry/row_types.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { Placer } from "../launch/placed/placer.ts";
+import { submit } from "./submission.ts";
+
+export interface SubmissionsOptions {
+  registry: Registry;
+  log: Logger;
+  layout: Layout;
+  activity: Activity;
+  dispatcher: Dispatcher;
+  descriptors: FileDescriptors;
+  bounds: Bounds;
+  /** GPU slots of the host, free or not. */
+  totalSlots: number;
+  /** @throws MosaicError where a run of this plan can never be started */
+  admit: (plan: RunPlan) => void;
+  placer: Placer;
+  /** Runs have begun or ceased to wait. */
+  onChanged: (row: RunRow) => void;
+  /** Acknowledged submissions survive a power failure. */
+  durable: boolean;
+  /** Defaults of metadata.slurm. */
+  slurm: SlurmFields;
+}
+
+export class Submissions {
+  readonly #options: SubmissionsOptions;
+  readonly #rate: TokenBucket;
+
+  constructor(options: SubmissionsOptions) {
+    this.#options = options;
+    const { submitRate, submitBurst } = options.bounds;
+    this.#rate = new TokenBucket(submitRate, submitBurst, performance.now());
+  }
+
+  submit(configJson: string, runId: string): { runId: string; digest: string } {
+    const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable, slurm } =
+      this.#options;
+    const { admit, placer, onChanged } = this.#options;
+    const arrived = performance.now();
+    let result = "rejected";
+    try {
+      requireDescriptors(descriptors, "take a run");
+      this.#admit(arrived);
+      const { row, fresh, leftOutParameters } = submit(configJson, runId, {
+        registry,
+        layout,
+        totalSlots,
+        durable,
+        slurm,
+        admit,
+        queueLength: dispatcher.queueLength + placer.waiting,
+        placeFor: (priority) => dispatcher.placeFor(priority),
+        maxQueue: bounds.maxQueue,
+      });
+      result = fresh ? "accepted" : "running_already";
+      if (fresh) {
+        log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
+        if (leftOutParameters) {
+          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are stored`);
+        }
+        onChanged(row);
+      }
+      return { runId: row.runId, digest: row.digest };
+    } finally {
+      activity.submissions.add(result);
+      activity.submitSeconds.observe((performance.now() - arrived) / 1000);
+    }
+  }
+
+  /** Reading a config and entering a run takes time of this thread, which all runs share. */
+  #admit(now: number): void {
+    const waitMs = this.#rate.take(now);
+    if (waitMs === undefined) return;
+    const { submitRate, submitBurst } = this.#options.bounds;
+    throw boundReached(
+      "submitRate",
+      submitRate,
+      `more submissions a second than this daemon takes (after ${submitBurst} at once, --submit-burst)`,
+      `Submit again in ${(waitMs / 1000).toFixed(2)} s`,
+      waitMs,
+    );
+  }
+
+  validate(
+    configJson: string,
+  ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string } {
+    const violations = violationsOf(configJson);
+    if (violations.length > 0) return { violations, digest: "", canonicalJson: "" };
+    const { digest, canonicalJson } = readConfig(configJson);
+    return { violations: [], digest, canonicalJson };
+  }
+}

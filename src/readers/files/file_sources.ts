@@ -1,0 +1,249 @@
+/**
+ * The files that a proxy observes besides the journal: finds them, reads one batch after the other, and builds the messages.
+ * The daemon stores each batch with its file's cursor; what is not stored is read again.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { messageOf } from "../../base/errors.ts";
+import { infoIfThere } from "../../os/files/files.ts";
+import type { Logger } from "../../base/log.ts";
+import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
+import type { SourceCursor } from "../../records/ingest_batch.ts";
+import type { LineContext } from "../lines/parse_line.ts";
+import type { FoundFile } from "./discovery.ts";
+import { FileSource, isExportedFile } from "./file_source.ts";
+import { labelOf, writerOf } from "./labels.ts";
+import { keepMedia } from "./media_files.ts";
+import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
+import { Pace } from "./pace.ts";
+import { eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
+import { changedAt } from "./file_times.ts";
+import { type WorkerFile, WorkerFiles, type WorkerFilesPlan } from "./worker_files.ts";
+
+export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
+
+const MAX_SOURCES = 256;
+
+/** Most runs write no files or end before this: the first read is this late, or at the end. */
+const FIRST_READ_MS = 1000;
+const SCAN_MS = { least: 1000, most: 5000 };
+const POLL_MS = { least: 250, most: 1000, idle: 5000 };
+/** For so long after a growth, files are polled at least once a second. */
+const ACTIVE_MS = 60_000;
+/** A file is complete when it has not changed for this long. */
+const QUIET_MS = 3000;
+/** After the worker's end: what cannot be read within this time is left out. */
+const FINAL_MS = 60_000;
+/** A program's last output may come a moment after the file that marks its end. */
+const LATER_MS = 2000;
+
+export interface FileSourcesPlan extends WorkerFilesPlan {
+  context: LineContext;
+  log: Logger;
+}
+
+interface Batch {
+  message: SourceBatchInit;
+  /** Bytes read for it. */
+  bytes: number;
+}
+
+export class FileSources {
+  readonly #plan: FileSourcesPlan;
+  readonly #files: WorkerFiles;
+  readonly #startedAt = performance.now();
+  /** The daemon accepts observed files. */
+  #isOn = false;
+  /** By name. */
+  #sources = new Map<string, FileSource>();
+  #own: OwnSource;
+  readonly #scan = new Pace(SCAN_MS);
+  /** Which source is read next. */
+  #next = 0;
+  #grewAt = -ACTIVE_MS;
+  #pollMs = POLL_MS.least;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #finalUntil: number | undefined;
+
+  constructor(plan: FileSourcesPlan) {
+    this.#plan = plan;
+    this.#files = new WorkerFiles(plan);
+    this.#own = new OwnSource(plan.log, undefined);
+  }
+
+  /** Continues where the daemon's store ends. @param observed undefined: the daemon accepts only the journal */
+  restore(observed: { cursors: SourceCursor[] } & Company | undefined): void {
+    this.#isOn = observed !== undefined;
+    const cursors = observed?.cursors ?? [];
+    this.#own = new OwnSource(this.#plan.log, cursors.find(({ name }) => name === OWN_SOURCE));
+    const ofFiles = cursors.filter(({ name }) => name !== OWN_SOURCE);
+    this.#sources = new Map(ofFiles.map((cursor) => [cursor.name, FileSource.of(cursor)]));
+    this.#scan.due = 0;
+    if (observed !== undefined) this.accompanied(observed);
+  }
+
+  /** From now on there are such other runs. */
+  accompanied(company: Company): void {
+    this.#own.accompanied(company);
+  }
+
+  /** Calls `wake` when the next scan is due. */
+  arm(wake: () => void): void {
+    clearTimeout(this.#timer);
+    if (!this.#isOn) return;
+    const isActive = performance.now() - this.#grewAt < ACTIVE_MS;
+    this.#timer = setTimeout(wake, Math.max(this.#pollMs, FIRST_READ_MS - (performance.now() - this.#startedAt)));
+    this.#pollMs = Math.min(this.#pollMs * 2, isActive ? POLL_MS.most : POLL_MS.idle);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /**
+   * The next batch of about `most` bytes; undefined if there is nothing to read now.
+   * @param final the worker has ended: everything is read to its end
+   */
+  next(most: number, final: boolean): Batch | undefined {
+    if (!this.#isOn) return undefined;
+    const now = performance.now();
+    this.#files.rememberBefore();
+    if (!final && now - this.#startedAt < FIRST_READ_MS) return undefined;
+    if (final) this.#finalUntil ??= now + FINAL_MS;
+    if (now >= this.#scan.due || (final && this.#scan.due !== Infinity)) {
+      this.#find(now, final);
+      if (final) this.#scan.due = Infinity;
+    }
+    if (final && now > this.#finalUntil!) {
+      this.#own.reportOnce(
+        "late",
+        `what could not be read within ${FINAL_MS / 1000} s after the worker's end is left out`,
+      );
+      return this.#ownBatch();
+    }
+    return this.#ownBatch() ?? this.#fileBatch(most, final, now) ?? this.#ownBatch();
+  }
+
+  /**
+   * For a reader that comes after the attempt's proxy: the content of each file, one after the other, without records that
+   * belong to no file.
+   * @param which "known": files with a cursor, from the cursor on; "new": also others; "again": what is before the cursors
+   */
+  *left(
+    cursors: readonly SourceCursor[],
+    company: Company,
+    most: number,
+    which: "known" | "new" | "again",
+  ): Generator<SourceBatchInit> {
+    this.restore({ cursors: [...cursors], ...company });
+    for (const [name, source] of this.#sources) {
+      const info = infoIfThere(name);
+      // Who has written to it since is not known.
+      const isLater = info !== undefined && changedAt(info) > (this.#plan.endedAt ?? Infinity) + LATER_MS;
+      if (info === undefined || isLater || source.isOther(info)) this.#sources.delete(name);
+    }
+    if (which === "again") {
+      this.#sources = new Map(
+        [...this.#sources.keys()].map((name) => [name, FileSource.again(cursors.find((one) => one.name === name)!)]),
+      );
+    }
+    if (which === "new") {
+      this.#files.rememberBefore();
+      this.#find(performance.now(), true);
+    }
+    for (const source of this.#sources.values()) {
+      for (let batch; (batch = this.#read(source, most, which !== "again")) !== undefined;) yield batch.message;
+    }
+  }
+
+  /** A batch of the next file in turn. */
+  #fileBatch(most: number, final: boolean, now: number): Batch | undefined {
+    const sources = [...this.#sources.values()];
+    for (let i = 0; i < sources.length; i++) {
+      const at = (this.#next + i) % sources.length;
+      const batch = this.#read(sources[at]!, most, final);
+      if (batch === undefined) continue;
+      this.#next = (at + 1) % sources.length;
+      this.#pollMs = POLL_MS.least;
+      this.#grewAt = now;
+      return batch;
+    }
+  }
+
+  #read(source: FileSource, most: number, final: boolean): Batch | undefined {
+    let bytes = 0;
+    const records: Records = { episodes: [], events: [] };
+    const wasNew = source.isNew;
+    try {
+      while (bytes < most && records.episodes.length + records.events.length === 0) {
+        const chunk = source.read(most, final, this.#plan.observation.user);
+        if (chunk === undefined) break;
+        bytes += chunk.bytes;
+        const { episodes, events } = recordsOf(
+          chunk.records,
+          source.path,
+          this.#plan.context,
+          (media) => keepMedia(this.#plan.files.directory, media, (detail) => this.#own.reportOnce("media", detail)),
+        );
+        records.episodes.push(...episodes);
+        records.events.push(...events, ...chunk.problems.map((problem) => problemEvent(source.path, problem)));
+      }
+    } catch (error) {
+      // A file that was removed or is now part of another is not read; its cursor stays.
+      if (!(error instanceof Deno.errors.NotFound)) {
+        this.#own.reportOnce(source.name, `${source.path} is not read: ${messageOf(error)}`);
+      }
+      return undefined;
+    }
+    if (records.episodes.length + records.events.length === 0) return undefined;
+    if (wasNew) {
+      const data = { source: source.path, format: source.format, label: source.label };
+      records.events.unshift(eventOf("source_observed", data, undefined));
+    }
+    return { message: messageWith(source.advance(), records), bytes };
+  }
+
+  #ownBatch(): Batch | undefined {
+    const taken = this.#own.take();
+    return taken && { message: messageWith(taken.cursor, taken.records), bytes: 1 };
+  }
+
+  /** Lists the files. */
+  #find(now: number, final: boolean): void {
+    let found: FoundFile[];
+    try {
+      found = this.#files.list();
+    } catch (error) {
+      this.#own.reportOnce("scan", `files cannot be listed: ${messageOf(error)}`);
+      return this.#scan.later(now);
+    }
+    const known = this.#sources.size;
+    const unknown = found.filter(({ path }) => !this.#sources.has(path));
+    for (const one of this.#files.claim(unknown, this.#own, final)) this.#take(one, final);
+    this.#scan.done(now, this.#sources.size > known);
+  }
+
+  #take({ file: { path, root, artifact }, info }: WorkerFile, final: boolean): void {
+    if (artifact !== undefined) {
+      if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
+      return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
+    }
+    if (isExportedFile(path, root, this.#plan.observation.user)) return;
+    if (this.#sources.size >= MAX_SOURCES) {
+      return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
+    }
+    const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
+    const source = FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path));
+    this.#sources.set(source.name, source);
+  }
+}
+
+const encoder = new TextEncoder();
+const json = (records: unknown[]) => records.length === 0 ? new Uint8Array(0) : encoder.encode(JSON.stringify(records));
+
+function messageWith({ serial, ...cursor }: SourceCursor, { episodes, events }: Records): SourceBatchInit {
+  return {
+    cursor: { ...cursor, serial: BigInt(serial) },
+    episodesJson: json(episodes),
+    eventsJson: json(events),
+  };
+}

@@ -1,0 +1,129 @@
+/** Reads the records of a run's files with bounded memory: one chunk per open file. */
+import { MosaicError } from "../../base/errors.ts";
+import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
+import { formatOfName, openFormat } from "../formats.ts";
+import type { Problem } from "../format/format_reader.ts";
+import type { SourceRecord } from "../format/tracker_records.ts";
+
+import { isTextLog, textRecords } from "./text_log.ts";
+import { parentOf } from "../../os/files/files.ts";
+
+const CHUNK_BYTES = 256 << 10;
+/** Records of one read that are kept together. */
+const MAX_RECORDS = 1000;
+
+/** A file whose name selects no reader is searched for lines with numbers, if its name allows that. */
+export function isReadable(path: string): boolean {
+  return formatOfName(path) !== undefined || isTextLog(path);
+}
+
+export type OnProblem = (path: string, problem: Problem) => void;
+
+export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
+/** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
+export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
+  const format = formatOfName(path);
+  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
+  using file = openRegular(path, parentOf(path));
+  if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
+  if (format === undefined) {
+    yield* textRecords(chunksOf(file));
+    return;
+  }
+  const reader = openFormat(format);
+  const { size } = file.stat();
+  let buffer = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(size, 1)));
+  for (;;) {
+    const from = reader.offset;
+    const length = file.readSync(from, buffer.subarray(0, Math.max(0, size - from)));
+    // A file that was truncated meanwhile ends at its new end.
+    const end = from + length >= size || length < Math.min(buffer.length, size - from);
+    const { records, problems, need, again } = reader.read(buffer.subarray(0, length), {
+      end,
+      maxRecords: MAX_RECORDS,
+    });
+    for (const problem of problems) onProblem(path, problem);
+    yield* withoutParameterTables(records);
+    if (again) continue;
+    if (end) return;
+    if (need > buffer.length || reader.offset === from) {
+      buffer = new Uint8Array(Math.min(size, Math.max(need, buffer.length * 2)));
+    }
+  }
+}
+
+function* chunksOf(file: RegularFile): Generator<string> {
+  const { size } = file.stat();
+  const decoder = new TextDecoder();
+  const buffer = new Uint8Array(Math.min(CHUNK_BYTES, size));
+  for (let at = 0; at < size;) {
+    const length = file.readSync(at, buffer);
+    if (length === 0) break;
+    at += length;
+    yield decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  yield decoder.decode();
+}
+
+/** The text of a parameter table repeats the parameters, and may contain secrets. */
+function* withoutParameterTables(records: readonly SourceRecord[]): Generator<SourceRecord> {
+  for (const [i, record] of records.entries()) {
+    const next = records[i + 1];
+    if (record.kind === "text" && next?.kind === "params" && next.origin === "text_summary") continue;
+    yield record;
+  }
+}
+
+/** Origin of series: within one source a name is one series, whatever the number of files. */
+export interface Source {
+  /** "" for the run's event files or its W&B log, else the file's name. */
+  label: string;
+  files: string[];
+  /** Files that were written at the same time: their records are ordered by time. */
+  parallel: boolean;
+}
+
+/** A run's sources; if several have the same series, the first one's keeps its name. */
+export function sourcesOf(files: readonly string[]): Source[] {
+  const sources: Source[] = [];
+  const [events, monitors]: [string[], string[]] = [[], []];
+  const tables: Source[] = [];
+  for (const path of [...files].sort()) {
+    const format = formatOfName(path);
+    if (format === "tfevents") events.push(path);
+    else if (/(?:^|\.)monitor\.csv$/.test(baseName(path))) monitors.push(path);
+    else if (format === "wandb") sources.push({ label: "", files: [path], parallel: false });
+    else tables.push({ label: baseName(path), files: [path], parallel: false });
+  }
+  if (events.length > 0) sources.push({ label: "", files: events, parallel: false });
+  if (monitors.length > 0) sources.push({ label: "monitor.csv", files: monitors, parallel: true });
+  return [...sources, ...tables];
+}
+
+export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {
+  const files = source.files.map((path) => recordsOf(path, onProblem));
+  if (source.parallel) yield* byTime(files);
+  else for (const file of files) yield* file;
+}
+
+/** Records of several files by time; one without a time follows the preceding one. */
+function* byTime(files: Generator<SourceRecord>[]): Generator<SourceRecord> {
+  try {
+    const heads = files.map((file) => ({ file, next: file.next(), time: -Infinity }));
+    const timed = (head: typeof heads[number]) => {
+      if (head.next.done !== true) head.time = head.next.value.wallTime ?? head.time;
+      return head;
+    };
+    let open = heads.filter(({ next }) => next.done !== true).map(timed);
+    while (open.length > 0) {
+      const first = open.reduce((least, head) => head.time < least.time ? head : least);
+      yield first.next.value as SourceRecord;
+      first.next = first.file.next();
+      if (first.next.done === true) open = open.filter((head) => head !== first);
+      else timed(first);
+    }
+  } finally {
+    for (const file of files) file.return(undefined);
+  }
+}

@@ -1,0 +1,167 @@
+/** `mosaic.v1.Mosaic`: calls that the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
+import type { Bounds } from "../../base/load_limits.ts";
+import type { Core } from "../../dispatch/core/core.ts";
+import { parameterNames } from "../../dispatch/core/run_parameters.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
+import type { RunFilter, RunRow } from "../../registry/row_types.ts";
+import { presentConfig } from "../../config/present_config.ts";
+import { streamLogs } from "./log_stream.ts";
+import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
+import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
+import { SharedEncodings } from "../records/shared_encodings.ts";
+import type { Handlers } from "../call/handlers.ts";
+import { msOfTimestamp } from "../../wire/time.ts";
+
+const DEFAULT_LIMIT = 1000;
+const MAX_LIMIT = 10_000;
+const DEFAULT_BUCKETS = 500;
+const MAX_BUCKETS = 10_000;
+
+function statesOf(names: readonly string[]): RunState[] | undefined {
+  if (names.length === 0) return undefined;
+  return names.map((name) => {
+    const state = RUN_STATES.find((s) => s === name.toUpperCase());
+    if (state === undefined) {
+      throw new MosaicError("invalid_argument", `states has "${name}": a state is one of ${RUN_STATES.join(", ")}`);
+    }
+    return state;
+  });
+}
+
+export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Handlers<typeof Mosaic> {
+  const resolve = (ref: string): RunRow => {
+    if (ref === "") {
+      throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+    }
+    return core.runs.resolve(ref);
+  };
+  const encodings = new SharedEncodings(core);
+  const answer = (row: RunRow) => runMessage(core.detail(row));
+
+  return {
+    getRun(request, { principal }) {
+      const row = resolve(request.run);
+      const run = {
+        ...fullRunMessage(core.detail(row), core.runs.transitions(row.runId)),
+        parameters: core.parameters(row.runId).map(({ name, value, source }) => ({
+          name,
+          valueJson: JSON.stringify(value),
+          source,
+        })),
+        heldTo: core.enforcedLimits(row),
+        ranks: core.ranks(row).map(({ code, ...rank }) => ({ ...rank, code: code ?? undefined })),
+      };
+      const hidden = principal.type === "role" && principal.role !== "admin";
+      return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
+    },
+    async listRuns(request) {
+      const filter: RunFilter = {
+        states: statesOf(request.states),
+        nameContains: request.nameContains === "" ? undefined : request.nameContains,
+        tags: request.tags.length === 0 ? undefined : request.tags,
+        submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
+      };
+      const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
+      const token = request.pageToken === "" ? undefined : request.pageToken;
+      const { where, sort, columns } = request;
+      const { runs, values, nextToken, total } = where !== "" || sort !== "" || columns.length > 0
+        ? await core.query(filter, { where, sort, columns, limit, token })
+        : { values: [], ...core.list(filter, { limit, token }) };
+      return {
+        runs: runs.map(runMessage),
+        values: columns.length === 0 ? [] : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
+        nextPageToken: nextToken ?? "",
+        total: BigInt(total),
+      };
+    },
+    cancelRun(request) {
+      const row = resolve(request.run);
+      const grace = request.graceSeconds;
+      if (grace !== undefined && !(grace >= 0 && grace <= 3600)) {
+        throw new MosaicError("invalid_argument", `grace_seconds is ${grace}: give 0 to 3600 seconds`);
+      }
+      return answer(core.cancel(row.runId, { graceSeconds: grace }));
+    },
+    pauseRun: (request) => answer(core.pause(resolve(request.run).runId)),
+    resumeRun: (request) => answer(core.resume(resolve(request.run).runId)),
+    throttleRun: (request) => answer(core.throttle(resolve(request.run).runId, request.maxRateHz)),
+    editRun: ({ run, name, addTags, removeTags, notes }) =>
+      answer(core.edit(resolve(run).runId, { name, addTags, removeTags, notes })),
+    retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
+    resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
+    importRun: async ({ directory }) => answer(await core.importRun(directory)),
+    async deleteRun(request) {
+      const { freedBytes } = await core.delete(resolve(request.run).runId);
+      return { freedBytes: BigInt(freedBytes) };
+    },
+    validateConfig: (request) => core.validate(request.configJson),
+    streamTelemetry: (request, out, caller) => streamTelemetry(core, encodings, request, out, caller),
+    streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
+    streamLogs: (request, out, caller) => streamLogs(core, bounds.logLines, request, out, caller),
+    listSeries(request) {
+      const { runId } = resolve(request.run);
+      return {
+        series: core.records.listSeries(runId).map((
+          { name, points, nonFinite, last, min, max, mean, minStep, maxStep },
+        ) => ({
+          name,
+          points: BigInt(points),
+          nonFinite: BigInt(nonFinite),
+          last: last ?? undefined,
+          min: min ?? undefined,
+          max: max ?? undefined,
+          mean: mean ?? undefined,
+          minStep: minStep === null ? undefined : BigInt(minStep),
+          maxStep: maxStep === null ? undefined : BigInt(maxStep),
+        })),
+      };
+    },
+    listColumns: () => ({ parameters: parameterNames(core), metrics: core.records.seriesNames() }),
+    getSeries(request) {
+      const { runId } = resolve(request.run);
+      if (request.name === "") throw new MosaicError("invalid_argument", "name is empty: ListSeries gives the names");
+      const buckets = request.buckets === 0 ? DEFAULT_BUCKETS : Math.min(request.buckets, MAX_BUCKETS);
+      const all = request.fromX === 0n && request.toX === 0n;
+      const toX = all ? Number.MAX_SAFE_INTEGER : Number(request.toX);
+      const rows = core.records.series(runId, request.name, Number(request.fromX), toX, buckets)
+        .filter((row) => request.overwritten || !row.overwritten);
+      return {
+        buckets: rows.map((row) => ({
+          ...row,
+          firstX: BigInt(row.firstX),
+          lastX: BigInt(row.lastX),
+          count: BigInt(row.count),
+          step: row.step ?? undefined,
+          attempt: row.attempt ?? undefined,
+        })),
+        lastX: BigInt(rows.at(-1)?.lastX ?? 0),
+        overwritten: core.records.overwritten(runId, request.name).map(({ first, last }) => ({
+          firstX: BigInt(first),
+          lastX: BigInt(last),
+        })),
+      };
+    },
+    listArtifacts(request) {
+      return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
+    },
+    getHost: () => hostMessage(core.host()),
+    async getDiskUsage() {
+      const { byRun, byBase, telemetryByRun } = await core.diskUsage();
+      const counts = (entries: Iterable<[string, number]>) =>
+        Object.fromEntries([...entries].map(([name, bytes]) => [name, BigInt(bytes)]));
+      return {
+        runs: counts(byRun),
+        telemetry: counts(telemetryByRun),
+        directories: counts(Object.entries(byBase)),
+        telemetryBytes: BigInt(core.records.fileBytes()),
+        registryBytes: BigInt(core.runs.fileBytes()),
+      };
+    },
+    shutdown() {
+      core.requestShutdown("asked for by a client");
+      return {};
+    },
+  };
+}

@@ -1,0 +1,198 @@
+/** Rolls series up while a batch is stored: writes closed buckets and points of metrics in the batch's transaction. */
+import type { DatabaseSync } from "node:sqlite";
+import { BulkInsert } from "../tables/bulk_insert.ts";
+import type { Curve } from "../../records/step_block.ts";
+import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "../../records/points.ts";
+import { type BucketSink, openParts, SeriesHead } from "../series/rollup.ts";
+import { addViolation, type LiveSeries, type LiveState, type RunState } from "../runs/run_state.ts";
+import { rewardRank } from "../../records/progress_series.ts";
+import type { OwnPoint } from "../series/own_points.ts";
+import type { Rewinds } from "../series/rewinds.ts";
+import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "../series/series_rows.ts";
+import { SeriesState, type Summaries } from "../series/summaries.ts";
+
+/** Metrics per run; points of further names are counted, not stored. */
+export const MAX_METRICS = 10_000;
+const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
+const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
+/** Label of points that the worker printed, if another source has the name. */
+const JOURNAL_LABEL = "stdout";
+
+/** Of two metrics that are rewards, the more certain one counts. */
+function toldReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
+  const { toldReward: known } = state;
+  if (!Number.isFinite(value)) return;
+  if (known === null || known.name === name || rank < rewardRank(known.name)) state.toldReward = { name, value };
+}
+
+export class SeriesWriter {
+  readonly #rows: SeriesRows;
+  readonly #summaries: Summaries;
+  readonly #rewinds: Rewinds;
+  readonly #buckets: BulkInsert;
+  readonly #points: BulkInsert;
+  #attempt = 0;
+  #label = "";
+
+  constructor(db: DatabaseSync, rows: SeriesRows, summaries: Summaries, rewinds: Rewinds) {
+    this.#rows = rows;
+    this.#summaries = summaries;
+    this.#rewinds = rewinds;
+    this.#buckets = new BulkInsert(db, "series_buckets", [
+      ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq", "step"],
+    ]);
+    this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
+  }
+
+  /** The run's series, from their rows; the end of a metric is read with its next point. */
+  load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed" | "stepShift"> {
+    const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
+    const metrics = new Map<string, LiveSeries>();
+    for (const summary of this.#summaries.load(state.runKey)) {
+      if (summary.series < FIRST_METRIC_SERIES) base[summary.series - 1]!.summary = summary;
+      else metrics.set(summary.name, { summary, head: undefined });
+    }
+    // Before a batch's steps are stored, because then their rows may move into blocks.
+    for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
+    const begun = this.#rewinds.of(state.runKey, 1).at(-1);
+    return { base, metrics, changed: [], stepShift: begun === undefined ? 0 : begun.first - begun.position };
+  }
+
+  /** @param first seq of the batch's first step @param infoJson their further fields, if any */
+  steps(state: RunState, first: number, { n, reward, tsNs }: Curve, infoJson: readonly string[] | undefined): void {
+    const { head, summary } = this.#opened(state, state.live!.base[0]!);
+    const sink = this.#sink(state.runKey, 1, 0, null);
+    const atMs = (i: number) => msOf(tsNs(i));
+    for (let i = 0; i < n; i++) {
+      const value = typeof reward === "number" ? reward : reward[i]!;
+      head.add(value, atMs, i, sink);
+      summary.add(value, first + i);
+    }
+    if (infoJson === undefined) return;
+    for (let i = 0; i < n; i++) {
+      const info = infoJson[i]!;
+      if (info.length > 4) this.record(state, info, first + i, tsNs(i), MAX_POINTS_PER_RECORD);
+    }
+  }
+
+  episode(state: RunState, totalReward: number, length: number, tsNs: string): void {
+    for (const [i, value] of [[1, totalReward], [2, length]] as const) {
+      const { head, summary } = this.#opened(state, state.live!.base[i]!);
+      head.add(value, () => msOf(tsNs), 0, this.#sink(state.runKey, i + 1, 0, null));
+      summary.add(value, head.points);
+    }
+  }
+
+  /** The source of the points of the following records. @param label "": the journal */
+  from(attempt: number, label: string): void {
+    this.#attempt = attempt;
+    this.#label = label;
+  }
+
+  /**
+   * The numeric fields of a record's JSON as points. @param step number of the step before it: its position is used for
+   * points whose record names none itself. While the run has no steps, the position of such a point is its index among
+   * the points of its metric and attempt, from 0, as in a file without steps.
+   */
+  record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
+    const { points, leftOut, step: named } = pointsOf(json, most);
+    addViolation(state, TOO_MANY_POINTS, leftOut);
+    if (named !== undefined && points.length > 0) state.toldStep = Math.max(state.toldStep, named);
+    const position = named ?? (step === 0 ? undefined : Math.max(0, step - state.live!.stepShift));
+    for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
+  }
+
+  /** Points without a record, at the run's newest step. */
+  points(state: RunState, points: readonly (readonly [name: string, value: number])[], tsNs: string): void {
+    const step = Math.max(state.toldStep, state.heads.steps - state.live!.stepShift);
+    for (const [name, value] of points) this.#point(state, name, value, step, msOf(tsNs));
+  }
+
+  /** A point without a record, at its own step. */
+  placed(state: RunState, { name, value, step, atMs }: Omit<OwnPoint, "attempt">): void {
+    this.#point(state, name, value, step, atMs);
+  }
+
+  /** Writes the collected rows; call it before the commit. */
+  finish(state: RunState): void {
+    this.#points.flush();
+    this.#buckets.flush();
+    for (const summary of state.live!.changed.splice(0)) {
+      summary.changed = false;
+      this.#summaries.save(state.runKey, summary);
+    }
+  }
+
+  /** After a failed transaction. */
+  reset(): void {
+    this.#points.clear();
+    this.#buckets.clear();
+  }
+
+  /** @param named undefined: its index in the attempt */
+  #point(state: RunState, rawName: string, value: number, named: number | undefined, atMs: number): void {
+    const live = state.live!;
+    const name = rawName.isWellFormed() && !rawName.includes("\0")
+      ? rawName
+      : rawName.toWellFormed().replaceAll("\0", "");
+    const own = this.#own(live.metrics, name) ? name : `${name}@${this.#label || JOURNAL_LABEL}`;
+    let metric = live.metrics.get(own);
+    if (metric === undefined) {
+      if (live.metrics.size >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
+      const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
+      live.metrics.set(own, metric = { summary, head: undefined });
+    }
+    const { head, summary } = this.#opened(state, metric);
+    const follows = summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt;
+    if (follows) summary.earlier = summary.points;
+    const step = named ?? summary.points - (summary.earlier ??= this.#earlier(state.runKey, summary.series));
+    if (follows) {
+      const start = { attempt: this.#attempt, first: summary.points + 1, position: step };
+      this.#rewinds.put(state.runKey, summary.series, start);
+    }
+    summary.label = this.#label;
+    summary.attempt = this.#attempt;
+    const seq = ++state.heads.metrics;
+    const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
+    // SQLite has infinities, but NULL for NaN, which this column does not allow.
+    this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
+    summary.add(value, step);
+    summary.lastSeq = seq;
+    if (summary.rewardRank < Infinity) toldReward(state, summary, value);
+    head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
+  }
+
+  /** With the series' end, and marked as being written. */
+  #opened(state: RunState, series: LiveSeries): { head: SeriesHead; summary: SeriesState } {
+    const { summary } = series;
+    series.head ??= this.#headOf(state.runKey, summary);
+    if (!summary.changed) {
+      summary.changed = true;
+      state.live!.changed.push(summary);
+    }
+    return { head: series.head, summary };
+  }
+
+  #headOf(runKey: number, { series, points, lastSeq }: SeriesState): SeriesHead {
+    return new SeriesHead(
+      points,
+      points === 0 ? [] : openParts(this.#rows.source(runKey, series, points, lastSeq), points),
+    );
+  }
+
+  /** How many points the series has of attempts before its newest. */
+  #earlier(runKey: number, series: number): number {
+    return (this.#rewinds.of(runKey, series).at(-1)?.first ?? 1) - 1;
+  }
+
+  /** In each attempt a name belongs to the source that has it first. */
+  #own(metrics: ReadonlyMap<string, LiveSeries>, name: string): boolean {
+    const known = metrics.get(name)?.summary;
+    return known === undefined || known.attempt !== this.#attempt || known.label === this.#label;
+  }
+
+  #sink(runKey: number, series: number, lastSeq: number, step: number | null): BucketSink {
+    return (level, bucket, { min, max, sum, count, lastValue }, atMs) =>
+      this.#buckets.add(runKey, series, level, bucket, min, max, sum, count, lastValue, atMs, lastSeq, step);
+  }
+}

@@ -1,0 +1,120 @@
+/** Actions on runs from the page; each is one call of the core. */
+import { parsedJson } from "../../base/text/json_text.ts";
+import type { Core, Edit } from "../../dispatch/core/core.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Identity } from "../http/viewer.ts";
+import { runLine } from "./page_json.ts";
+
+const MANY_LIMIT = 1000;
+
+type Body = Record<string, unknown>;
+
+const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown> = {
+  cancel: (core, runId, body) =>
+    core.cancel(runId, {
+      reason: "user_cancel",
+      ...(body.grace_seconds === undefined ? {} : { graceSeconds: amount(body, "grace_seconds") }),
+    }),
+  pause: (core, runId) => core.pause(runId),
+  resume: (core, runId) => core.resume(runId),
+  throttle: (core, runId, body) => core.throttle(runId, amount(body, "max_rate_hz")),
+  retry: (core, runId) => core.retry(runId),
+  reset: (core, runId, body) => core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
+  edit: (core, runId, body) => core.edit(runId, editOf(body)),
+  delete: (core, runId) => core.delete(runId),
+};
+
+/** @throws MosaicError `invalid_argument` for an unknown field, or one of another type */
+function editOf(body: Body): Edit {
+  const text = (v: unknown) => typeof v === "string";
+  const texts = (v: unknown) => Array.isArray(v) && v.every(text);
+  const fields: Record<string, (v: unknown) => boolean> = {
+    name: text,
+    notes: text,
+    add_tags: texts,
+    remove_tags: texts,
+  };
+  for (const [field, value] of Object.entries(body)) {
+    if (Object.hasOwn(fields, field) && fields[field]!(value)) continue;
+    const rule = "an edit has name and notes, which are texts, and add_tags and remove_tags, which are lists of texts";
+    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)?.slice(0, 200)}; ${rule}`);
+  }
+  const { name, notes, add_tags: addTags = [], remove_tags: removeTags = [] } = body as Record<string, never>;
+  return { name, notes, addTags, removeTags };
+}
+
+function amount(body: Body, field: string): number {
+  const value = body[field];
+  if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
+    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)}; must be a number, at least 0`);
+  }
+  return value;
+}
+
+function parseBody(text: string): Body {
+  if (text.trim() === "") return {};
+  try {
+    const value: unknown = parsedJson(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
+  } catch {
+    // The error below covers this.
+  }
+  throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
+}
+
+/** The person who acts. */
+export interface Actor {
+  identity: Identity;
+  log: Logger;
+  /** Writes to the audit log. */
+  entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
+}
+
+async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<void> {
+  if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
+  const entry = { action: `page/${action}`, run: runId };
+  try {
+    if (action === "delete" && !actor.identity.admin) {
+      throw new MosaicError(
+        "permission_denied",
+        `${actor.identity.name} may not delete runs: that needs the role admin`,
+      );
+    }
+    await ACTIONS[action]!(core, runId, body);
+  } catch (error) {
+    const outcome = error instanceof MosaicError ? error.code : "internal";
+    actor.entered({ ...entry, outcome, message: messageOf(error) });
+    throw error;
+  }
+  actor.entered({ ...entry, outcome: "ok" });
+  actor.log.info({ run_id: runId, action }, "action from the page");
+}
+
+/** The run's line after the action; null if it was deleted. */
+export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
+  await apply(core, runId, action, parseBody(bodyText), actor);
+  const row = core.runs.get(runId);
+  return { run: row === undefined ? null : runLine(core.detail(row)) };
+}
+
+/** `{"action", "run_ids"}`: each run by itself, so that a refused run does not affect the others. */
+export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
+  const { action, run_ids: ids, ...rest } = parseBody(bodyText);
+  if (typeof action !== "string" || !Array.isArray(ids) || ids.some((id) => typeof id !== "string")) {
+    throw new MosaicError("invalid_argument", 'the body must be {"action": text, "run_ids": [text, …]}');
+  }
+  if (ids.length > MANY_LIMIT) {
+    throw new MosaicError("invalid_argument", `${ids.length} runs were named; at most ${MANY_LIMIT} go in one request`);
+  }
+  const failed: { run_id: string; message: string }[] = [];
+  for (const runId of ids as string[]) {
+    try {
+      await apply(core, runId, action, rest, actor);
+    } catch (error) {
+      if (!(error instanceof MosaicError) || error.code === "internal") throw error;
+      failed.push({ run_id: runId, message: messageOf(error) });
+    }
+  }
+  return { done: ids.length - failed.length, failed };
+}

@@ -1,0 +1,831 @@
+/** One chart: for each data set a mean line in its min/max band. uPlot draws; this file decides what. */
+import uPlot from "npm:uplot@1.6.32";
+import type { SeriesColumns } from "../../api/page_json.ts";
+import { Crowd, valueAt } from "./crowd.ts";
+import { isCrowd } from "../parts/early.ts";
+import { notice } from "../parts/dialog.tsx";
+import { h, iconButton, saveFile, setText } from "../parts/dom.ts";
+import { clock, duration, figure, plural, whole } from "../parts/format.ts";
+import { csv } from "../../../base/text/csv_text.ts";
+import { type Band, together } from "../../../telemetry/series/groups.ts";
+import {
+  ascending,
+  type Column,
+  lastOf,
+  numbers,
+  picked,
+  piecesOf,
+  pointsBetween,
+  positive,
+  smooth,
+  spread,
+} from "./smoothing.ts";
+
+export interface DataSet {
+  runId: string;
+  label: string;
+  color: string;
+  /** `over`: position of each bucket on the x axis, if that is another metric. */
+  columns: SeriesColumns & { over?: number[] };
+  startedAt: number | null;
+  /** Label of its group, whose runs are drawn as one line. */
+  group?: string;
+}
+/** Step or episode, time since the start, time of day, or another metric's value. */
+export type XMode = "index" | "relative" | "wall" | `metric:${string}`;
+/** The metric of the x axis, if it is one. */
+export const metricOf = (x: XMode): string | undefined =>
+  x.startsWith("metric:") ? x.slice("metric:".length) : undefined;
+export interface ChartStyle {
+  x: XMode;
+  smoothing: number;
+  log: boolean;
+  /** Also draws points that a later attempt overwrote, faded. */
+  overwritten: boolean;
+  band: Band;
+}
+/** A clicked point on the curve of one run; the detail of the event `mosaic-pick`. */
+export interface CurvePoint {
+  /** Of `x`. */
+  unit: string;
+  /** In the series' own numbering. */
+  x: number;
+  step: number | null;
+  /** Unix milliseconds. */
+  at: number;
+}
+
+/** In the series' own numbering. */
+export type Range = [first: number, last: number];
+
+/** A line with its band, as drawn. */
+interface Line {
+  label: string;
+  color: string;
+  /** Number of runs of a group; 1 for a run. */
+  runs: number;
+  /** A part that a later attempt overwrote. */
+  faded?: boolean;
+  /** The values before smoothing are drawn, too. */
+  raw?: boolean;
+  /** The newest value, not smoothed; for a group the mean over its runs. */
+  last: number | null;
+  /** Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
+  table: uPlot.AlignedData;
+}
+/** Rows of the table behind a chart. */
+const TABLE_ROWS = 200;
+/** The run under the cursor, in all charts of crowds. */
+let pointedAt = "";
+const crowds = new Set<Chart>();
+/** Series of a line after x. */
+const PER_LINE = 5;
+
+function css(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** @param color `#rrggbb` */
+function faint(color: string, alpha: number): string {
+  return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
+}
+
+function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
+  const { last_x, at, step, over } = set.columns;
+  if (over !== undefined) return ascending(over);
+  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be compared.
+  if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
+  const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
+  return ascending(at.map((t) => (t - from) / 1000));
+}
+
+/** If a line has no value at this x, because another line has other x: the nearest index that has one. */
+function nearest(values: Column, xs: ArrayLike<number>, i: number): number | undefined {
+  let [before, after] = [i, i];
+  while (before >= 0 && (values[before] ?? null) === null) before--;
+  while (after < values.length && (values[after] ?? null) === null) after++;
+  if (before < 0 || after >= values.length) return undefined;
+  return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
+}
+
+/** Values without neighbours, which a line would not show. */
+function isolatedValues(values: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
+  // undefined only means that another line has this x; null is a gap.
+  let before: number | null = null;
+  let candidate = -1;
+  for (let i = 0; i < values.length; i++) {
+    const v = values[i];
+    if (v === undefined) continue;
+    if (v === null) {
+      if (candidate >= 0) found.push(candidate);
+      candidate = -1;
+    } else candidate = before === null ? i : -1;
+    before = v;
+  }
+  return candidate >= 0 ? [...found, candidate] : found;
+}
+
+/** One line per run, or per group; after them, the overwritten parts. */
+function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
+  const keep = style.log ? positive : (v: Column) => v;
+  const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
+    .filter((set) => set.columns.last_x.length > 0);
+  const faded = !style.overwritten
+    ? []
+    : all.filter((set) => set.group === undefined).flatMap((set) =>
+      piecesOf(set.columns).filter(({ overwritten }) => overwritten[0]).map((columns): Line => {
+        const mean = keep(numbers(columns.mean));
+        const none = mean.map(() => null);
+        return {
+          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
+          // With several runs the colour distinguishes runs; with one, it distinguishes the overwritten part.
+          color: all.length === 1 ? css("--muted") : set.color,
+          runs: 1,
+          faded: true,
+          last: lastOf(columns),
+          table: [
+            xOf({ ...set, columns }, style.x),
+            none,
+            none,
+            mean,
+            smooth(mean, style.smoothing),
+            none,
+          ] as uPlot.AlignedData,
+        };
+      })
+    );
+  const groups = new Map<string | DataSet, DataSet[]>();
+  for (const set of sets) {
+    const key = set.group ?? set;
+    groups.set(key, [...groups.get(key) ?? [], set]);
+  }
+  return [
+    ...[...groups].map(([key, members]): Line => {
+      const { color } = members[0]!;
+      const curves = members.map((set) => {
+        const mean = keep(numbers(set.columns.mean));
+        return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
+      });
+      if (typeof key === "string" && members.length > 1) {
+        const { x, middle, low, high, count } = together(curves, style.band);
+        const lasts = members.flatMap(({ columns }) => lastOf(columns) ?? []);
+        return {
+          label: key,
+          color,
+          runs: members.length,
+          last: lasts.length === 0 ? null : lasts.reduce((a, b) => a + b, 0) / lasts.length,
+          table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
+        };
+      }
+      const { x, mean, y } = curves[0]!;
+      const { columns, label } = members[0]!;
+      const none = mean.map(() => null);
+      return {
+        label: typeof key === "string" ? key : label,
+        color,
+        runs: 1,
+        raw: style.smoothing > 0 && sets.length === 1,
+        last: lastOf(columns),
+        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), mean, y, none] as uPlot.AlignedData,
+      };
+    }),
+    ...faded,
+  ];
+}
+
+export class Chart {
+  #sets: DataSet[] = [];
+  #lines: Line[] = [];
+  #plot: uPlot | undefined;
+  #drawnAs = "";
+  #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd", overwritten: true };
+  #holder = h("div", {
+    class: "plot",
+    role: "img",
+    tabIndex: 0,
+    onkeydown: (event: KeyboardEvent) => this.#onKey(event),
+  });
+  /** The same data as a table; empty until it is opened. */
+  #figures = h("div", { class: "figures table-scroll", hidden: true });
+  #asTable: HTMLButtonElement | undefined;
+  #readout = h("span", { class: "readout" });
+  #nonFinite = h("p", { class: "non-finite" });
+  #legend = h("div", { class: "legend" });
+  /** As wide as the page. */
+  large = false;
+  #pin: HTMLButtonElement | undefined;
+  #pinned = false;
+  readonly #resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
+  #crowd: Crowd | undefined;
+  /** Text below the chart while no line is pointed at. */
+  #crowdText = "";
+  /** The data sets of the last whole view. */
+  #whole: DataSet[] = [];
+  readonly element: HTMLElement;
+
+  /** Over time even if others are over steps: what the daemon measured has no steps. */
+  ownAxis = false;
+
+  /** The zoomed range; undefined: everything. */
+  range: Range | undefined;
+  /** The same as positions, because the answer may also contain points of other attempts there. */
+  #window: { x: XMode; from: number; to: number } | undefined;
+
+  /** @param unit of x */
+  constructor(
+    readonly title: string,
+    readonly unit: string,
+    readonly onzoom: () => void,
+    readonly onpin: () => void,
+  ) {
+    this.#holder.setAttribute("aria-label", `${title}: no points yet`);
+    this.element = h(
+      "section",
+      { class: "chart", "aria-label": title },
+      // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
+      h("header", {}, h("h2", { title }, h("bdi", {}, title)), this.#readout, this.#buttons()),
+      this.#holder,
+      this.#nonFinite,
+      this.#legend,
+      this.#figures,
+    );
+    let pressedAt = 0;
+    this.#holder.addEventListener("mousedown", (event) => pressedAt = event.clientX);
+    this.#holder.addEventListener("click", (event) => {
+      if (Math.abs(event.clientX - pressedAt) < 4) this.#pick();
+    });
+    this.#resize.observe(this.#holder);
+  }
+
+  /** Made at once, not when the chart comes into view: Tab would skip buttons that appear before the focused element. */
+  #buttons(): HTMLElement {
+    const { title } = this;
+    const larger = iconButton("larger", `Larger chart of ${title}`, () => {
+      this.large = !this.large;
+      larger.setAttribute("aria-pressed", String(this.large));
+      this.element.toggleAttribute("data-large", this.large);
+      this.onzoom();
+    });
+    const more = iconButton("more", `More of ${title}`, () => {});
+    // There may be thousands of charts, and few of their menus are ever opened.
+    const addMenu = () => {
+      if (more.popoverTargetElement !== null) return;
+      const menu = this.#menu(more);
+      more.after(menu);
+      more.popoverTargetElement = menu;
+    };
+    for (const event of ["focus", "click"]) more.addEventListener(event, addMenu);
+    const reset = iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined));
+    return h("span", { class: "chart-buttons" }, reset, larger, more);
+  }
+
+  #menu(more: HTMLButtonElement): HTMLElement {
+    const { title } = this;
+    const item = (text: string, label: string, does: () => void) =>
+      h("button", {
+        type: "button",
+        "aria-label": label,
+        onclick: () => {
+          menu.hidePopover();
+          does();
+        },
+      }, text);
+    this.#asTable = item("Table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
+    this.#asTable.setAttribute("aria-pressed", String(!this.#figures.hidden));
+    this.#pin = item("Keep on top", `Keep ${title} on top`, this.onpin);
+    this.pinned(this.#pinned);
+    const menu = h(
+      "div",
+      { class: "menu", popover: "auto" },
+      item("Zoom into the last half", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
+      this.#asTable,
+      this.#pin,
+      item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
+      item("Download as PNG", `Download ${title} as PNG`, () => this.#savePng()),
+    );
+    menu.addEventListener("toggle", () => {
+      const { right, bottom } = more.getBoundingClientRect();
+      menu.style.inset = `${Math.min(bottom, innerHeight - menu.offsetHeight)}px auto auto ${
+        Math.max(0, right - menu.offsetWidth)
+      }px`;
+    });
+    return menu;
+  }
+
+  /** The style sheet sets the height of charts. */
+  #size() {
+    return {
+      width: Math.max(200, Math.floor(this.#holder.clientWidth)),
+      height: Math.max(100, Math.floor(this.#holder.clientHeight)),
+    };
+  }
+
+  pinned(on: boolean): void {
+    this.#pinned = on;
+    this.#pin?.setAttribute("aria-pressed", String(on));
+  }
+
+  /** Draws again, with new colours. */
+  restyle() {
+    this.#drawnAs = "";
+    this.show(this.#sets, this.#style);
+  }
+
+  show(all: DataSet[], chosen: ChartStyle): void {
+    if (this.range === undefined) this.#whole = all;
+    this.element.removeAttribute("aria-busy");
+    const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
+    const within = this.#window?.x === style.x ? this.#window : undefined;
+    const inside = within === undefined ? all : all.map((set) => {
+      const xs = set.columns.over ?? piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
+      return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
+    }).filter((set) => set.columns.last_x.length > 0);
+    // A bucket may span a position although none of its points is there.
+    const sets = inside.length > 0 ? inside : all;
+    this.#sets = sets;
+    this.#style = style;
+    this.#lines = linesOf(sets, style);
+    const tables = this.#lines.map((l) => l.table);
+    crowds.delete(this);
+    this.#crowd = isCrowd(tables)
+      ? new Crowd(
+        this.#lines.map(({ label, color, table }) => ({
+          label,
+          color,
+          x: table[0] as number[],
+          y: table[4] as Column,
+        })),
+        style.log,
+      )
+      : undefined;
+    const data = this.#crowd !== undefined
+      ? this.#crowd.data()
+      : tables.length === 1
+      ? tables[0]
+      : tables.length === 0
+      ? undefined
+      // A gap stays a gap where other lines have points inside it.
+      : uPlot.join(tables, tables.map((table) => table.map(() => 2 as const)));
+    const shape = JSON.stringify([
+      this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color, l.raw]) : "crowd",
+      style.x,
+      style.log,
+    ]);
+    if (data === undefined) {
+      this.#plot?.destroy();
+      this.#plot = undefined;
+      this.#drawnAs = "";
+    } else if (this.#plot === undefined || shape !== this.#drawnAs) {
+      this.#plot?.destroy();
+      this.#plot = new uPlot(this.#options(), data, this.#holder);
+      this.#drawnAs = shape;
+    } else this.#plot.setData(data);
+    this.#legend.classList.toggle("crowd", this.#crowd !== undefined);
+    this.#describe();
+    if (!this.#figures.hidden) this.#fillFigures();
+  }
+
+  #showFigures(on: boolean): void {
+    this.#figures.hidden = !on;
+    this.#asTable?.setAttribute("aria-pressed", String(on));
+    on ? this.#fillFigures() : this.#figures.replaceChildren();
+  }
+
+  #fillFigures(): void {
+    const head = (text: string) => h("th", { scope: "col" }, text);
+    const fill = (caption: string, heads: string[], rows: HTMLElement[]) => {
+      this.#figures.setAttribute("role", "region");
+      this.#figures.setAttribute("aria-label", `Table of ${this.title}`);
+      this.#figures.tabIndex = 0;
+      this.#figures.replaceChildren(h(
+        "table",
+        { class: "records" },
+        h("caption", {}, `${this.title}: ${caption}`),
+        h("thead", {}, h("tr", {}, heads.map(head))),
+        h("tbody", {}, rows),
+      ));
+    };
+    if (this.#crowd !== undefined) {
+      const { lines } = this.#crowd;
+      const tableRows = lines.slice(0, TABLE_ROWS).map(({ label, x, y }) => {
+        const known = y.filter((v) => v !== null);
+        const figures = [
+          known.at(-1),
+          known.reduce((a, b) => Math.min(a, b), Infinity),
+          known.reduce((a, b) => Math.max(a, b), -Infinity),
+        ];
+        return h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, label),
+          figures.map((v) => h("td", { class: "num" }, known.length === 0 ? "" : figure(v))),
+          h("td", { class: "num" }, this.#figureOfX(x.at(-1) ?? 0)),
+        );
+      });
+      const of = tableRows.length < lines.length
+        ? `the first ${tableRows.length} of ${lines.length} runs`
+        : plural(lines.length, "run");
+      return fill(of, ["run", "last", "lowest", "highest", this.#xName], tableRows);
+    }
+    const { x = [], rows, of } = this.#places();
+    const cell = (line: number, i: number) => {
+      const at = (n: number) => this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
+      const value = at(3) ?? at(4) ?? null;
+      if (value === null) return "";
+      const range = (at(1) ?? null) === null || at(1) === at(2) ? "" : ` (${figure(at(1))} to ${figure(at(2))})`;
+      return figure(value) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
+    };
+    fill(
+      of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`,
+      [this.#xName, ...this.#lines.map((l) => l.label)],
+      rows.map((i) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, this.#figureOfX(x[i]!)),
+          this.#lines.map((_, l) => h("td", { class: "num" }, cell(l, i))),
+        )
+      ),
+    );
+  }
+
+  /** Up to a maximum number of positions on the x axis, from the first to the last. */
+  #places() {
+    const x = this.#plot?.data[0];
+    const of = x?.length ?? 0;
+    const most = Math.min(of, TABLE_ROWS);
+    return {
+      x,
+      of,
+      rows: Array.from({ length: most }, (_, i) => most < 2 ? i : Math.round(i * (of - 1) / (most - 1))),
+    };
+  }
+
+  /** Keyboard equivalents of the mouse: the cursor, and zooming around it. */
+  #onKey(event: KeyboardEvent): void {
+    const plot = this.#plot;
+    if (plot === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const xs = plot.data[0];
+    const by = event.shiftKey ? 10 : 1;
+    const at = plot.cursor.idx ?? xs.length - 1;
+    const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: xs.length - 1 }[event.key];
+    if (to !== undefined) {
+      const x = xs[Math.min(xs.length - 1, Math.max(0, to))]!;
+      plot.setCursor({ left: plot.valToPos(x, "x"), top: plot.over.clientHeight / 2 });
+    } else if (event.key === "+" || event.key === "=") {
+      const quarter = (xs.at(-1)! - xs[0]!) / 4;
+      this.#zoomBetween(xs[at]! - quarter, xs[at]! + quarter);
+    } else if (event.key === "-" || event.key === "0") this.#zoomTo(undefined);
+    else if (event.key === "b") this.#showFigures(this.#figures.hidden === true);
+    else return;
+    event.preventDefault();
+  }
+
+  #options(): uPlot.Options {
+    const { x, log } = this.#style;
+    const ink = css("--muted");
+    const line = css("--line");
+    const font = `11px ${css("--font")}`;
+    const series: uPlot.Series[] = [{}];
+    const bands: uPlot.Band[] = [];
+    const crowd = this.#crowd !== undefined;
+    if (crowd) series.push({ stroke: "transparent", points: { show: false } });
+    else {this.#lines.forEach(({ label, color, runs, faded, raw }, i) => {
+        const none = { points: { show: false }, stroke: "transparent", width: 0 };
+        series.push(
+          { ...none, label: `${label} min` },
+          { ...none, label: `${label} max` },
+          { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1, show: raw === true },
+          {
+            label,
+            stroke: color,
+            width: faded ? 1.25 : 1.75,
+            ...(faded ? { dash: [5, 4] } : {}),
+            points: { show: false, size: 4, fill: color, filter: (u, i) => isolatedValues(u.data[i]!) },
+          },
+          { label: `${label} runs`, show: false },
+        );
+        if (faded) return;
+        bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
+      });}
+    const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    return {
+      ...this.#size(),
+      scales: {
+        x: { time: x === "wall" },
+        y: { distr: log ? 3 : 1, ...(crowd ? { range: () => this.#crowd!.range() } : {}) },
+      },
+      series,
+      bands,
+      axes: [
+        {
+          ...axis,
+          size: 26,
+          ...(metricOf(x) !== undefined ? { values: (_, v) => v.map((n) => n === null ? "" : compact(n)) } : {}),
+          ...(x === "index"
+            ? { values: (_, v) => v.map((n) => n === null ? "" : Number.isInteger(n) ? compact(n) : "") }
+            : {}),
+          ...(x === "relative" ? { values: (_, v) => v.map((n) => duration(n * 1000)) } : {}),
+        },
+        { ...axis, size: 52, values: (_, v) => v.map((n) => n === null ? "" : compact(n)) },
+      ],
+      legend: { show: false },
+      cursor: {
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6 },
+        // Other charts over the same axis show the same cursor; a zoom affects one chart only.
+        sync: {
+          key: x === "index" ? this.unit : x,
+          scales: ["x", null],
+          filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+        },
+      },
+      hooks: {
+        setCursor: [(u) => this.#point(u)],
+        setSelect: [(u) => this.#select(u)],
+        draw: [(u) => this.#crowd?.draw(u)],
+      },
+    };
+  }
+
+  #point(u: uPlot): void {
+    const i = u.cursor.idx;
+    if (i === null || i === undefined || this.#lines.length === 0) {
+      if (document.querySelector(".u-over:hover") === null) pointedAt = "";
+      return this.#describe();
+    }
+    if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
+    const x = u.data[0]?.[i] ?? 0;
+    const isOnly = this.#lines.length === 1;
+    const values = this.#lines.map((line, l) => {
+      const place = nearest(u.data[l * PER_LINE + 4] as Column, u.data[0]!, i);
+      if (place === undefined) return "";
+      const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
+      const range = (isOnly || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
+      const smoothed = this.#style.smoothing <= 0 ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
+      return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+    });
+    this.#readout.textContent = `${isOnly ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
+    if (!isOnly) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
+  }
+
+  /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
+  #pointInCrowd(u: uPlot, crowd: Crowd): void {
+    const { left = 0, top = -1 } = u.cursor;
+    if (u.over.matches(":hover") || document.activeElement === this.#holder) {
+      const index = crowd.nearest(u, left, top);
+      pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
+      for (const chart of crowds) chart.#frontInCrowd();
+    } else this.#frontInCrowd();
+  }
+
+  #frontInCrowd(): void {
+    const [plot, crowd] = [this.#plot, this.#crowd];
+    if (plot === undefined || crowd === undefined) return;
+    const index = crowd.lines.findIndex(({ label }) => label === pointedAt);
+    const line = crowd.lines[index];
+    crowd.mark(plot, line === undefined ? undefined : index, css("--ink"));
+    if (line === undefined) return void (this.#legend.textContent = this.#crowdText);
+    const x = plot.posToVal(plot.cursor.left ?? 0, "x");
+    this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
+  }
+
+  /** A position on the x axis as text. */
+  #place(x: number): string {
+    const named = this.#style.x === "index" || metricOf(this.#style.x) !== undefined;
+    return named ? `${this.#xName} ${this.#figureOfX(x)}` : this.#figureOfX(x);
+  }
+
+  get #xName(): string {
+    return metricOf(this.#style.x) ?? (this.#style.x === "index" ? this.unit : "time");
+  }
+
+  #figureOfX(x: number): string {
+    if (metricOf(this.#style.x) !== undefined) return figure(x);
+    if (this.#style.x === "index") return whole(Math.round(x));
+    return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
+  }
+
+  #describeCrowd(crowd: Crowd): void {
+    const lasts = this.#lines.flatMap(({ last }) => last ?? []);
+    const [low, high] = [
+      lasts.reduce((a, b) => Math.min(a, b), Infinity),
+      lasts.reduce((a, b) => Math.max(a, b), -Infinity),
+    ];
+    const runs = plural(crowd.lines.length, this.#sets[0]?.group === undefined ? "run" : "group");
+    this.#readout.textContent = "";
+    this.#nonFinite.textContent = "";
+    const most = this.#sets.reduce((n, { columns }) => Math.max(n, columns.last_x.length), 0);
+    this.#holder.setAttribute("aria-label", `${this.title}: ${runs}, last ${figure(low)} to ${figure(high)}`);
+    this.#holder.dataset.points = String(this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0));
+    this.#holder.dataset.view = crowd.view.join();
+    this.#legend.dataset.labels = "";
+    this.#crowdText = `${runs}, ${plural(most, "place")} each at most${
+      this.large || this.range ? "" : ": zoom or enlarge for more"
+    }. Point at a line for its name.`;
+    crowds.add(this);
+    this.#frontInCrowd();
+  }
+
+  #describe() {
+    if (this.#crowd !== undefined) return this.#describeCrowd(this.#crowd);
+    const current = this.#lines.filter(({ faded }) => !faded);
+    const parts = current.map(({ label, last }) => current.length === 1 ? figure(last) : `${label} ${figure(last)}`);
+    // The text for the cursor's position stays while new points arrive.
+    const pointing = (this.#plot?.cursor.idx ?? null) !== null;
+    if (!pointing) {
+      this.#readout.textContent = current.length === 1 ? parts[0]! : "";
+    }
+    const shown = (columns: SeriesColumns, i: number) => this.#style.overwritten || !columns.overwritten[i];
+    const points = this.#sets.reduce(
+      (n, { columns }) => n + columns.count.reduce((a, b, i) => shown(columns, i) ? a + b : a, 0),
+      0,
+    );
+    // A bucket counts only its finite points.
+    const reached = this.#sets.reduce(
+      (n, { columns }) =>
+        n + columns.last_x.reduce((sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum, 0),
+      0,
+    );
+    const damaged = this.#sets.reduce(
+      (n, { columns }) =>
+        n + columns.last_x.reduce(
+          (sum, x, i) => columns.damaged[i] && shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum,
+          0,
+        ),
+      0,
+    );
+    const nonFinite = reached - points - damaged;
+    const missing = [
+      nonFinite > 0 && `${plural(nonFinite, "point")} NaN or infinite`,
+      damaged > 0 && `${whole(damaged)} damaged (mosaic doctor lists them)`,
+    ].filter(Boolean).join(", ");
+    setText(this.#nonFinite, missing);
+    this.#holder.setAttribute(
+      "aria-label",
+      `${this.title}: ${whole(points)} points, ${missing === "" ? "" : `${missing}, `}last ${
+        parts.join(", ") || "none"
+      }`,
+    );
+    this.#holder.dataset.points = String(points);
+    const legend = this.#lines.length > 1 || (this.#lines[0]?.runs ?? 0) > 1 ? this.#lines : [];
+    const labels = legend.map(({ label, color, runs }) => `${label} ${color} ${runs}`).join("\n");
+    const values = () => {
+      if (pointing) return;
+      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, figure(this.#lines[l]?.last)));
+    };
+    if (this.#legend.dataset.labels === labels) return values();
+    this.#legend.dataset.labels = labels;
+    this.#legend.replaceChildren(...legend.map(({ label, color, runs, faded }) => {
+      const mark = h("span", { class: faded ? "mark dashed" : "mark" });
+      mark.style.color = color;
+      const name = runs > 1 ? `${label} (${plural(runs, "run")})` : label;
+      return h("span", {}, mark, name, " ", h("span", { class: "value" }));
+    }));
+    values();
+  }
+
+  #select(u: uPlot): void {
+    if (u.select.width < 6) return;
+    const from = u.posToVal(u.select.left, "x");
+    const to = u.posToVal(u.select.left + u.select.width, "x");
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#zoomBetween(from, to);
+  }
+
+  #zoomBetween(from: number, to: number): void {
+    const range = this.#indexRange(from, to);
+    // Other points may be between the recorded ones.
+    const beside = this.#sets.some(({ columns }) =>
+      columns.over !== undefined || columns.attempt.some((a) => a !== null)
+    );
+    if (range !== undefined) this.#zoomTo(range, beside ? { x: this.#style.x, from, to } : undefined);
+    else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
+  }
+
+  /** Reports the point of a run's curve that is nearest to a click. */
+  #pick(): void {
+    const left = this.#plot?.cursor.left ?? -1;
+    const [set] = this.#sets;
+    if (set === undefined || this.#sets.length > 1 || left < 0) return;
+    const x = this.#plot!.posToVal(left, "x");
+    const xs = xOf(set, this.#style.x);
+    let i = 0;
+    for (let n = 1; n < xs.length; n++) if (Math.abs(xs[n]! - x) < Math.abs(xs[i]! - x)) i = n;
+    const { last_x, step, at } = set.columns;
+    const detail: CurvePoint = { unit: this.unit, x: last_x[i]!, step: step[i] ?? null, at: at[i]! };
+    this.element.dispatchEvent(new CustomEvent("mosaic-pick", { bubbles: true, detail }));
+  }
+
+  /** Converts positions on the x axis to the series' own numbering. */
+  #indexRange(from: number, to: number): Range | undefined {
+    const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
+    if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
+    const ranges = this.#sets.flatMap((set) =>
+      piecesOf(set.columns).flatMap((columns) => {
+        const range = pointsBetween(xOf({ ...set, columns }, this.#style.x), columns, from, to);
+        return range === undefined ? [] : [range];
+      })
+    );
+    if (ranges.length === 0) return undefined;
+    return [Math.min(...ranges.map(([first]) => first)), Math.max(...ranges.map(([, last]) => last))];
+  }
+
+  #zoomIn() {
+    const first = Math.min(...this.#sets.map((s) => s.columns.first_x[0] ?? 0));
+    const last = Math.max(...this.#sets.map((s) => s.columns.last_x.at(-1) ?? 0));
+    if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
+  }
+
+  /** The new part is drawn at once from existing data; the daemon's buckets of it follow. */
+  #zoomTo(range: Range | undefined, window?: { x: XMode; from: number; to: number }): void {
+    this.range = range;
+    this.#window = window;
+    this.element.toggleAttribute("data-zoomed", range !== undefined);
+    if (range === undefined) this.show(this.#whole, this.#style);
+    else this.#preview(range);
+    this.element.setAttribute("aria-busy", "true");
+    this.onzoom();
+  }
+
+  #preview([first, last]: Range): void {
+    let [from, to] = [Infinity, -Infinity];
+    for (const { columns, startedAt } of this.#sets) {
+      const xs = xOf({ columns, startedAt }, this.#style.x);
+      columns.last_x.forEach((x, i) => {
+        if (x < first || columns.first_x[i]! > last) return;
+        from = Math.min(from, columns.first_x[i]! < first ? xs[i]! : xs[i - 1] ?? xs[i]!);
+        to = Math.max(to, xs[i]!);
+      });
+    }
+    if (!(from < to) || this.#plot === undefined) return;
+    if (this.#crowd !== undefined) {
+      this.#crowd.view = [from, to];
+      this.#crowd.mark(this.#plot, undefined, "");
+    }
+    this.#holder.dataset.view = `${from},${to}`;
+    this.#plot.setScale("x", { min: from, max: to });
+  }
+
+  #fileName() {
+    return this.title.replace(/[^\w.-]+/g, "_");
+  }
+
+  #saveCsv() {
+    const rows: unknown[][] = [];
+    for (const { label, columns: c } of this.#sets) {
+      c.last_x.forEach((x, i) => {
+        if (!this.#style.overwritten && c.overwritten[i]) return;
+        rows.push([
+          ...[label, c.name, c.first_x[i], x, c.step[i], new Date(c.at[i] ?? 0).toISOString()],
+          ...[c.mean[i], c.min[i], c.max[i], c.count[i], c.attempt[i], c.overwritten[i]],
+        ]);
+      });
+    }
+    const names = "run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten".split(",");
+    saveFile(`${this.#fileName()}.csv`, new Blob([csv(names, rows)], { type: "text/csv" }));
+  }
+
+  #savePng() {
+    const plot = this.#plot;
+    if (plot === undefined) return;
+    const source = plot.ctx.canvas;
+    const ratio = source.width / this.#size().width;
+    const canvas = h("canvas");
+    canvas.width = source.width;
+    canvas.height = source.height + 28 * ratio;
+    const ctx = canvas.getContext("2d")!;
+    ctx.fillStyle = css("--surface");
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    ctx.fillStyle = css("--ink");
+    ctx.font = `600 ${13 * ratio}px ${css("--font")}`;
+    ctx.fillText([this.title, ...this.#lines.map((l) => l.label)].join(" · "), 10 * ratio, 19 * ratio);
+    ctx.drawImage(source, 0, 28 * ratio);
+    canvas.toBlob((blob) => blob && saveFile(`${this.#fileName()}.png`, blob));
+  }
+
+  destroy() {
+    crowds.delete(this);
+    this.#resize.disconnect();
+    this.#plot?.destroy();
+  }
+
+  /** Drops what it draws, while it is out of sight. */
+  rest(): void {
+    this.#plot?.destroy();
+    [this.#plot, this.#crowd] = [undefined, undefined];
+    [this.#sets, this.#whole, this.#lines] = [[], [], []];
+    this.#drawnAs = "";
+    crowds.delete(this);
+  }
+}
+
+/** Short numbers for axes. */
+function compact(n: number): string {
+  const size = Math.abs(n);
+  if (size >= 1e6) return `${Number((n / 1e6).toPrecision(4))}M`;
+  if (size >= 1e4) return `${Number((n / 1e3).toPrecision(4))}k`;
+  if (size === 0 || size >= 0.001) return String(Number(n.toPrecision(4)));
+  return n.toExponential(2).replace(/\.?0+e/, "e");
+}

@@ -1,3 +1,0 @@
-/** The parser of Markdown: a script of its own, which the page loads with the first notes. */
-export type { MarkedToken, Token } from "marked";
-export { tokensOf } from "../../base/notes_tokens.ts";

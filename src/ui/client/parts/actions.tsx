@@ -1,0 +1,145 @@
+/** Buttons that change runs, for one run and for many. */
+import type { RunLine } from "../../api/page_json.ts";
+import { answer, api, param, readOnly, runApi } from "./api.ts";
+import { ask, attempt, notice, type Question } from "./dialog.tsx";
+import { isEnded } from "./states.tsx";
+
+interface Action {
+  id: string;
+  label: string;
+  class?: string;
+  can(run: RunLine): boolean;
+  ask?(what: string): Question;
+  body?(text: string): Record<string, unknown>;
+}
+
+const lives = (r: RunLine) => !isEnded(r) && !r.cancel_requested;
+
+const ACTIONS: Action[] = [
+  {
+    id: "pause",
+    label: "Pause",
+    can: (r) => lives(r) && !r.pause_requested && ["READY", "EXECUTING"].includes(r.state),
+  },
+  { id: "resume", label: "Resume", can: (r) => lives(r) && (r.state === "PAUSED" || r.pause_requested) },
+  {
+    id: "throttle",
+    label: "Throttle",
+    can: (r) => lives(r) && ["READY", "EXECUTING", "PAUSED"].includes(r.state),
+    ask: (what) => ({
+      title: "Limit the rate of steps",
+      text: `At most this many steps per second for ${what}; 0 lifts the limit.`,
+      confirm: "Set limit",
+      field: { label: "Steps per second", value: "0" },
+    }),
+    body: (text) => ({ max_rate_hz: Number(text) }),
+  },
+  { id: "retry", label: "Retry", can: isEnded },
+  {
+    id: "reset",
+    label: "Reset",
+    can: (r) => lives(r) && r.state !== "INIT",
+    ask: (what) => ({
+      title: "Start anew?",
+      text:
+        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from the beginning.`,
+      confirm: "Start anew",
+      danger: true,
+      field: { label: "Checkpoint (an artifact's path, or another; may be empty)", value: "" },
+    }),
+    body: (text) => ({ from_checkpoint: text }),
+  },
+  {
+    id: "cancel",
+    label: "Cancel",
+    class: "danger",
+    can: lives,
+    ask: (what) => ({
+      title: "Cancel?",
+      text: `The worker of ${what} is stopped. What was recorded so far stays.`,
+      confirm: "Cancel it",
+      danger: true,
+    }),
+  },
+  {
+    id: "delete",
+    label: "Delete",
+    class: "danger",
+    can: isEnded,
+    ask: (what) => ({
+      title: "Delete for good?",
+      text: `Telemetry, logs and files of ${what} are removed from this machine.`,
+      confirm: "Delete",
+      danger: true,
+    }),
+  },
+];
+/** A checkpoint belongs to one run. */
+const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
+
+/** Buttons for what the run's state allows. */
+export function Actions({ run, done }: { run: RunLine; done(action: string): void }) {
+  const take = async ({ id, ask: question, body }: Action) => {
+    const text = question ? await ask(question(`"${run.name}"`)) : "";
+    if (text === undefined) return;
+    await attempt(async () => {
+      const { id: runId } = param(run.run_id).param;
+      await answer(runApi[":action"].$post({ param: { id: runId, action: id }, json: body?.(text) ?? {} }));
+      done(id);
+    });
+  };
+  return (
+    <div class="actions">
+      {!readOnly &&
+        ACTIONS.filter((a) => a.can(run)).map((a) => (
+          <button
+            key={a.id}
+            type="button"
+            class={a.class}
+            data-action={a.id}
+            onClick={() => take(a)}
+          >
+            {a.label}
+          </button>
+        ))}
+    </div>
+  );
+}
+
+/** Buttons for what the states of some of many runs allow, beside their other actions. */
+export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
+  return FOR_MANY.filter((a) => runs.some(a.can)).map((a) => (
+    <button
+      key={a.id}
+      type="button"
+      class={a.class}
+      data-action={a.id}
+      onClick={() => attempt(() => actOnMany(a, runs)).then(done)}
+    >
+      {a.label}
+    </button>
+  ));
+}
+
+/** Bound on runs per request. */
+const MANY = 1000;
+
+async function actOnMany(action: Action, runs: RunLine[]): Promise<void> {
+  const possible = runs.filter(action.can);
+  if (possible.length === 0) return notice(`None of the ${runs.length} selected runs can take "${action.label}" now.`);
+  const what = possible.length === 1 ? `"${possible[0]?.name}"` : `${possible.length} runs`;
+  const question = action.ask?.(what) ??
+    { title: `${action.label}?`, text: `${action.label}: ${what}.`, confirm: action.label };
+  const text = await ask(question);
+  if (text === undefined) return;
+  let done = 0;
+  const failed: { message: string }[] = [];
+  for (let i = 0; i < possible.length; i += MANY) {
+    const run_ids = possible.slice(i, i + MANY).map((r) => r.run_id);
+    const got = await answer(api.runs.actions.$post({ json: { action: action.id, run_ids, ...action.body?.(text) } }));
+    done += got.done;
+    failed.push(...got.failed);
+  }
+  if (failed.length > 0) notice(`${failed.length} of ${possible.length} failed: ${failed[0]?.message}`, "error");
+  else notice(`${action.label}: ${done} ${done === 1 ? "run" : "runs"}.`);
+}

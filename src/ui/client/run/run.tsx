@@ -1,0 +1,467 @@
+/** One run: its current state, its history, and everything it recorded. */
+import { rewardOf } from "../runs/runs_model.ts";
+import type { RunLine, RunPage } from "../../api/page_json.ts";
+import { Actions } from "../parts/actions.tsx";
+import { answer, heardTime, listRuns, live, param, readOnly, Refused, runApi, runPath } from "../parts/api.ts";
+import { Charts } from "../charts/charts.tsx";
+import { ConfigDifferences } from "./config_diff.tsx";
+import { attempt, notice } from "../parts/dialog.tsx";
+import { go } from "../parts/dom.ts";
+import { Alerts, Events, LeftOut } from "../parts/events.tsx";
+import { Explorer } from "../charts/explorer.tsx";
+import { age, bytes, duration, elapsed, figure, moment, rate, recorded, score, whole, words } from "../parts/format.ts";
+import { Frames, type Sought } from "./frames.tsx";
+import { Lifecycle } from "./lifecycle.tsx";
+import { LiveTiles } from "./live_tiles.tsx";
+import { Logs } from "./logs.ts";
+import { artifactPath, Media, pick } from "./media.tsx";
+import type { Moment } from "./media_entries.ts";
+import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
+import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
+import { Chip, explanation, gpusOf, isEnded, isStale } from "../parts/states.tsx";
+import { Tabs } from "../parts/tabs.tsx";
+import { Name, Notes, Tags } from "./written.tsx";
+
+const overwrittenOf = (n: number) => n === 0 ? "" : `\n${whole(n)} overwritten`;
+
+/** Duration of all attempts, without the time in the queue; milliseconds. */
+function working(run: RunPage, at: number): number {
+  return run.transitions.reduce(
+    (sum, t, i) =>
+      t.to === "INIT" || isEnded({ state: t.to }) ? sum : sum + Math.max(0, (run.transitions[i + 1]?.at ?? at) - t.at),
+    0,
+  );
+}
+
+/** Text after a line break is shown smaller. */
+const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
+  [
+    "Steps",
+    (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "") + overwrittenOf(r.overwritten.steps),
+  ],
+  [
+    "Steps/s",
+    (r) => {
+      if (isEnded(r)) return "";
+      return r.steps_per_second > 0
+        ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "")
+        : "0";
+    },
+  ],
+  ["Episodes", (r) => recorded(r.episodes) + overwrittenOf(r.overwritten.episodes)],
+  [
+    "Mean reward",
+    (r) => score(rewardOf(r)) + (r.mean_reward_100 === null && r.told_reward ? ` (${r.told_reward.name})` : ""),
+  ],
+  [
+    "Elapsed",
+    (r, at) => duration(elapsed(r, at)) + (r.attempt > 1 ? `\nall attempts ${duration(working(r, at))}` : ""),
+  ],
+  [
+    "Left",
+    (r) =>
+      r.max_steps > r.steps && r.steps_per_second > 0
+        ? `about ${duration((r.max_steps - r.steps) / r.steps_per_second * 1000)}`
+        : "",
+  ],
+  ["Last record", (r, at) => age(r.last_record_at, at)],
+  ["Last output", (r, at) => r.last_output_at === null ? "" : age(r.last_output_at, at)],
+  ["Backlog", (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "none"],
+  [
+    "GPUs",
+    (r) =>
+      gpusOf(r).length > 0
+        ? gpusOf(r).join(", ")
+        : r.gpus_requested > 0
+        ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
+        : r.host_gpus > 0 && r.placement === null
+        ? "none asked for"
+        : "none",
+  ],
+  ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
+  ["Queue", (r) => r.queue_position > 0 ? `#${r.queue_position}` : ""],
+];
+
+/** "slurm 17 on n1 (running)". */
+function jobText({ placement }: RunPage): string {
+  if (placement === null) return "";
+  const { launcher, name, job, nodes, phase, end, waiting_for, expected_start } = placement;
+  const where = nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`;
+  const start = expected_start === null ? "" : `, expected to start ${moment(expected_start)}`;
+  return `${launcher} ${job ?? name}${where} (${end ?? phase}${
+    waiting_for === null ? "" : `: ${waiting_for}`
+  }${start})`;
+}
+
+const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
+  [
+    "Run id",
+    (r) => (
+      <>
+        {r.run_id}
+        <button
+          type="button"
+          class="icon"
+          aria-label="Copy the run id"
+          title="Copy the run id"
+          onClick={() => navigator.clipboard.writeText(r.run_id)}
+        >
+          <Icon name="copy" />
+        </button>
+      </>
+    ),
+  ],
+  ["Submitted", (r) => moment(r.created_at)],
+  ["Started", (r) => moment(r.started_at)],
+  ["Finished", (r) => moment(r.finished_at)],
+  ["Job", jobText],
+  ["Directory", (r) => r.directory],
+  ["Config digest", (r) => r.digest],
+  ["Tags", (r) => readOnly && r.tags.length === 0 ? "" : <Tags run={r} />],
+  ["Priority", (r) => String(r.priority)],
+  ["Worker", (r) => [r.worker_id, r.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", ")],
+  ["Proxy", (r) => r.proxy_pid ? `pid ${r.proxy_pid}` : ""],
+  ["Protocol", (r) => r.proto_version],
+  ["Schema", (r) => r.schema_id && `${r.schema_id} v${r.schema_version}`],
+  [
+    "Capabilities",
+    (r) =>
+      [r.supports_pause && "pause", r.supports_checkpoint && "checkpoint"].filter(Boolean).join(", ") ||
+      "none declared",
+  ],
+  ["Exit", (r) => r.exit_signal || (r.exit_code === null ? "" : `code ${r.exit_code}`)],
+  ["Resumed from", (r) => r.resume_from],
+  ["Lines not telemetry", (r) => r.other_lines > 0 ? whole(r.other_lines) : ""],
+  ["Malformed lines", (r) => r.malformed_lines > 0 ? whole(r.malformed_lines) : ""],
+  ["Schema violations", (r) => Object.entries(r.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
+];
+
+/** The contents of a tick besides the run's numbers. */
+interface Tick {
+  at: number;
+  logs: Record<string, number>;
+}
+
+/** A parameter's value for display. */
+const parameterText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
+
+/** The end of stderr explains a failure, so it is in view; earlier lines can be scrolled to. */
+function LastLines({ text }: { text: string }) {
+  const pre = useRef<HTMLPreElement>(null);
+  useEffect(() => pre.current?.scrollTo({ top: pre.current.scrollHeight }), [text]);
+  return <pre ref={pre} tabIndex={0} aria-label="Last lines of stderr">{text}</pre>;
+}
+
+/** The run, or why it cannot be shown; retries until it can be read. */
+export function Run({ id }: { id: string }) {
+  const [first, setFirst] = useState<RunPage & { head: number }>();
+  const [trouble, setTrouble] = useState<ComponentChildren>("Loading …");
+  useEffect(() => {
+    document.title = "Run · mosaic";
+    let mounted = true;
+    let close = () => {};
+    const again = () => setTimeout(() => mounted && begin(), 2000);
+    const begin = async () => {
+      try {
+        const run = await answer(runApi.$get(param(id)));
+        if (mounted) setFirst(run);
+      } catch (error) {
+        if (!mounted) return;
+        if (!(error instanceof Refused && error.status === 404)) {
+          setTrouble(`The run cannot be read, trying again: ${error instanceof Error ? error.message : error}`);
+          return again();
+        }
+        setTrouble(
+          <>
+            There is no run {id}. <a href="/">All runs</a>
+          </>,
+        );
+        try {
+          // A view without live data still shows the state of the connection.
+          const { head } = await listRuns({ limit: "1" });
+          if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
+        } catch {
+          again();
+        }
+      }
+    };
+    begin();
+    return () => {
+      mounted = false;
+      close();
+    };
+  }, []);
+  return first ? <Shown first={first} /> : <p class="empty" role="status">{trouble}</p>;
+}
+
+function Shown({ first }: { first: RunPage & { head: number } }) {
+  const [run, setRun] = useState<RunPage>(first);
+  const [events, setEvents] = useState(0);
+  const [tab, setTab] = useState("");
+  const tick = useRef<Tick>(undefined);
+  const runId = first.run_id;
+  const { heads } = run;
+  useEffect(() =>
+    live(runPath(runId, "/live"), first.head, {
+      run: (data: RunPage) => setRun(data),
+      event: () => setEvents((n) => n + 1),
+      gone: () => {
+        notice("This run was deleted.");
+        go("/");
+      },
+      tick: (data: Partial<RunPage> & Tick) => {
+        heardTime(data.at);
+        tick.current = data;
+        setRun((before) => ({ ...before, ...data }));
+      },
+    }), []);
+  useEffect(() => void (document.title = `${run.name} · mosaic`), [run.name]);
+  const [sought, setSought] = useState<Moment>();
+  const [frame, setFrame] = useState<Sought>();
+  const curves = useRef<HTMLDivElement>(null);
+  const shown = useRef(run);
+  shown.current = run;
+  useEffect(() => {
+    // The panel of the overview may be created later.
+    const picked = (event: Event) =>
+      curves.current?.contains(event.target as Node) &&
+      attempt(() => pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: setFrame }));
+    addEventListener("mosaic-pick", picked);
+    return () => removeEventListener("mosaic-pick", picked);
+  }, []);
+  // Charts in a hidden tab are read when it is selected again.
+  const points = useRef(0);
+  if (tab === "overview") points.current = heads.steps + heads.episodes + heads.metrics;
+
+  return (
+    <>
+      <Head run={run} />
+      {run.state === "FAULTED" && (
+        <section class="failure" aria-label="Failure">
+          <h2>{words(run.reason ?? "failed")}</h2>
+          {run.hint && <p>{run.hint}</p>}
+          {run.stderr_tail.length > 0 && <LastLines text={run.stderr_tail.join("\n")} />}
+        </section>
+      )}
+      <Alerts runId={runId} changes={events} />
+      <Tabs
+        inSight={setTab}
+        list={[
+          {
+            id: "overview",
+            label: "Overview",
+            content: () => (
+              <div>
+                <LeftOut runId={runId} changes={events} />
+                {run.is_eval && <Evaluation runId={runId} state={run.state} />}
+                <div ref={curves} class="curves">
+                  {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
+                  <Charts runs={[run]} changes={points.current} />
+                </div>
+                <Notes run={run} />
+                <div class="two">
+                  <section>
+                    <h2>Lifecycle</h2>
+                    <Lifecycle run={run} />
+                  </section>
+                  <section>
+                    <h2>Details</h2>
+                    <Terms
+                      kind="details"
+                      of={DETAILS.map(([label, text]) => [label, text(run)] as const).filter(([, value]) => value)}
+                    />
+                    {run.parameters.length > 0 && (
+                      <>
+                        <h2>Parameters</h2>
+                        <Terms
+                          kind="details"
+                          of={run.parameters.map(({ name, value }) => [name, parameterText(value)])}
+                        />
+                      </>
+                    )}
+                  </section>
+                </div>
+              </div>
+            ),
+          },
+          {
+            id: "steps",
+            label: "Steps",
+            content: () => <Explorer runId={runId} kind="steps" head={heads.steps} inSight={tab === "steps"} />,
+          },
+          {
+            id: "episodes",
+            label: "Episodes",
+            content: () => (
+              <Explorer
+                runId={runId}
+                kind="episodes"
+                head={heads.episodes}
+                inSight={tab === "episodes"}
+              />
+            ),
+          },
+          {
+            id: "frames",
+            label: "Frames",
+            content: () => <Frames runId={runId} heads={heads} inSight={tab === "frames"} sought={frame} />,
+          },
+          {
+            id: "media",
+            label: "Media",
+            content: () => <Media run={run} sought={sought} inSight={tab === "media"} />,
+          },
+          {
+            id: "logs",
+            label: "Logs",
+            content: () => <LogPane runId={runId} tick={tick.current} attempt={run.attempt} inSight={tab === "logs"} />,
+          },
+          { id: "config", label: "Config", content: () => <Config run={run} /> },
+          { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
+          { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function Head({ run }: { run: RunPage }) {
+  const at = useNow();
+  return (
+    <>
+      <header class="run-head">
+        <div class="run-title">
+          <Name run={run} />
+          <Chip state={run.state} />
+          <span class="why">{explanation(run, at)}</span>
+        </div>
+        <Actions run={run} done={(action) => action === "delete" && go("/")} />
+      </header>
+      <dl class="facts">
+        {FACTS.map(([label, text]) => [label, text(run, at)] as const).filter(([, value]) => value !== "").map((
+          [label, value],
+        ) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd class={label === "Last record" && isStale(run, at) ? "stale" : undefined}>
+              {value.split("\n")[0]}
+              {value.includes("\n") && <div class="sub">{value.split("\n")[1]}</div>}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+/** The summary that an evaluation wrote, read again when its state changes. */
+function Evaluation({ runId, state }: { runId: string; state: RunLine["state"] }) {
+  const [summary, setSummary] = useState<unknown>(null);
+  useEffect(() => void attempt(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary)), [
+    state,
+  ]);
+  if (summary === null || typeof summary !== "object") return null;
+  return (
+    <section class="evaluation" aria-label="Evaluation">
+      <h2>Evaluation</h2>
+      <Terms
+        kind="facts"
+        of={Object.entries(summary).map(([name, value]) => [
+          words(name),
+          typeof value === "object" && value !== null ? JSON.stringify(value) : figure(value),
+        ])}
+      />
+    </section>
+  );
+}
+
+function LogPane(
+  { runId, tick, attempt: number, inSight }: { runId: string; tick?: Tick; attempt: number; inSight: boolean },
+) {
+  const logs = useMemo(() => new Logs(runId), []);
+  useEffect(() => logs.attempts(number), [number]);
+  useEffect(() => {
+    if (inSight && tick) logs.update(tick.logs, number);
+  }, [tick, inSight]);
+  return <Island of={logs.element} />;
+}
+
+function Config({ run }: { run: RunPage }) {
+  const [config, setConfig] = useState<{ text: string; hidden: number }>();
+  const [revealed, setRevealed] = useState(false);
+  const [others, setOthers] = useState<RunLine[]>([]);
+  const [other, setOther] = useState<RunLine>();
+  const read = (reveal: boolean) =>
+    attempt(async () => {
+      setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
+      setRevealed(reveal);
+    });
+  useEffect(() => {
+    read(false);
+    attempt(async () => setOthers((await listRuns({ limit: "200" })).runs));
+  }, []);
+  if (config === undefined) return null;
+  const { text, hidden } = config;
+  const copy = () =>
+    attempt(async () => {
+      await navigator.clipboard.writeText(text);
+      notice("Copied.");
+    });
+  return (
+    <div>
+      <div class="log-tools">
+        <button type="button" onClick={copy}>
+          <Icon name="copy" />
+          Copy
+        </button>
+        {hidden > 0 && !readOnly && (
+          <button type="button" onClick={() => read(true)}>
+            {`Show ${hidden} hidden ${hidden === 1 ? "value" : "values"}`}
+          </button>
+        )}
+        {revealed && <button type="button" onClick={() => read(false)}>Hide secrets</button>}
+        <select
+          aria-label="Difference from another run"
+          onChange={(e) => setOther(others.find((r) => r.run_id === e.currentTarget.value))}
+        >
+          <option value="">Difference from …</option>
+          {others.filter((r) => r.run_id !== run.run_id).map((r) => (
+            <option key={r.run_id} value={r.run_id}>{`${r.name} (${r.run_id.slice(-6)})`}</option>
+          ))}
+        </select>
+      </div>
+      <div class="difference">{other && <ConfigDifferences runs={[run, other]} />}</div>
+      <pre class="json" tabIndex={0} aria-label="Config as JSON">{text}</pre>
+    </div>
+  );
+}
+
+function Artifacts({ run }: { run: RunPage }) {
+  if (run.artifacts.length === 0) {
+    return <p class="empty">No artifacts yet: files under checkpoints, videos and tensorboard appear here.</p>;
+  }
+  return (
+    <ScrollTable
+      label="Artifacts"
+      kind="records"
+      headings={["Path", "Kind", "Size", "Step", "Written", "SHA-256"]}
+    >
+      {run.artifacts.map((a) => (
+        <tr key={a.path}>
+          <td>
+            <a href={artifactPath(run.run_id, a.path)} download>
+              {a.path}
+            </a>
+          </td>
+          <td>{a.kind}</td>
+          <td>{bytes(a.bytes)}</td>
+          <td>{whole(a.step)}</td>
+          <td>{moment(a.at)}</td>
+          <td class="mono">
+            <span title={a.sha256}>{a.sha256.slice(0, 12)}</span>
+          </td>
+        </tr>
+      ))}
+    </ScrollTable>
+  );
+}

@@ -1,0 +1,510 @@
+/** The list of all runs: live, filtered, sorted, with actions on several. */
+import type { EventLine, HostLine, RunLine } from "../../api/page_json.ts";
+import { ManyActions } from "../parts/actions.tsx";
+import {
+  answer,
+  api,
+  columnNames,
+  heardTime,
+  listRuns,
+  live,
+  now,
+  readColumns,
+  readOnly,
+  runsByIds,
+} from "../parts/api.ts";
+import { attempt, notice } from "../parts/dialog.tsx";
+import { alertText } from "../parts/events.tsx";
+import { figure, plural, whole } from "../parts/format.ts";
+import { groupsOf } from "../../../telemetry/series/groups.ts";
+import { HostStrip } from "./host_strip.tsx";
+import { isTyping } from "../parts/keys.tsx";
+import { Island, useRedraw } from "../parts/parts.tsx";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
+import { RunsModel } from "./runs_model.ts";
+import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
+import { STATES } from "../parts/states.tsx";
+
+const PAGE = 500;
+/** Alerts per answer. */
+const ALERTS = 1000;
+/** Columns offered at once; typing narrows them. */
+const OFFERED = 100;
+
+/** `parameter:lr` → "lr", `min:loss` → "loss min", `last:loss` → "loss". */
+function labelOf(id: string): string {
+  const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
+  return kind === "min" || kind === "max" ? `${name} ${kind}` : name;
+}
+
+/** The page keeps at most this many runs; the oldest are left out. */
+const MOST_RUNS = 20_000;
+
+interface Live {
+  loading: boolean;
+  host: HostLine | undefined;
+  stepsPerSecond: number;
+  /** Why the runs cannot be read. */
+  trouble: string;
+}
+
+/** Keeps `model` equal to the daemon's runs, and calls `changed` after each change. @returns ends it */
+function follow(model: RunsModel, state: Live, removed: (id: string) => void, changed: () => void): () => void {
+  let close = () => {};
+  let mounted = true;
+  let generation = 0;
+  let mismatches = 0;
+  const remove = (id: string) => {
+    model.remove(id);
+    removed(id);
+  };
+  /** Reads all runs again, page by page; the first page is shown at once. */
+  const load = async (): Promise<number | undefined> => {
+    const mine = ++generation;
+    state.loading = true;
+    let token = "";
+    let head: number | undefined;
+    const seen = new Set<string>();
+    do {
+      const page = await listRuns({ limit: String(PAGE), ...(token && { token }) });
+      if (mine !== generation || !mounted) return;
+      head ??= page.head;
+      model.put(page.runs);
+      for (const run of page.runs) seen.add(run.run_id);
+      token = page.next_token ?? "";
+      changed();
+    } while (token !== "" && seen.size < MOST_RUNS);
+    for (const id of model.runs.keys()) if (!seen.has(id)) remove(id);
+    state.loading = false;
+    state.trouble = "";
+    changed();
+    for (let since = 0, more = true; more && mine === generation;) {
+      const query = { kinds: "alert", since: String(since), limit: String(ALERTS) };
+      const { events } = await answer(api.events.$get({ query }));
+      for (const event of events as EventLine[]) model.alert(event);
+      since = events.at(-1)?.seq ?? since;
+      more = events.length === ALERTS;
+    }
+    changed();
+    return head;
+  };
+  const begin = async () => {
+    // From before the list was read, so that changes during the reading are sent again.
+    const head = await load();
+    if (!mounted || head === undefined) return;
+    close = live("/api/live", head, {
+      runs: (data: { runs: RunLine[]; deleted: string[] }) => {
+        model.put(data.runs);
+        data.deleted.forEach(remove);
+        changed();
+      },
+      alerts: ({ alerts }: { alerts: EventLine[] }) => {
+        for (const event of alerts) {
+          if (model.alert(event)) notice(`Alert: ${event.run_name}: ${alertText(event.data)}`, "error");
+        }
+        changed();
+      },
+      tick: (data: { at: number; runs: RunLine[]; host: HostLine; total: number }) => {
+        heardTime(data.at);
+        model.put(data.runs);
+        state.host = data.host;
+        state.stepsPerSecond = data.runs.reduce((n, r) => n + r.steps_per_second, 0);
+        // Another daemon's database, or changes that the page has missed: the total shows it.
+        const differs = !state.loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS;
+        mismatches = differs ? mismatches + 1 : 0;
+        if (mismatches >= 2) {
+          mismatches = 0;
+          attempt(load);
+        }
+        changed();
+      },
+      restarted: () => attempt(load),
+    });
+  };
+  const start = () =>
+    begin().catch((error) => {
+      if (!mounted) return;
+      // An empty table would be misleading: show why there is none.
+      state.trouble = `The runs cannot be read, trying again: ${error.message}`;
+      changed();
+      setTimeout(() => mounted && start(), 2000);
+    });
+  start();
+  return () => {
+    mounted = false;
+    close();
+  };
+}
+
+export function Runs() {
+  const redraw = useRedraw();
+  const model = useMemo(() => readAddress(new RunsModel()), []);
+  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
+  const search = useRef<HTMLInputElement>(null);
+  const [evaluations, setEvaluations] = useState(false);
+  const [columns, setColumns] = useState(() => new URLSearchParams(location.search).getAll("column"));
+  const [names, setNames] = useState<string[]>([]);
+  const [typed, setTyped] = useState("");
+  const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
+  const opened = useMemo(() => new Set(new URLSearchParams(location.search).getAll("open")), []);
+  const latest = useRef(columns);
+  latest.current = columns;
+  const grouping = useRef(groupBy);
+  grouping.current = groupBy;
+
+  /** At most once per frame, and not at all while the page is hidden. */
+  const draw = useMemo(() => {
+    let scheduled = false;
+    return () => {
+      if (scheduled) return;
+      scheduled = true;
+      requestAnimationFrame(() => {
+        scheduled = false;
+        redraw();
+      });
+    };
+  }, []);
+  const changed = () => {
+    writeAddress(model, latest.current, grouping.current, opened);
+    table.element.scrollTop = 0;
+    draw();
+  };
+  const table = useMemo(() =>
+    new RunsTable({
+      selectable: !readOnly,
+      alertOf: (id) => {
+        const event = model.alerts.get(id);
+        return event && alertText(event.data);
+      },
+      onselect: redraw,
+      onfold(label) {
+        opened.has(label) ? opened.delete(label) : opened.add(label);
+        writeAddress(model, latest.current, grouping.current, opened);
+        redraw();
+      },
+      onsort(id) {
+        if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
+        else {
+          model.sort = id;
+          model.direction = ["name", "state", "queue", "outcome"].includes(id) ? 1 : -1;
+        }
+        changed();
+      },
+    }), []);
+  const choose = (ids: string[]) => {
+    setColumns(ids);
+    if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "created";
+    writeAddress(model, ids, groupBy, opened);
+  };
+  const find = (text: string) => {
+    model.filter.text = text;
+    changed();
+  };
+
+  useEffect(() => {
+    document.title = "Runs · mosaic";
+    const main = document.getElementById("main")!;
+    main.classList.add("fixed");
+    const stop = follow(model, state, (id) => table.selected.delete(id), draw);
+    const queue = setInterval(async () => {
+      const waiting = table.inSight().filter((r) => r.state === "INIT").map((r) => r.run_id);
+      if (waiting.length === 0 || document.hidden) return;
+      try {
+        model.put(await runsByIds(waiting));
+        draw();
+      } catch {
+        // The page already shows the state of the connection.
+      }
+    }, 3000);
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "/" && !isTyping(event)) {
+        event.preventDefault();
+        search.current?.focus();
+      } else if (event.key === "Escape" && event.target === search.current) {
+        table.element.focus();
+        find("");
+      }
+    };
+    addEventListener("mosaic-second", draw);
+    addEventListener("resize", draw);
+    addEventListener("keydown", onKey);
+    return () => {
+      stop();
+      clearInterval(queue);
+      removeEventListener("mosaic-second", draw);
+      removeEventListener("resize", draw);
+      removeEventListener("keydown", onKey);
+      main.classList.remove("fixed");
+    };
+  }, []);
+
+  useEffect(() =>
+    void attempt(async () => {
+      const { parameters, metrics } = await columnNames();
+      setNames([
+        ...parameters.map((name) => `parameter:${name}`),
+        ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => `${figure}:${name}`)),
+      ]);
+    }), []);
+  useEffect(() => {
+    table.setColumns(columns.map((id) => ({
+      id,
+      label: labelOf(id),
+      title: id,
+      class: "num",
+      text: (run) => {
+        const value = model.value(id, run);
+        return value === undefined ? "" : figure(value);
+      },
+      number: (run) => {
+        const value = model.value(id, run);
+        return typeof value === "number" ? value : undefined;
+      },
+      figure,
+    })));
+    const read = () =>
+      readColumns(groupBy.startsWith("parameter:") ? [...new Set([...columns, groupBy])] : columns).then((read) => {
+        if (latest.current !== columns || grouping.current !== groupBy) return;
+        model.setColumns(read);
+        draw();
+      });
+    attempt(read);
+    const timer = setInterval(() => {
+      // The page already shows the state of the connection.
+      if (columns.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) read().catch(() => {});
+    }, 5000);
+    return () => clearInterval(timer);
+  }, [columns, groupBy]);
+
+  const at = now();
+  const shown = model.shown(at);
+  const rows = grouped(model, shown, groupBy, opened);
+  useLayoutEffect(() => {
+    table.element.hidden = shown.length === 0;
+    table.show(rows, model.sort, model.direction, at);
+  });
+  if (!evaluations && model.hasEvaluations()) setEvaluations(true);
+  const { filter } = model;
+  const all = model.runs.size;
+  const counts = model.countByState();
+  const tags = model.tags();
+  const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
+  const { wrong } = model.conditions();
+  const total = state.trouble || (wrong && !state.loading && `"${wrong}" is no condition on a column here`) ||
+    (state.loading
+      ? `Loading ${whole(all)} …`
+      : (shown.length === all ? plural(all, "run") : `${whole(shown.length)} of ${whole(all)} runs`) +
+        (rows.some((r) => r.group !== undefined) ? ", mean ± sd" : ""));
+  return (
+    <>
+      <h1 class="unseen">Runs</h1>
+      <HostStrip
+        host={state.host}
+        stepsPerSecond={state.stepsPerSecond}
+        nameOf={(id) => model.runs.get(id)?.name ?? id}
+      />
+      <div class="filters" role="search">
+        <input
+          type="search"
+          placeholder="Name or id"
+          aria-label="Filter by name or id"
+          ref={search}
+          value={filter.text}
+          onInput={(e) => find(e.currentTarget.value)}
+        />
+        <div class="chips" role="group" aria-label="Filter by state">
+          {STATES.filter((s) => counts.has(s) || filter.states.has(s)).map((s) => (
+            <button
+              key={s}
+              type="button"
+              class="chip"
+              data-state={s}
+              aria-pressed={filter.states.has(s) ? "true" : "false"}
+              onClick={() => {
+                filter.states.has(s) ? filter.states.delete(s) : filter.states.add(s);
+                changed();
+              }}
+            >
+              {s}
+              <span class="count">{whole(counts.get(s) ?? 0)}</span>
+            </button>
+          ))}
+        </div>
+        {tags.length > 0 && (
+          <select
+            aria-label="Filter by tag"
+            value={filter.tag}
+            onChange={(e) => {
+              filter.tag = e.currentTarget.value;
+              changed();
+            }}
+          >
+            <option value="">All tags</option>
+            {tags.map((t) => <option key={t} value={t}>{t}</option>)}
+          </select>
+        )}
+        {evaluations && (
+          <select
+            aria-label="Filter by kind"
+            value={filter.kind}
+            onChange={(e) => {
+              filter.kind = e.currentTarget.value;
+              changed();
+            }}
+          >
+            <option value="">Training and evaluations</option>
+            <option value="train">Training only</option>
+            <option value="eval">Evaluations only</option>
+          </select>
+        )}
+        {names.length > 0 && (
+          <>
+            <input
+              type="search"
+              list="columns"
+              placeholder="Add a column …"
+              aria-label="Add a column"
+              value={typed}
+              onInput={(e) => {
+                const id = e.currentTarget.value;
+                if (!names.includes(id)) return setTyped(id);
+                setTyped("");
+                if (!columns.includes(id)) choose([...columns, id]);
+              }}
+            />
+            <datalist id="columns">
+              {names.filter((id) => id.toLowerCase().includes(typed.toLowerCase())).slice(0, OFFERED)
+                .map((id) => <option key={id} value={id} />)}
+            </datalist>
+          </>
+        )}
+        <select
+          aria-label="Group by"
+          value={groupBy}
+          onChange={(e) => {
+            setGroupBy(e.currentTarget.value);
+            opened.clear();
+            writeAddress(model, columns, e.currentTarget.value, opened);
+          }}
+        >
+          <option value="">No groups</option>
+          <option value="name">Group by name without seed</option>
+          <option value="tags">Group by tags</option>
+          {names.filter((n) => n.startsWith("parameter:")).map((id) => (
+            <option key={id} value={id}>{`Group by ${labelOf(id)}`}</option>
+          ))}
+        </select>
+        {columns.map((id) => (
+          <button
+            key={id}
+            type="button"
+            class="picked"
+            aria-label={`Leave out the column ${labelOf(id)}`}
+            onClick={() => choose(columns.filter((c) => c !== id))}
+          >
+            <span>{labelOf(id)}</span> ×
+          </button>
+        ))}
+        {columns.length > 0 && (
+          <input
+            type="search"
+            placeholder="lr>0.01 env=CartPole-v1"
+            aria-label="Conditions on columns"
+            value={filter.where}
+            onInput={(e) => {
+              filter.where = e.currentTarget.value;
+              changed();
+            }}
+          />
+        )}
+        <span class="grow" />
+        <span class="total" role="status">{total}</span>
+      </div>
+      {chosen.length > 0 && (
+        <div class="selection">
+          <strong role="status">{`${whole(chosen.length)} selected`}</strong>
+          <ManyActions runs={chosen} done={redraw} />
+          {chosen.length >= 2 && (
+            <a
+              class="button"
+              href={`/compare?runs=${chosen.map((r) => r.run_id).join(",")}`}
+            >
+              Compare
+            </a>
+          )}
+          <button
+            type="button"
+            onClick={() => {
+              table.selected.clear();
+              redraw();
+            }}
+          >
+            Clear
+          </button>
+        </div>
+      )}
+      <Island of={table.element} />
+      {shown.length === 0 && !state.loading && (
+        <p class="empty">
+          {all === 0 ? "No runs yet. Submit one with: mosaic submit FILE" : "No run passes these filters."}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The runs under their groups, in the order of each group's first run; only open groups show theirs. */
+function grouped(model: RunsModel, runs: RunLine[], by: string, opened: ReadonlySet<string>): ShownRow[] {
+  if (by === "") return runs;
+  const labels = groupsOf(
+    runs.map((run) => ({
+      ...run,
+      parameters: by.startsWith("parameter:")
+        ? [{ name: by.slice("parameter:".length), value: model.value(by, run) ?? "–" }]
+        : [],
+    })),
+    by,
+  );
+  const groups = Map.groupBy(runs, (_, i) => labels[i]!);
+  return [...groups].flatMap(([label, members]) => {
+    const open = opened.has(label);
+    return [{ ...members[0]!, run_id: GROUP + label, group: { label, members, open } }, ...(open ? members : [])];
+  });
+}
+
+/** The filters are in the address, so that a view can be kept and shared. */
+function readAddress(model: RunsModel): RunsModel {
+  const query = new URLSearchParams(location.search);
+  const { filter } = model;
+  filter.text = query.get("name") ?? "";
+  filter.tag = query.get("tag") ?? "";
+  filter.where = query.get("where") ?? "";
+  const kind = query.get("kind") ?? "";
+  filter.kind = kind === "train" || kind === "eval" ? kind : "";
+  filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => STATES.some((k) => k === s)));
+  model.sort = query.get("sort") ?? "created";
+  model.direction = query.get("dir") === "asc" ? 1 : -1;
+  return model;
+}
+
+function writeAddress(
+  { filter, sort, direction }: RunsModel,
+  columns: readonly string[],
+  group: string,
+  opened: ReadonlySet<string>,
+): void {
+  const query = new URLSearchParams(columns.map((id) => ["column", id]));
+  for (const label of opened) query.append("open", label);
+  if (group) query.set("group", group);
+  if (filter.where) query.set("where", filter.where);
+  if (filter.text) query.set("name", filter.text);
+  if (filter.tag) query.set("tag", filter.tag);
+  if (filter.kind) query.set("kind", filter.kind);
+  if (filter.states.size > 0) query.set("state", [...filter.states].join(","));
+  if (sort !== "created" || direction !== -1) {
+    query.set("sort", sort);
+    query.set("dir", direction === 1 ? "asc" : "desc");
+  }
+  const search = query.toString();
+  history.replaceState(null, "", search ? `/?${search}` : "/");
+}

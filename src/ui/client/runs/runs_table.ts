@@ -1,0 +1,429 @@
+/**
+ * A table of any length that keeps only the visible rows in the document. Rows that leave the view are reused for those that
+ * enter, and cells are written only if their text changes.
+ */
+import type { RunLine } from "../../api/page_json.ts";
+import { fill, go, h, setText } from "../parts/dom.ts";
+import { age, bytes, duration, elapsed, plural, rate, score, whole } from "../parts/format.ts";
+import { spreadOf } from "../../../telemetry/series/groups.ts";
+import { rewardOf } from "./runs_model.ts";
+import { countStates, explanation, gpusOf, isEnded, isStale } from "../parts/states.tsx";
+
+/** Several runs as one row, above their own rows when it is open. */
+export interface RunGroup {
+  label: string;
+  members: RunLine[];
+  open: boolean;
+}
+/** A run, or the row of a group: its first run with an id of its own. */
+export type ShownRow = RunLine & { group?: RunGroup };
+
+interface RowParts {
+  id: string;
+  row: HTMLTableRowElement;
+  check: HTMLInputElement;
+  chip: HTMLElement;
+  /** For a group whose runs have several states. */
+  states: HTMLElement;
+  link: HTMLAnchorElement;
+  name: HTMLElement;
+  fold: HTMLButtonElement;
+  label: HTMLElement;
+  tags: HTMLElement;
+  cells: HTMLElement[];
+}
+
+const SPARE_ROWS = 8;
+/** Tags in a run's row; further ones are counted. */
+const MOST_TAGS = 4;
+/** Prefix of the ids of groups. */
+export const GROUP = "group:";
+
+const runsIn = ({ group, ...run }: ShownRow): RunLine[] => group?.members ?? [run];
+
+export interface Column {
+  id: string;
+  label: string;
+  title?: string;
+  class: string;
+  /** Its text may be cut off: the cell's title has all of it. */
+  cut?: true;
+  text(r: RunLine, now: number): string;
+  /** The number whose mean and standard deviation a group shows, and its format. */
+  number?(r: RunLine, now: number): number | null | undefined;
+  figure?(n: number): string;
+}
+
+/** `12.5 ± 0.3` over the members that have a value. */
+function groupText({ number, figure: written = String }: Column, { members }: RunGroup, now: number): string {
+  const values = members.map((r) => number?.(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
+  if (values.length === 0) return "";
+  const { middle, high } = spreadOf(values as number[], "sd");
+  return values.length === 1 ? written(middle) : `${written(middle)} ± ${written(high - middle)}`;
+}
+
+const COLUMNS: Column[] = [
+  {
+    id: "attempt",
+    label: "Try",
+    title: "Attempt",
+    class: "num c3",
+    text: (r) =>
+      r.max_attempts > 1 || r.attempt > 1 ? `${r.attempt}/${Math.max(r.attempt, r.max_attempts)}` : String(r.attempt),
+  },
+  {
+    id: "queue",
+    label: "Queue",
+    title: "Position in the queue",
+    class: "num c4",
+    text: (r) => r.queue_position > 0 ? `#${r.queue_position}` : "",
+  },
+  {
+    id: "gpus",
+    label: "GPUs",
+    class: "c3",
+    text: (r) =>
+      gpusOf(r).length > 0
+        ? gpusOf(r).join(", ")
+        : r.gpus_requested > 0 && !isEnded(r)
+        ? `wants ${r.gpus_requested}`
+        : "",
+  },
+  {
+    id: "elapsed",
+    label: "Elapsed",
+    class: "num c2",
+    text: (r, now) => duration(elapsed(r, now)),
+    number: (r, now) => elapsed(r, now),
+    figure: duration,
+  },
+  {
+    id: "steps",
+    label: "Steps",
+    class: "num c1",
+    cut: true,
+    text: (r) =>
+      whole(r.steps) + (r.overwritten.steps > 0 ? `, ${whole(r.overwritten.steps)} overwritten` : "") +
+      (r.max_steps > 0 && !isEnded(r)
+        ? ` (${Math.min(100, Math.floor((r.steps - r.overwritten.steps) / r.max_steps * 100))} %)`
+        : ""),
+    number: (r) => r.steps,
+    figure: (n) => whole(Math.round(n)),
+  },
+  {
+    id: "rate",
+    label: "Steps/s",
+    class: "num c2",
+    text: (r) => r.steps_per_second > 0 ? rate(r.steps_per_second) : "",
+  },
+  {
+    id: "reward",
+    label: "Reward",
+    title: "Mean reward of the last 100 episodes, or of a metric such as rollout/ep_rew_mean",
+    class: "num c0",
+    text: (r) => score(rewardOf(r)),
+    number: rewardOf,
+    figure: score,
+  },
+  { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },
+  {
+    id: "backlog",
+    label: "Backlog",
+    title: "Written by the worker, not stored yet",
+    class: "num c4",
+    text: (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "",
+  },
+  { id: "outcome", label: "Outcome", class: "wide c2", cut: true, text: explanation },
+];
+
+export class RunsTable {
+  #shown: ShownRow[] = [];
+  #rows = new Map<string, RowParts>();
+  #top = h("tr", { class: "space", "aria-hidden": "true" });
+  #bottom = h("tr", { class: "space", "aria-hidden": "true" });
+  #body = h("tbody");
+  #columns: Column[] = COLUMNS;
+  #headRow = h("tr");
+  #heads = new Map<string, HTMLTableCellElement>();
+  #all = h("input", { type: "checkbox", "aria-label": "Select all shown runs" });
+  #rowHeight = 36;
+  #active = -1;
+  #anchor: string | undefined;
+  #now = 0;
+
+  readonly table: HTMLTableElement;
+  readonly element: HTMLElement;
+  readonly selected = new Set<string>();
+
+  constructor(
+    readonly options: {
+      onsort(id: string): void;
+      onselect(): void;
+      onfold(label: string): void;
+      selectable: boolean;
+      /** The text of a run's newest alert, if it has one. */
+      alertOf(id: string): string | undefined;
+    },
+  ) {
+    this.table = h(
+      "table",
+      { class: "runs" },
+      h("caption", { class: "unseen" }, "Runs"),
+      h("thead", {}, this.#headRow),
+      this.#body,
+    );
+    this.element = h(
+      "div",
+      { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Table of runs" },
+      this.table,
+    );
+    this.#body.append(this.#top, this.#bottom);
+    this.setColumns([]);
+    this.element.addEventListener("scroll", () => this.draw(this.#now), { passive: true });
+    this.element.addEventListener("keydown", (event) => this.#onKey(event));
+    this.#all.addEventListener("change", () => {
+      for (const { run_id } of this.#shown.flatMap(runsIn)) {
+        this.#all.checked ? this.selected.add(run_id) : this.selected.delete(run_id);
+      }
+      this.#selectionChanged();
+    });
+  }
+
+  /** Shows these columns before the usual ones. */
+  setColumns(further: Column[]): void {
+    this.#columns = [...further, ...COLUMNS];
+    this.#heads.clear();
+    this.table.toggleAttribute("data-further", further.length > 0);
+    const head = ({ id, label, title, class: kind }: Omit<Column, "text">) => {
+      const cell = h(
+        "th",
+        { scope: "col", class: kind, title, "data-column": id },
+        h("button", { type: "button", onclick: () => this.options.onsort(id) }, label),
+      );
+      this.#heads.set(id, cell);
+      return cell;
+    };
+    fill(
+      this.#headRow,
+      this.options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
+      head({ id: "state", label: "State", class: "" }),
+      head({ id: "name", label: "Name", class: "wide" }),
+      this.#columns.map(head),
+    );
+    for (const { row } of this.#rows.values()) row.remove();
+    this.#rows.clear();
+  }
+
+  show(runs: ShownRow[], sort: string, direction: 1 | -1, now: number): void {
+    this.#shown = runs;
+    this.table.toggleAttribute("data-grouped", runs.some((r) => r.group !== undefined));
+    for (const [id, cell] of this.#heads) {
+      if (id === sort) cell.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
+    this.table.setAttribute("aria-rowcount", String(runs.length + 1));
+    this.#drawChosen();
+    this.draw(now);
+  }
+
+  inSight(): RunLine[] {
+    return this.#shown.filter((r) => r.group === undefined && this.#rows.has(r.run_id));
+  }
+
+  draw(now: number): void {
+    this.#now = now;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / this.#rowHeight) - SPARE_ROWS);
+    const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) + 2 * SPARE_ROWS;
+    const slice = this.#shown.slice(first, first + visible);
+    const wanted = new Set(slice.map((r) => r.run_id));
+    const spare: RowParts[] = [];
+    for (const [id, parts] of this.#rows) {
+      if (wanted.has(id)) continue;
+      this.#rows.delete(id);
+      // The focus must not move to another run.
+      if (!parts.row.contains(document.activeElement)) spare.push(parts);
+      parts.row.remove();
+    }
+    let before: Element = this.#top;
+    slice.forEach((run, i) => {
+      let parts = this.#rows.get(run.run_id);
+      if (parts === undefined) {
+        parts = spare.pop() ?? this.#makeRow();
+        parts.id = run.run_id;
+        this.#rows.set(run.run_id, parts);
+      }
+      if (before.nextElementSibling !== parts.row) before.after(parts.row);
+      before = parts.row;
+      this.#drawRow(parts, run, first + i, now);
+    });
+    this.#top.style.height = `${first * this.#rowHeight}px`;
+    this.#bottom.style.height = `${Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight}px`;
+    const measured = (this.#top.nextElementSibling as HTMLElement | null)?.offsetHeight ?? 0;
+    if (slice.length > 0 && measured > 0) this.#rowHeight = measured;
+  }
+
+  #drawChosen() {
+    const [some, all] = this.selected.size === 0 ? [false, false] : this.#chosenOf(this.#shown.flatMap(runsIn));
+    this.#all.checked = all;
+    this.#all.indeterminate = some && !all;
+  }
+
+  #chosenOf(runs: readonly RunLine[]): [some: boolean, all: boolean] {
+    const chosen = runs.filter((r) => this.selected.has(r.run_id)).length;
+    return [chosen > 0, chosen > 0 && chosen === runs.length];
+  }
+
+  /** An unused row. */
+  #makeRow(): RowParts {
+    const check = h("input", {
+      type: "checkbox",
+      onclick: (event: MouseEvent) => this.#toggle(parts.id, check.checked, event.shiftKey),
+    });
+    const state = h("span", { class: "chip" });
+    const states = h("span", { class: "states", hidden: true });
+    // A too long name is cut at its beginning, because its end distinguishes it; the inner element keeps its own direction.
+    const name = h("bdi");
+    const link = h("a", {}, name);
+    const label = h("bdi");
+    const fold = h("button", {
+      type: "button",
+      class: "link",
+      hidden: true,
+      onclick: () => this.options.onfold(parts.id.slice(GROUP.length)),
+    }, h("span", {}, label));
+    const tags = h("span", { class: "tags" });
+    const cells = this.#columns.map((c) => h("td", { class: c.class }));
+    const row = h(
+      "tr",
+      {},
+      this.options.selectable && h("td", { class: "check" }, check),
+      h("td", {}, state, states),
+      h("td", { class: "wide name" }, h("div", {}, link, fold, tags)),
+      cells,
+    );
+    const parts: RowParts = { id: "", row, check, chip: state, states, link, name, fold, label, tags, cells };
+    return parts;
+  }
+
+  #drawGroup(parts: RowParts, { label, members, open }: RunGroup, now: number): void {
+    const [some, all] = this.#chosenOf(members);
+    parts.check.checked = all;
+    parts.check.indeterminate = some && !all;
+    parts.check.setAttribute("aria-label", `Select the runs of ${label}`);
+    setText(parts.label, label);
+    parts.fold.title = label;
+    parts.fold.setAttribute("aria-expanded", String(open));
+    delete parts.tags.dataset.tags;
+    const alerted = members.filter((r) => this.options.alertOf(r.run_id) !== undefined).length;
+    setText(parts.tags, plural(members.length, "run") + (alerted > 0 ? `, ${whole(alerted)} with an alert` : ""));
+    const counts = countStates(members);
+    parts.chip.hidden = counts.length > 1;
+    parts.states.hidden = counts.length === 1;
+    if (counts.length === 1) {
+      const state = counts[0]![0];
+      if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
+      setText(parts.chip, state);
+    }
+    const title = counts.map(([state, count]) => `${count} ${state}`).join(", ");
+    if (parts.states.title !== title) {
+      parts.states.title = title;
+      fill(
+        parts.states,
+        counts.map(([state, count]) =>
+          h("span", { class: "chip", "data-state": state }, count, h("span", { class: "unseen" }, ` ${state}`))
+        ),
+      );
+    }
+    this.#drawCells(parts, (column) => groupText(column, { label, members, open }, now));
+  }
+
+  #drawRow(parts: RowParts, run: ShownRow, index: number, now: number): void {
+    parts.row.setAttribute("aria-rowindex", String(index + 2));
+    parts.row.classList.toggle("active", index === this.#active);
+    const { group } = run;
+    parts.row.classList.toggle("group", group !== undefined);
+    parts.link.hidden = group !== undefined;
+    parts.fold.hidden = group === undefined;
+    if (group !== undefined) return this.#drawGroup(parts, group, now);
+    parts.chip.hidden = false;
+    parts.states.hidden = true;
+    parts.check.indeterminate = false;
+    const selected = this.selected.has(run.run_id);
+    parts.row.classList.toggle("selected", selected);
+    parts.check.checked = selected;
+    const label = `Select ${run.name}`;
+    if (parts.check.getAttribute("aria-label") !== label) parts.check.setAttribute("aria-label", label);
+    if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
+    setText(parts.chip, run.state);
+    const href = `/runs/${encodeURIComponent(run.run_id)}`;
+    if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
+    setText(parts.name, run.name);
+    if (parts.link.title !== run.name) parts.link.title = run.name;
+    const shownTags = run.is_eval ? ["evaluation", ...run.tags] : run.tags;
+    const alert = this.options.alertOf(run.run_id);
+    const tags = [alert, ...shownTags].join("\n");
+    if (parts.tags.dataset.tags !== tags) {
+      parts.tags.dataset.tags = tags;
+      const more = shownTags.length - MOST_TAGS;
+      fill(
+        parts.tags,
+        alert !== undefined && h("span", { class: "tag alert", title: alert }, "alert"),
+        shownTags.slice(0, MOST_TAGS).map((t) => h("span", { class: "tag" }, t)),
+        more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
+      );
+    }
+    this.#drawCells(parts, (column) => column.text(run, now));
+    this.#columns.forEach(({ id }, i) => {
+      if (id === "record") parts.cells[i]!.classList.toggle("stale", isStale(run, now));
+    });
+  }
+
+  #drawCells({ cells }: RowParts, textOf: (column: Column) => string): void {
+    this.#columns.forEach((column, i) => {
+      const cell = cells[i]!;
+      const text = textOf(column);
+      setText(cell, text);
+      if (column.cut && cell.title !== text) cell.title = text;
+    });
+  }
+
+  #toggle(id: string, on: boolean, range: boolean): void {
+    const ids = this.#shown.map((r) => r.run_id);
+    const from = range && this.#anchor !== undefined ? ids.indexOf(this.#anchor) : -1;
+    const to = ids.indexOf(id);
+    const touched = from < 0 ? [id] : ids.slice(Math.min(from, to), Math.max(from, to) + 1);
+    const chosen = this.#shown.filter((r) => touched.includes(r.run_id)).flatMap(runsIn);
+    for (const { run_id } of chosen) on ? this.selected.add(run_id) : this.selected.delete(run_id);
+    this.#anchor = id;
+    this.#selectionChanged();
+  }
+
+  #selectionChanged() {
+    this.#drawChosen();
+    this.draw(this.#now);
+    this.options.onselect();
+  }
+
+  /** j, k and arrows move, x selects, Enter opens. */
+  #onKey(event: KeyboardEvent): void {
+    if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
+    const moves: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, Home: -Infinity, End: Infinity };
+    const move = moves[event.key];
+    const run = this.#shown[this.#active];
+    if (move !== undefined) {
+      this.#active = Math.min(this.#shown.length - 1, Math.max(0, this.#active + move));
+      const y = this.#active * this.#rowHeight;
+      const height = this.element.clientHeight - 2 * this.#rowHeight;
+      if (y < this.element.scrollTop) this.element.scrollTop = y;
+      else if (y > this.element.scrollTop + height) this.element.scrollTop = y - height;
+      this.draw(this.#now);
+    } else if (event.key === "x" && run && this.options.selectable) {
+      this.#toggle(run.run_id, !this.#chosenOf(runsIn(run))[1], false);
+    } else if (event.key === "Enter" && run?.group) {
+      this.options.onfold(run.group.label);
+    } else if (event.key === "Enter" && run) {
+      go(`/runs/${encodeURIComponent(run.run_id)}`);
+    } else return;
+    event.preventDefault();
+  }
+}
