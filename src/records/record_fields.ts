@@ -42,7 +42,7 @@ export interface RecordField {
   /** A line without a number for it is malformed. */
   strict?: boolean;
   /**
-   * How it is read from a worker's line, if its type does not determine that: src/telemetry/dialects. `rest`: all other
+   * How it is read from a worker's line, if its type does not determine that: src/readers/lines. `rest`: all other
    * fields.
    */
   read?: "episode" | "agent" | "worker" | "payload" | "name" | "rest";

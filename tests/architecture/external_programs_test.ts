@@ -6,14 +6,14 @@ const SRC = new URL("../../src/", import.meta.url);
 
 /** Everything else calls src/os/processes/external_program.ts. */
 const PLACES: Record<string, string> = {
-  "os/external_program.ts": "waits, with a limit",
-  "os/shell.ts": "scripts that the kernel answers at once; programs that outlive this process",
-  "os/shared_memory.ts": "a helper that answers requests, each with a limit",
-  "os/sock_diag.ts": "a helper that answers requests, each with a limit",
-  "os/user_shell.ts": "scripts of a worker's user, with a limit; one that is stuck holds up nobody else's",
-  "cli/context.ts": "this executable again, on the person's terminal",
-  "daemon/memory_limit.ts": "the daemon's successor, which nobody waits for",
-  "proxy/wrapper.ts": "the worker",
+  "os/processes/external_program.ts": "waits, with a limit",
+  "os/processes/shell.ts": "scripts that the kernel answers at once; programs that outlive this process",
+  "frames/shared_memory.ts": "a helper that answers requests, each with a limit",
+  "os/host/sock_diag.ts": "a helper that answers requests, each with a limit",
+  "os/rights/user_shell.ts": "scripts of a worker's user, with a limit; one that is stuck holds up nobody else's",
+  "cli/real_context.ts": "this executable again, on the person's terminal",
+  "daemon/start/memory_limit.ts": "the daemon's successor, which nobody waits for",
+  "proxy/worker/wrapper.ts": "the worker",
 };
 
 Deno.test("processes are created only in the named places; everything else goes through external_program.ts", () => {

@@ -60,20 +60,31 @@ export async function importsOf(src: URL, entries: readonly string[]): Promise<I
   return [...found.values()];
 }
 
-export function arrowsOf(imports: readonly Import[]): Arrows {
+/** The imports from one group of files to another, by default from room to room. */
+export function arrowsOf(imports: readonly Import[], groupOf = roomOf): Arrows {
   const arrows = new Map<string, Set<string>>();
   for (const { from, to } of imports) {
-    if (roomOf(from) === roomOf(to)) continue;
-    const targets = arrows.get(roomOf(from)) ?? new Set();
-    arrows.set(roomOf(from), targets.add(roomOf(to)));
+    if (groupOf(from) === groupOf(to)) continue;
+    const targets = arrows.get(groupOf(from)) ?? new Set();
+    arrows.set(groupOf(from), targets.add(groupOf(to)));
   }
   return arrows;
 }
 
+/** The folder of a file; "" for the files directly in src/. */
+export function folderOf(file: string): string {
+  return file.slice(0, Math.max(0, file.lastIndexOf("/")));
+}
+
+/** Rooms that every room may import. Among themselves they follow the table. */
+const FLOOR = new Set(["base", "os", "gen"]);
+
 /** One line for each import that the table does not allow. */
 export function forbidden(imports: readonly Import[], table: Arrows): string[] {
+  const allowed = (from: string, to: string) =>
+    from === to || (table.has(from) && !FLOOR.has(from) && FLOOR.has(to)) || table.get(from)?.has(to) === true;
   return imports
-    .filter(({ from, to }) => roomOf(from) !== roomOf(to) && table.get(roomOf(from))?.has(roomOf(to)) !== true)
+    .filter(({ from, to }) => !allowed(roomOf(from), roomOf(to)))
     .map(({ from, to }) => `${from} -> ${to}: ${roomOf(from)} may not import ${roomOf(to)}`);
 }
 

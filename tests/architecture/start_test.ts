@@ -37,7 +37,7 @@ Deno.test("a daemon loads none of Node's modules before it is ready, except SQLi
   assert.ok(found.length > 0);
 });
 
-for (const entry of ["main.ts", "cli/verbs/list.ts", "client/client.ts"]) {
+for (const entry of ["main.ts", "cli/verbs/runs/list.ts", "wire/client/client.ts"]) {
   Deno.test(`${entry} loads none of Node's modules`, async () => {
     assert.deepEqual(await nodeModulesOf(entry), []);
   });

@@ -9,39 +9,39 @@ const SRC = new URL("../../src/", import.meta.url);
  * can change. A number: how often a file does so that also handles files of runs; another use must be looked at.
  */
 const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
-  "os/untrusted.ts": "opens, lists and watches paths that a worker can change",
-  "os/untrusted_way.ts": "looks at each component of such a path",
-  "os/untrusted_changes.ts": "changes such paths",
-  "os/": "/proc, /dev, databases and files of the state directory; the functions of os/files.ts",
+  "os/files/untrusted.ts": "opens, lists and watches paths that a worker can change",
+  "os/files/untrusted_way.ts": "looks at each component of such a path",
+  "os/files/untrusted_changes.ts": "changes such paths",
+  "os/": "/proc, /dev, databases and files of the state directory; the functions of os/files/files.ts",
   "base/layout.ts": "telemetry's database",
   "daemon.ts": "daemon.json",
   "daemon/": "the state directory, its logs and sockets",
-  "wire/": "sockets, tokens, certificates",
+  "wire/": "sockets, tokens, certificates, daemon.json",
   "rpc/grpc/listen.ts": "the listener's socket",
-  "client/": "daemon.json, tokens",
   "permissions/": "start files, read by the text of their path",
-  "telemetry/store": "telemetry's database",
+  "telemetry/": "telemetry's database",
   "registry/registry.ts": [0, "the registry's database"],
   "registry/sqlite.ts": "databases",
   "observability/": "databases' sizes, the cursors and the secret of webhooks",
-  "doctor/databases.ts": "databases",
-  "doctor/first_page.ts": "databases",
-  "doctor/free_list.ts": "databases",
-  "doctor/doctor.ts": [2, "the state directory, daemon.json, its lock"],
-  "doctor/state_files.ts": [5, "entries of the state directory, of configs/ and of the directories of all runs"],
+  "state/doctor/databases.ts": "databases",
+  "state/doctor/first_page.ts": "databases",
+  "state/doctor/free_list.ts": "databases",
+  "state/doctor/doctor.ts": [2, "the state directory, daemon.json, its lock"],
+  "state/doctor/state_files.ts": [5, "entries of the state directory, of configs/ and of the directories of all runs"],
+  "readers/import/": "the user's own files",
   "cli/": "the user's own files and directories; a demo's worker is a worker itself",
-  "dispatch/core/submission.ts": [0, "configs/"],
+  "dispatch/queue/submission.ts": [0, "configs/"],
   "dispatch/core/imports.ts": [5, "imports/, configs/ and the directories of all runs"],
   "dispatch/launch/local/local_host.ts": [0, "a worker's config, mosaic.py, a certificate, for a node"],
   "dispatch/launch/local/worker_users.ts": [2, "the directories of runs themselves"],
-  "proxy/daemon_address.ts": [1, "daemon.json"],
-  "proxy/dial_daemon.ts": [1, "--token-file"],
-  "proxy/preflight.ts": [0, "the free space of a disk"],
-  "proxy/journal_file.ts": [2, "the worker's open standard output in /proc"],
-  "proxy/start_plan.ts": [1, "a new temporary directory"],
-  "archive/run_file.ts": [19, "the run file, and what is unpacked from one into a new directory"],
-  "archive/copied_files.ts": [6, "the copy, in the backup's directory"],
-  "archive/backup.ts": [14, "the backup's directory; the text of links"],
+  "proxy/delivery/daemon_address.ts": [1, "daemon.json"],
+  "proxy/delivery/dial_daemon.ts": [1, "--token-file"],
+  "proxy/start/preflight.ts": [0, "the free space of a disk"],
+  "journal/journal_file.ts": [2, "the worker's open standard output in /proc"],
+  "proxy/start/start_plan.ts": [1, "a new temporary directory"],
+  "state/archive/run_file.ts": [19, "the run file, and what is unpacked from one into a new directory"],
+  "state/archive/copied_files.ts": [6, "the copy, in the backup's directory"],
+  "state/archive/backup.ts": [14, "the backup's directory; the text of links"],
 };
 
 const OPERATIONS =
@@ -53,10 +53,10 @@ const RAW = [
   /\bfrom "node:fs(?:\/promises)?"|getBuiltinModule\("(?:node:)?fs(?:\/promises)?"\)|\brequire\("(?:node:)?fs/,
   /=\s*Deno\s*[;,]|\bDeno\[/,
 ];
-/** Of os/files.ts: what opens or changes a path. */
+/** Of os/files/files.ts: what opens or changes a path. */
 const HELPERS =
   /\b(?:writeFileAtomic|removeIfThere|readTextIfThere|fileBytes|tryLock|tryLockPlace|isLocked|isPlaceLocked)\b/;
-const IMPORT = /import \{([^}]*)\} from "[^"]*\/os\/files\.ts"|import \{([^}]*)\} from "\.\/files\.ts"/;
+const IMPORT = /import \{([^}]*)\} from "[^"]*\/os\/files\/files\.ts"|import \{([^}]*)\} from "\.\/files\.ts"/;
 
 function withoutComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
@@ -104,7 +104,7 @@ Deno.test("untrusted paths: what opens or changes a path is recognized", () => {
       "await Deno.rename(from, to)",
       'const fs = process.getBuiltinModule("node:fs");',
       'import { existsSync } from "node:fs";',
-      'import { parentOf, writeFileAtomic } from "../os/files.ts";',
+      'import { parentOf, writeFileAtomic } from "../os/files/files.ts";',
       "const { openSync } = Deno;",
     ]
   ) assert.ok(rawOperation(text), text);
@@ -112,7 +112,7 @@ Deno.test("untrusted paths: what opens or changes a path is recognized", () => {
     const text of [
       "Deno.lstatSync(path)",
       "// Deno.openSync(path)",
-      'import { parentOf } from "../os/files.ts";',
+      'import { parentOf } from "../os/files/files.ts";',
       "Deno.removeSignalListener(signal, stop)",
     ]
   ) assert.equal(rawOperation(text), undefined, text);

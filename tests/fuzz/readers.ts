@@ -39,8 +39,8 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const bytesOf = (text: string) => encoder.encode(text);
 const CONTEXT = { agentId: "agent", workerId: "worker" };
-const FORMATS = new URL("../telemetry/formats/fixtures/", import.meta.url);
-const DIALECTS = new URL("../telemetry/dialects/fixtures/", import.meta.url);
+const FORMATS = new URL("../readers/formats/fixtures/", import.meta.url);
+const DIALECTS = new URL("../readers/lines/fixtures/", import.meta.url);
 const fixture = (name: string) => Deno.readFileSync(new URL(name, FORMATS));
 
 const JSON_TOKENS = [

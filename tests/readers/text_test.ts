@@ -9,7 +9,7 @@ import { TEXT_DIALECTS } from "../../src/readers/text/text_dialects.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, type Scene } from "../proxy/scene.ts";
 
-const FIXTURES = new URL("../telemetry/formats/fixtures/", import.meta.url).pathname;
+const FIXTURES = new URL("./formats/fixtures/", import.meta.url).pathname;
 const READING: BatchReading = { context: { agentId: "agent", workerId: "" } };
 /** CleanRL's PPO, as it prints them. */
 const CLEANRL = ["global_step=29, episodic_return=[29.]", "SPS: 308", "global_step=41, episodic_return=[12.]"];

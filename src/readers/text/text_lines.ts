@@ -1,7 +1,7 @@
 /**
  * Reads numbers from text that training programs print for people: the fields of one line, or nothing. Never throws; a
  * line's cost is bounded, and most lines are rejected by their first character. Lines of mosaic's own telemetry
- * (src/telemetry/dialects) must be tried before.
+ * (src/readers/lines) must be tried before.
  */
 import { flatNumbers, isObject } from "../format/flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "../format/literal.ts";

@@ -44,7 +44,7 @@ export function placesOf(path: string, directories: readonly string[]): string[]
   return [...new Set(directories.filter((directory) => directory !== "").map((directory) => resolve(directory, path)))];
 }
 
-/** Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/proxy/sources). */
+/** Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/readers/files). */
 export function referenceOf(event: Pick<WorkerEventRecord, "dataJson">): { bytes: number; at: number } | undefined {
   const { bytes, changed_at: at } = parsedObject(event.dataJson) ?? {};
   return Number.isSafeInteger(bytes) && Number.isSafeInteger(at)

@@ -3,7 +3,7 @@ import type { StepRecord } from "../../../src/gen/records/record_types.ts";
 import { parseLine } from "../../../src/readers/lines/parse_line.ts";
 
 const CONTEXT = { agentId: "agent_1", workerId: "" };
-const directory = new URL("../../telemetry/dialects/fixtures/", import.meta.url);
+const directory = new URL("./fixtures/", import.meta.url);
 
 interface Fixture {
   about: string;
