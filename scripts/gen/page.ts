@@ -2,7 +2,7 @@
 import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
 
 const CLIENT = "src/ui/client";
-const SCRIPTS = [["main.tsx", "main.js"], ["first.ts", "first.js"], ["markdown.ts", "markdown.js"]] as const;
+const SCRIPTS = [["main.tsx", "main.js"], ["first.ts", "first.js"], ["parts/markdown.ts", "markdown.js"]] as const;
 
 /** @param root the checkout, ending with a slash @returns name and text of each file */
 export async function pageFiles(root: string): Promise<[name: string, text: string][]> {
