@@ -1,33 +1,125 @@
-/** Selects the reader of a file. */
-import { CsvReader } from "./tables/csv_file.ts";
-import { EventFileReader } from "./tensorboard/event_file.ts";
-import { JsonLinesReader } from "./tables/json_lines.ts";
+/**
+ * The files that mosaic reads: one row a kind, and the first row whose pattern fits a name is the name's. Discovery, labels,
+ * import, hints and the tests of docs/formats.md read this table. A new format is a reader (src/readers/format has what all of
+ * them share) and a row.
+ */
 import type { FormatName, FormatReader, FormatState } from "./format/format_reader.ts";
+import { CsvReader } from "./tables/csv_file.ts";
+import { JsonLinesReader } from "./tables/json_lines.ts";
+import { ParametersReader } from "./tables/parameters_file.ts";
+import { EventFileReader } from "./tensorboard/event_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
 
-const NAMES: readonly [pattern: RegExp, format: FormatName][] = [
-  [/\.tfevents\./, "tfevents"],
-  [/\.wandb$/, "wandb"],
-  [/\.csv$/, "csv"],
-  [/\.(?:jsonl|ndjson)$/, "jsonl"],
-  // Stable-Baselines3 with a suffix of its own; RLlib.
-  [/^(?:progress.*|result)\.json$/, "jsonl"],
-];
-
-/** The format of a file by its name; undefined if there is no reader. */
-export function formatOfName(path: string): FormatName | undefined {
-  const name = path.slice(path.lastIndexOf("/") + 1);
-  return NAMES.find(([pattern]) => pattern.test(name))?.[1];
+export interface FileKind {
+  /** For people, and in docs/formats.md. */
+  title: string;
+  /** Of the file's name without its directory. */
+  name: RegExp;
+  format: FormatName;
+  /** Only trackers use the name. Any other table or JSON Lines file may be a data set. */
+  tracker: boolean;
+  /**
+   * What distinguishes its series from those of the same name in another file: the file's name, its directory (as in
+   * TensorBoard), or this text.
+   */
+  label: "name" | "directory" | { text: string };
+  /** Files with the same value have the same series; default: each file has its own. */
+  writer?: (directory: string, name: string) => string;
+  /** Names of which one beside it has the same rows: then it is not read. */
+  copyOf?: (name: string) => string[];
+  /** On import, each such file is a run, and below its directory are only its own files. */
+  alone?: true;
+  /** It makes no run on import; it adds to the run of the files beside it. */
+  accompanies?: true;
 }
 
-const READERS: { readonly [format in FormatName]: new (state?: FormatState) => FormatReader } = {
+const MONITOR = "monitor.csv";
+/** events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no process. */
+const EVENTS_PROCESS = /\.tfevents\.\d+\.(.+\.\d+)\.\d+(?:\.v2)?$/;
+
+export const FILE_KINDS: readonly FileKind[] = [
+  {
+    title: "TensorBoard event files",
+    name: /\.tfevents\./,
+    format: "tfevents",
+    tracker: true,
+    label: "directory",
+    writer: (directory, name) => `${directory} ${EVENTS_PROCESS.exec(name)?.[1] ?? ""}`,
+  },
+  { title: ".wandb", name: /\.wandb$/, format: "wandb", tracker: true, label: { text: "wandb" }, alone: true },
+  {
+    title: MONITOR,
+    name: /(?:^|\.)monitor\.csv$/,
+    format: "csv",
+    tracker: true,
+    label: { text: MONITOR },
+    writer: () => MONITOR,
+  },
+  {
+    title: "progress.csv",
+    name: /^progress[^/]*\.csv$/,
+    format: "csv",
+    tracker: true,
+    label: "name",
+    // Stable-Baselines3 and Tune write both.
+    copyOf: (name) => [name.replace(/csv$/, "json"), ...name === "progress.csv" ? ["result.json"] : []],
+  },
+  { title: "progress.json", name: /^progress[^/]*\.json$/, format: "jsonl", tracker: true, label: "name" },
+  { title: "metrics.csv", name: /^metrics\.csv$/, format: "csv", tracker: true, label: "name" },
+  { title: "result.json", name: /^result\.json$/, format: "jsonl", tracker: true, label: "name" },
+  { title: "metrics.jsonl", name: /^metrics\.jsonl$/, format: "jsonl", tracker: true, label: "name" },
+  {
+    title: "args.json, params.json",
+    name: /^(?:args|params)\.json$/,
+    format: "parameters",
+    tracker: true,
+    label: "name",
+    // Tune repeats params.json as the `config` of each line.
+    copyOf: () => ["result.json"],
+    accompanies: true,
+  },
+  { title: "*.csv", name: /\.csv$/, format: "csv", tracker: false, label: "name" },
+  { title: "*.jsonl, *.ndjson", name: /\.(?:jsonl|ndjson)$/, format: "jsonl", tracker: false, label: "name" },
+];
+
+const READERS: { readonly [format: FormatName]: new (state?: FormatState) => FormatReader } = {
   tfevents: EventFileReader,
   csv: CsvReader,
   jsonl: JsonLinesReader,
   wandb: WandbReader,
+  parameters: ParametersReader,
 };
+
+const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
+/** The kind of a file by its name; undefined if there is no reader. */
+export function fileKindOf(path: string): FileKind | undefined {
+  const name = baseName(path);
+  return FILE_KINDS.find((kind) => kind.name.test(name));
+}
+
+export function formatOfName(path: string): FormatName | undefined {
+  return fileKindOf(path)?.format;
+}
 
 /** A reader at the file's beginning, or at a stored state of the same format. */
 export function openFormat(format: FormatName, state?: FormatState): FormatReader {
-  return new READERS[format](state);
+  const Reader = READERS[format];
+  if (Reader === undefined) throw new Error(`this mosaic has no reader of "${format}"`);
+  return new Reader(state);
+}
+
+export function isOfTracker(name: string): boolean {
+  return fileKindOf(name)?.tracker === true;
+}
+
+/** Without the second file of the same rows. */
+export function withoutCopies(names: readonly string[]): string[] {
+  return names.filter((name) => !fileKindOf(name)?.copyOf?.(name).some((other) => names.includes(other)));
+}
+
+/** What is searched for, for hints. */
+export function trackerTitles(): string {
+  const titles = FILE_KINDS.filter(({ tracker }) => tracker).map(({ title }) => title);
+  return `${titles.slice(0, -1).join(", ")} and ${titles.at(-1)}`;
 }

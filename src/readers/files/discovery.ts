@@ -3,8 +3,7 @@
  * links. A directory is listed again only when it has changed, so a scan of an unchanged tree is one system call per
  * directory. It uses no notifications, because network file systems have none.
  */
-import { formatOfName } from "../formats.ts";
-import { isOfTracker, withoutCopies } from "../tracker_files.ts";
+import { fileKindOf, formatOfName, isOfTracker, withoutCopies } from "../formats.ts";
 import { matcherOf, type Observation } from "./observation.ts";
 import { entriesOf } from "../../os/files/untrusted.ts";
 
@@ -83,7 +82,7 @@ export class Discovery {
         for (const directory of level) {
           const listing = this.#list(directory, root.path, before, now);
           if (listing === undefined) continue;
-          const isRun = listing.files.some((name) => name.endsWith(".wandb"));
+          const isRun = listing.files.some((name) => fileKindOf(name)?.alone === true);
           for (const file of this.#ofInterest(root, directory, listing.files)) {
             if (!found.has(file.path)) found.set(file.path, file);
           }
@@ -137,7 +136,7 @@ export class Discovery {
         if (isRequested) yield { path, place, artifact: undefined, root };
         continue;
       }
-      const isLog = /\.(?:jsonl|ndjson)$/.test(name) && (place === "run" || LOG_DIRECTORY.test(directory));
+      const isLog = formatOfName(name) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
       if (isOfTracker(name) || isLog) yield { path, place, artifact: undefined, root };
       // The daemon records files in the run's directory.
       const kind = place === "run" ? undefined : FILES_OF_RUNS.find(([pattern]) => pattern.test(name))?.[1];

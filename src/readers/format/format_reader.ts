@@ -31,7 +31,8 @@ export interface ReadResult {
   again: boolean;
 }
 
-export type FormatName = "tfevents" | "csv" | "jsonl" | "wandb";
+/** A reader's name, as src/readers/formats.ts lists them; also in stored states. */
+export type FormatName = string;
 
 /** A reader's position and memory as JSON: small, to be stored in the transaction that stores the records. */
 export interface FormatState {

@@ -1,5 +1,5 @@
 /** Finds runs below a directory, by the names of trackers' files. */
-import { isOfTracker, withoutCopies } from "../tracker_files.ts";
+import { fileKindOf, isOfTracker, trackerTitles, withoutCopies } from "../formats.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isReadable } from "./read.ts";
 
@@ -19,11 +19,14 @@ export interface Found {
 /** All files are open while their run is read. */
 const MAX_FILES_PER_RUN = 256;
 
-/** The runs among the files of one directory: each W&B log is one, all other files together are another. */
+/** The runs among the files of one directory: each file that stands alone is one, all others together are another. */
 function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
   const known = withoutCopies(names.filter(isOfTracker).sort());
-  const logs = known.filter((name) => name.endsWith(".wandb"));
-  const others = known.filter((name) => !name.endsWith(".wandb"));
+  const isAlone = (name: string) => fileKindOf(name)?.alone === true;
+  const logs = known.filter(isAlone);
+  const others = known.filter((name) => !isAlone(name));
+  // Parameters without a curve are no run.
+  if (others.every((name) => fileKindOf(name)?.accompanies === true)) others.length = 0;
   const path = (name: string) => `${directory === "/" ? "" : directory}/${name}`;
   return [...logs.map((name) => [name]), ...(others.length === 0 ? [] : [others])]
     .map((files) => ({ directory, files: files.map(path) }));
@@ -51,8 +54,7 @@ export function findRuns(path: string, depth: number): Found {
   search(real, depth, found);
   if (found.runs.length > 0) return found;
   throw new MosaicError("not_found", `${path}: no files of trackers in it or ${depth} levels below it`, {
-    hint:
-      "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are searched for; " +
+    hint: `${trackerTitles()} are searched for; ` +
       "name another table or JSON Lines file itself, or give --depth.",
   });
 }
@@ -89,7 +91,7 @@ function search(directory: string, depth: number, found: Found): void {
     else found.skipped.push(`${directory}: ${run.files.length} files; at most ${MAX_FILES_PER_RUN} make one run`);
   }
   // Below a W&B run are only its own files, including links to event files that its log already contains.
-  if (depth === 0 || runs.some(({ files }) => files[0]!.endsWith(".wandb"))) return;
+  if (depth === 0 || runs.some(({ files }) => fileKindOf(files[0]!)?.alone === true)) return;
   const below = entries.filter((entry) => entry.isDirectory).map(({ name }) => name).sort();
   for (const name of below) search(`${directory === "/" ? "" : directory}/${name}`, depth - 1, found);
 }

@@ -1,7 +1,7 @@
 /** Reads the records of a run's files with bounded memory: one chunk per open file. */
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
-import { formatOfName, openFormat } from "../formats.ts";
+import { FILE_KINDS, type FileKind, fileKindOf, formatOfName, openFormat } from "../formats.ts";
 import type { Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
@@ -86,19 +86,25 @@ export interface Source {
 
 /** A run's sources; if several have the same series, the first one's keeps its name. */
 export function sourcesOf(files: readonly string[]): Source[] {
-  const sources: Source[] = [];
-  const [events, monitors]: [string[], string[]] = [[], []];
-  const tables: Source[] = [];
+  const byKind = new Map<FileKind | undefined, string[]>();
   for (const path of [...files].sort()) {
-    const format = formatOfName(path);
-    if (format === "tfevents") events.push(path);
-    else if (/(?:^|\.)monitor\.csv$/.test(baseName(path))) monitors.push(path);
-    else if (format === "wandb") sources.push({ label: "", files: [path], parallel: false });
-    else tables.push({ label: baseName(path), files: [path], parallel: false });
+    const kind = fileKindOf(path);
+    byKind.set(kind, [...byKind.get(kind) ?? [], path]);
   }
-  if (events.length > 0) sources.push({ label: "", files: events, parallel: false });
-  if (monitors.length > 0) sources.push({ label: "monitor.csv", files: monitors, parallel: true });
-  return [...sources, ...tables];
+  const together: Source[] = [];
+  const single: Source[] = [];
+  for (const kind of [...FILE_KINDS, undefined]) {
+    const paths = byKind.get(kind) ?? [];
+    if (paths.length === 0) continue;
+    if (kind?.alone) together.push(...paths.map((path) => ({ label: "", files: [path], parallel: false })));
+    else if (kind?.writer === undefined) {
+      single.push(...paths.map((path) => ({ label: baseName(path), files: [path], parallel: false })));
+    } else {
+      const text = typeof kind.label === "object" ? kind.label.text : "";
+      together.push({ label: text, files: paths, parallel: text !== "" });
+    }
+  }
+  return [...together, ...single.sort((a, b) => a.files[0]! < b.files[0]! ? -1 : 1)];
 }
 
 export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {

@@ -37,7 +37,7 @@ export function isExported(format: FormatName, head: Uint8Array): boolean {
     }
     case "tfevents":
       return writerOfEvents(head) === EXPORT_WRITER;
-    case "wandb":
+    default:
       return false;
   }
 }

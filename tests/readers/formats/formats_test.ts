@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { scalarFrame, versionFrame } from "../../../src/cli/export/event_file.ts";
-import { formatOfName, openFormat } from "../../../src/readers/formats.ts";
+import { FILE_KINDS, formatOfName, openFormat } from "../../../src/readers/formats.ts";
 import { TEXT_DIALECTS } from "../../../src/readers/text/text_dialects.ts";
 import type { FormatName } from "../../../src/readers/format/format_reader.ts";
 import { FIXTURES, readAll, restored } from "./harness.ts";
@@ -16,7 +16,9 @@ Deno.test("formats: a file's format by its name", () => {
     ["logs/progress_eval.json", "jsonl"],
     ["ray/result.json", "jsonl"],
     ["metrics.jsonl", "jsonl"],
-    ["params.json", undefined],
+    ["params.json", "parameters"],
+    ["experiment/args.json", "parameters"],
+    ["data/my_args.json", undefined],
     ["result.json/model.pt", undefined],
     ["notes.txt", undefined],
   ];
@@ -88,7 +90,7 @@ for (const [format, make] of Object.entries(FILES) as [FormatName, () => Uint8Ar
 Deno.test("docs/formats.md: names every dialect of text lines by its switch, and every format", async () => {
   const page = await Deno.readTextFile(new URL("../../../docs/formats.md", import.meta.url));
   for (const dialect of TEXT_DIALECTS) assert.match(page, new RegExp(`^\\| \`${dialect}\` \\|`, "m"));
-  for (const name of ["tfevents", "monitor.csv", "progress.csv", "metrics.csv", "result.json", ".wandb"]) {
-    assert.ok(page.includes(name), name);
+  for (const { title } of FILE_KINDS) {
+    for (const name of title.split(", ")) assert.ok(page.includes(name), name);
   }
 });
