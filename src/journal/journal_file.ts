@@ -402,7 +402,8 @@ export class JournalFile {
         file?.close();
       }
     } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      // A worker has put something else in the place of the directory: nothing was renamed in there.
+      if (!(error instanceof Deno.errors.NotFound || error instanceof MosaicError)) throw error;
     }
     return undefined;
   }

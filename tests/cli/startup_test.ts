@@ -31,6 +31,11 @@ function loadedWith(...roots: string[]): string[] {
 }
 
 const moduleNamed = (path: string) => [...modules.keys()].find((specifier) => specifier.endsWith(`/src/${path}`))!;
+/** In the folder of its group. */
+const moduleOfVerb = (name: string) =>
+  [...modules.keys()].find((specifier) =>
+    specifier.includes("/src/cli/verbs/") && specifier.endsWith(`/${name.replace("-", "_")}.ts`)
+  )!;
 const foreign = (loaded: string[]) => loaded.filter((s) => !s.startsWith("file:") || s.includes("/src/gen/"));
 
 Deno.test("start-up: what mosaic --help loads holds no library: no gRPC, no protobuf, no argument parser", () => {
@@ -42,7 +47,7 @@ Deno.test("start-up: what mosaic --help loads holds no library: no gRPC, no prot
 
 Deno.test("start-up: what each verb's help loads holds no gRPC, no protobuf, no schemas: only the argument parser", () => {
   for (const { name, load } of VERBS) {
-    const verb = moduleNamed(load === undefined ? ENTRIES[name]! : `cli/verbs/${name.replace("-", "_")}.ts`);
+    const verb = load === undefined ? moduleNamed(ENTRIES[name]!) : moduleOfVerb(name);
     assert.ok(verb !== undefined, name);
     const loaded = loadedWith(verb);
     assert.ok(loaded.length > 1, name);
@@ -51,4 +56,8 @@ Deno.test("start-up: what each verb's help loads holds no gRPC, no protobuf, no 
 });
 
 /** Of the verbs that parse their own arguments. */
-const ENTRIES: Record<string, string> = { daemon: "daemon/command_line.ts", proxy: "proxy.ts" };
+const ENTRIES: Record<string, string> = {
+  daemon: "daemon/start/command_line.ts",
+  up: "daemon/start/command_line.ts",
+  proxy: "proxy.ts",
+};

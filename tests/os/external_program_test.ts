@@ -58,7 +58,7 @@ Deno.test("program: what no signal ends is given up, and not started again while
     const program = `${directory}/stuck`;
     Deno.writeTextFileSync(
       `${directory}/call.ts`,
-      `import { runProgram } from "${SRC}os/external_program.ts";
+      `import { runProgram } from "${SRC}os/processes/external_program.ts";
        const env = { PATH: Deno.env.get("PATH") };
        for (let i = 0; i < 2; i++) {
          const began = performance.now();

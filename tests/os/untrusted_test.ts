@@ -121,9 +121,9 @@ Deno.test("untrusted: a FIFO that is put in the place of a journal while a daemo
       Deno.writeTextFileSync(path, "{}");
       const said = await output(
         `import { RunFiles } from "src:base/layout.ts";
-        import { openLogForWriting } from "src:os/untrusted_changes.ts";
-        import { JournalFile } from "src:proxy/journal_file.ts";
-        import { packedPath } from "src:os/packed_log.ts";
+        import { openLogForWriting } from "src:os/files/untrusted_changes.ts";
+        import { JournalFile } from "src:journal/journal_file.ts";
+        import { packedPath } from "src:journal/packed_log.ts";
         const [directory, path] = Deno.args;
         const files = new RunFiles(directory, "w");
         const { lstatSync } = Deno;
