@@ -402,7 +402,8 @@ export class JournalFile {
         file?.close();
       }
     } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      // The directory is gone, or the worker has put a link in its place: nothing in it is the journal.
+      if (!(error instanceof Deno.errors.NotFound || error instanceof MosaicError)) throw error;
     }
     return undefined;
   }
