@@ -402,7 +402,7 @@ export class JournalFile {
         file?.close();
       }
     } catch (error) {
-      // A worker has put something else in the place of the directory: nothing was renamed in there.
+      // The directory is gone, or the worker has put a link in its place: nothing in it is the journal.
       if (!(error instanceof Deno.errors.NotFound || error instanceof MosaicError)) throw error;
     }
     return undefined;

@@ -71,7 +71,10 @@ diskTest(
     Deno.writeTextFileSync(gates[1]!, "");
     await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
     const held = await untilState(daemon, run, "PAUSED");
-    assert.deepEqual([held.reason, /^free space on the disk of telemetry/.test(held.waitingFor)], ["store", true]);
+    assert.deepEqual([held.reason, /^free space on the disk of the telemetry database/.test(held.waitingFor)], [
+      "store",
+      true,
+    ]);
     assert.equal((await steps(daemon, run)).length, 100);
     assert.doesNotMatch(log(), /delivery interrupted/);
     disk.free();

@@ -131,7 +131,7 @@ Deno.test("start: a registry with damaged pages is found out at the start; docto
 Deno.test("start: a telemetry store that is no database: the same, and the runs are all there", () =>
   usedDirectory(async (stateDir, layout, run) => {
     spoil(layout.telemetryDb, 0, 100);
-    assertClear(await startAgain(stateDir), 6, /telemetry\.sqlite/, /mosaic doctor --repair/);
+    assertClear(await startAgain(stateDir), 6, /telemetry\/mosaic\.sqlite/, /mosaic doctor --repair/);
     await using daemon = await mendedDaemon(stateDir);
     assert.equal((await getRun(daemon, run)).state, "TERMINATED");
   }));
