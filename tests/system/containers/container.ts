@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { type ProcessRef, processRef } from "../../../src/os/processes/identity.ts";
 import { readTextIfThere } from "../../../src/os/files/files.ts";
+import { CLOSE_DESCRIPTORS } from "../../../src/os/rights/crossing.ts";
 import { type Signal, signalProcess } from "../../../src/os/processes/signals.ts";
 import { until } from "../../harness/wait.ts";
 
@@ -89,8 +90,10 @@ export class Image {
       ...volumes.flatMap(({ from, to }) => ["--bind", from, to]),
       ...["--info-fd", "9", "--", ...command],
     ];
+    // Engines pass none of their own descriptors on, and in an image without bash and perl nothing closes high ones.
+    const start = ["/bin/sh", "-c", 'exec bwrap "$@" >"$0.out" 2>"$0.err" 9>"$0.info"', files, ...args];
     const child = new Deno.Command("/bin/sh", {
-      args: ["-c", 'exec bwrap "$@" >"$0.out" 2>"$0.err" 9>"$0.info"', files, ...args],
+      args: ["-c", `${CLOSE_DESCRIPTORS}exec "$@"`, "sh", ...start],
       stdin: "null",
       stdout: "null",
       stderr: "null",

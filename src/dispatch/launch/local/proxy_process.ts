@@ -8,7 +8,8 @@ import { startDetached, withoutLoader } from "../../../os/processes/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/processes/identity.ts";
 import { groupsCommand, type WorkerUser } from "../../../os/rights/worker_user.ts";
 import { readRecord } from "../../../os/files/untrusted.ts";
-import { quarantineFile } from "../../../os/files/untrusted_changes.ts";
+import { parentOf } from "../../../os/files/files.ts";
+import { makeDirectory, quarantineFile } from "../../../os/files/untrusted_changes.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */
@@ -74,6 +75,8 @@ export function proxyCommand(
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
     const command = proxyCommand(proxy);
+    // The worker of an earlier proxy may have put something else in the place of the directory or of the log.
+    makeDirectory(parentOf(logFile));
     quarantineFile(logFile);
     // The worker's variables are in its start file; here are the proxy's own. Those of the loader are dropped.
     const env = withoutLoader({ ...hostEnvironment(), ...command.env });
