@@ -9,8 +9,10 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { type FakeWorld, fakeWorld } from "./fakes.ts";
 
-/** They need a terminal, train for long, or are the parts themselves; other tests run them. */
-const NOT_HERE = ["top", "demo", "demo-worker", "daemon", "proxy"];
+/** They need a terminal, or train for long; other tests run them. */
+const NOT_HERE = ["top", "demo", "demo-worker"];
+/** All verbs but the parts, which runCli() is given. */
+const LOADED = VERBS.filter((verb) => verb.load !== undefined);
 /** Examples of verbs that act on a run that lives. */
 const CONTROL = ["cancel", "pause", "resume", "throttle", "reset"];
 /** Examples of verbs after which @last is another run, or not what it was. */
@@ -34,7 +36,7 @@ function words(piece: string): string[] {
 }
 
 Deno.test("examples: every verb has some", async () => {
-  for (const { name } of VERBS.filter((verb) => verb.load !== undefined)) {
+  for (const { name } of LOADED) {
     assert.ok((await examplesOf(name)).length > 0, `mosaic ${name} --help has no example`);
   }
 });
@@ -120,7 +122,7 @@ Deno.test("examples: what --help shows works", async (t) => {
       }
     };
 
-    for (const verb of VERBS.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
+    for (const verb of LOADED.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
       for (const example of await examplesOf(verb)) {
         // Of a session on another host, or of the source tree; of a run with observations (minari_test.ts).
         if (/ssh HOST|^deno run|^source|--format minari/.test(example)) continue;

@@ -86,7 +86,8 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
       { api_key: "••••••••", db: "postgres://me:••••••••@host/db" },
     ]);
     // What was refused is not stored, and secrets are only in the file that the client reads back.
-    assert.deepEqual(told.slice(2).flatMap(Object.keys), ["child/big0", "child/big1"]);
+    const further = new Set(told.slice(2).flatMap(Object.keys).map((name) => name.split(".")[0]));
+    assert.deepEqual([...further], ["child/big0", "child/big1"]);
     const all = await Promise.all(["events", "metrics"].map((kind) => records({ client: calls }, runId, kind)));
     assert.doesNotMatch(JSON.stringify(all), /hunter/);
     const { directory } = run;

@@ -66,10 +66,15 @@ call("PATCH", "logged-models/" + model["model_id"], status="LOGGED_MODEL_READY")
 said["model"] = call("GET", "logged-models/" + model["model_id"])["model"]["info"]["status"]
 call("POST", "runs/update", run_id=run, status="FINISHED", end_time=1700000004000)
 
-big = [call("POST", "runs/log-parameter", run_id=child, key="big%d" % i, value=str(i) * (3 << 20)) for i in range(3)]
+def parameters(i):  # 3 MiB, each text within its own bound.
+    return [dict(key="big%d.%d" % (i, j), value=str(i) * (63 << 10)) for j in range(50)]
+
+
+big = [call("POST", "runs/log-batch", run_id=child, params=parameters(i)) for i in range(3)]
 said["big"] = [b.get("error_code") for b in big]
 said["huge"] = call("POST", "runs/set-tag", run_id=child, key="huge", value="x" * (5 << 20)).get("status")
-said["big stayed"] = [p["key"] for p in call("GET", "runs/get", run_id=child)["run"]["data"]["params"]]
+stayed = call("GET", "runs/get", run_id=child)["run"]["data"]["params"]
+said["big stayed"] = sorted({p["key"].split(".")[0] for p in stayed})
 got = call("GET", "runs/get", run_id=run, run_uuid=run)["run"]
 artifacts = urllib.parse.unquote(urllib.parse.urlparse(got["info"]["artifact_uri"]).path)
 os.makedirs(artifacts)
