@@ -28,6 +28,7 @@ ${
       [line(7, "TIMEOUT"), line(8, "CANCELLED by 1000", "None assigned"), line(9, "OUT_OF_MEMORY"), line(10, "RUNNING")]
         .join("\n")
     }`,
+    sinfo: "echo 'n1|idle'",
   });
   assert(answer.t === "answer");
   assert.deepEqual(
