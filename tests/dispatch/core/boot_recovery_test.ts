@@ -107,7 +107,8 @@ Deno.test("crash between a request and its end: a waiting run that was cancelled
 
 Deno.test("proxies that end before they start anything are tried again a few times only", async () => {
   const launcher = {
-    start() {
+    start(_: unknown, logFile: string) {
+      Deno.writeTextFileSync(logFile, "it ends\n");
       const child = new Deno.Command("true", { stdin: "null" }).spawn();
       return { process: undefined, exited: child.status };
     },

@@ -63,8 +63,8 @@ tracedTest("durability full: whatever is told to anybody was synced to the disk 
     calls.filter(({ name, path }) => name === "pwrite64" && KEPT.test(path)).map(({ path }) => path),
   );
   assert.deepEqual([...written].map((path) => path.split("/").at(-1)).sort(), [
-    "registry.db-wal",
     "mosaic.sqlite-wal",
+    "registry.db-wal",
   ]);
   assert(calls.some(isSend), "acknowledgements were sent");
   assert.deepEqual([...sentUnsynced(calls)], []);
