@@ -85,6 +85,7 @@ export class Session implements ProxySession {
     const now = clock();
     if (result.type === "stored") {
       this.#writtenBefore ??= journalSize;
+      if (batch.to > batch.from) attempt.host.proxyDelivered();
       attempt.progress.delivered(result.steps, batch.to <= this.#writtenBefore, now);
       if (result.events.length > 0) this.#metricStepReached(attempt, now);
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
@@ -119,6 +120,7 @@ export class Session implements ProxySession {
       );
     }
     if (result.type === "stored") {
+      if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
       this.#metricStepReached(attempt, clock());

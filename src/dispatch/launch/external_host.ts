@@ -101,6 +101,7 @@ class ExternalAttempt implements AttemptHost {
   proxyStarted(): void {}
   proxySeen(): void {}
   proxyConnected(): void {}
+  proxyDelivered(): void {}
   proxyAbsent(): void {}
   killProxy(): void {}
   signal(): void {}

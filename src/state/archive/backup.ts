@@ -21,7 +21,7 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../../registry/rows.ts";
 import { explainSqlite } from "../../registry/sqlite.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { copyIfChanged, isOfThisHost, isSecret, writing } from "./copied_files.ts";
+import { copyIfChanged, isOfThisHost, isSecret, isTooLong, writing } from "./copied_files.ts";
 import { entriesOf, infoOf } from "../../os/files/untrusted.ts";
 
 /** Marks a directory as a backup, and describes it. */
@@ -241,6 +241,10 @@ class Backup {
       if (NOT_COPIED.test(below) || isOfThisHost(below) || (!this.#done.secrets && isSecret(below))) continue;
       const todo = what(below);
       if (todo === "gone") continue;
+      if (isTooLong(`${source}/${name}`) || isTooLong(`${target}/${name}`)) {
+        this.#done.left_out.push(`${source!.slice(0, 300)}…: its path is too long`);
+        continue;
+      }
       kept.add(name);
       if (todo === "keep") continue;
       if (isDirectory) this.#mirror(below, what);

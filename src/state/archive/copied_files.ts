@@ -2,18 +2,25 @@
 import { Buffer } from "node:buffer";
 import { sha256 } from "../../base/node_modules.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { infoIfThere, removeIfThere } from "../../os/files/files.ts";
+import { infoIfThere, parentOf, removeIfThere } from "../../os/files/files.ts";
 import { explainPath } from "../../permissions/missing.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
 
-/** Suffix of the copy while it is being written. */
+/** The copy while it is being written. A suffix would make the longest names too long. */
 const UNFINISHED = ".mosaic-new";
+/** Bytes of the longest path that the kernel takes. */
+const MAX_PATH_BYTES = 4095;
 const CHUNK_BYTES = 64 << 10;
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
 /** Tokens and keys: who reads one may act as its owner. */
 export function isSecret(path: string): boolean {
   return /^trainer\/(tokens\.json|webhook\.secret)$|(^|\/)\.mosaic\/(session-token|proxy-\d+\.json)$/.test(path);
+}
+
+/** A worker can nest directories so deep that no path reaches what is in them, here or below the copy. */
+export function isTooLong(path: string): boolean {
+  return Buffer.byteLength(path) + UNFINISHED.length > MAX_PATH_BYTES;
 }
 
 /** Files in a run's `.mosaic` that describe processes on this host, and are wrong on any other. */
@@ -54,7 +61,7 @@ export function copyIfChanged(from: string, to: string, below: string): number |
   if (same && ((existing.mode ?? 0) & 0o777) === mode) return 0;
   return writing(to, () => {
     if (existing !== undefined && !existing.isFile) Deno.removeSync(to, { recursive: true });
-    const unfinished = `${to}${UNFINISHED}`;
+    const unfinished = `${parentOf(to)}/${UNFINISHED}`;
     removeIfThere(unfinished);
     const written = copy(source, unfinished, size);
     if (hashOf(unfinished) !== written) {

@@ -73,6 +73,32 @@ Deno.test("proxy keeper: replacements that die wait longer each time, and are gi
     assert.deepEqual(waits, [0, 500, 1000, 2000, 4000, 8000]);
   }));
 
+Deno.test("proxy keeper: those that connect and die, or hang, before anything is stored count as failures", () =>
+  withProxy(async (files, child) => {
+    const gone = processRef(child.pid)!;
+    signalProcess(gone, "SIGKILL");
+    await child.status;
+    const keeper = new ProxyKeeper(files, 1, gone, 0, 5000);
+    let now = 0;
+    /** Replacements until the keeper gives up, at most 20. */
+    const replaced = (work: (now: number) => void) => {
+      for (let n = 0; n < 20; n++) {
+        let step = keeper.step(now, true, true);
+        while (step.do === "wait") step = keeper.step(now += 100, true, true);
+        if (step.do === "give_up") return n;
+        keeper.attach(() => gone, now);
+        keeper.seen(gone, now);
+        keeper.connected(gone);
+        work(now);
+      }
+      return 20;
+    };
+    // One that is connected for a minute works, and so does one of whose data something is stored.
+    assert.equal(replaced(() => keeper.disconnected(now += 60_000)), 20);
+    assert.equal(replaced(() => keeper.delivered()), 20);
+    assert.equal(replaced(() => keeper.disconnected(now += 30_000)), 6);
+  }));
+
 Deno.test("proxy keeper: an attempt of which nothing was started begins anew", () =>
   withProxy((files) => {
     Deno.removeSync(files.workerFile(1));

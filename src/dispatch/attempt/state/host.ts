@@ -98,6 +98,8 @@ export interface AttemptHost {
   /** A proxy has said hello: it is alive, even if it cannot be admitted now. */
   proxySeen(process: ProcessRef, now: number): void;
   proxyConnected(process: ProcessRef, worker: ProcessRef | undefined): void;
+  /** Something of the connected proxy is stored. */
+  proxyDelivered(): void;
   proxyAbsent(now: number): void;
   whileAbsent(absence: Absence): AbsenceStep;
   /** Starts a proxy that attaches. Undefined if it ended at once. @throws when none could be started */

@@ -61,6 +61,9 @@ export class LocalAttempt implements AttemptHost {
     this.#worker = worker;
     this.#keeper.connected(process);
   }
+  proxyDelivered(): void {
+    this.#keeper.delivered();
+  }
   proxyAbsent(now: number): void {
     this.#keeper.disconnected(now);
   }

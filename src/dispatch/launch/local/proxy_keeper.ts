@@ -13,8 +13,10 @@ import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 const MAX_BACKOFF_MS = 30_000;
 /** Wait between two tries while nothing can be started. */
 const SHORTAGE_MS = 2000;
-/** After this many replacements that died without connecting, the daemon ends the run itself. */
+/** After this many proxies in a row that died or hung before anything of theirs was stored, the daemon ends the run itself. */
 const MAX_FAILURES = 6;
+/** A proxy that was connected for so long works, even if its worker says nothing. More than one has to report an exit. */
+const STEADY_MS = 60_000;
 
 /** How long a live proxy may be disconnected before it counts as hung, in milliseconds. */
 export const ABSENCE_MS = { normal: 15_000, boot: 5000, attaching: 60_000 } as const;
@@ -24,7 +26,7 @@ export type KeeperStep =
   /** Nothing was ever started for this attempt. */
   | { do: "start_again" }
   | { do: "attach" }
-  /** Proxies do not stay alive here. */
+  /** Proxies do not stay alive here, or deliver nothing. */
   | { do: "give_up" };
 
 export class ProxyKeeper {
@@ -37,12 +39,13 @@ export class ProxyKeeper {
   #failures = 0;
   #nextTry = 0;
   #replacing = false;
+  #seenAt: number;
 
   constructor(files: RunFiles, attempt: number, process: ProcessRef | undefined, now: number, absenceMs: number) {
     this.#files = files;
     this.#attempt = attempt;
     this.#process = process;
-    this.#absentSince = now;
+    this.#absentSince = this.#seenAt = now;
     this.#absenceMs = absenceMs;
   }
 
@@ -76,19 +79,24 @@ export class ProxyKeeper {
   /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
   seen(process: ProcessRef, now: number): void {
     this.#process = process;
-    this.#absentSince = now;
+    this.#absentSince = this.#seenAt = now;
     this.#absenceMs = ABSENCE_MS.normal;
   }
 
-  /** A proxy has connected. */
+  /** A proxy has connected. That alone is no success: what ends it may come again each time, for example in what it reads. */
   connected(process: ProcessRef): void {
     this.#process = process;
-    this.#failures = 0;
     this.#replacing = false;
+  }
+
+  /** Something that the connected proxy has delivered is stored. */
+  delivered(): void {
+    this.#failures = 0;
     this.#nextTry = 0;
   }
 
   disconnected(now: number): void {
+    if (now - this.#seenAt >= STEADY_MS) this.delivered();
     this.#absentSince = now;
     this.#absenceMs = ABSENCE_MS.normal;
   }

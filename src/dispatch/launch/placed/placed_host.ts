@@ -191,6 +191,9 @@ class PlacedAttempt implements AttemptHost {
     if (this.#keeper === undefined) this.#leaseOver = false;
     this.#keeper?.connected(process);
   }
+  proxyDelivered(): void {
+    this.#keeper?.delivered();
+  }
   proxyAbsent(now: number): void {
     this.#absentSince = now;
     this.#keeper?.disconnected(now);
