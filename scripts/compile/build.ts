@@ -99,7 +99,7 @@ export function withCommit(text: string, commit: string): string {
  * either of them needs into one shared chunk, which is loaded at the start.
  */
 const SEPARATE = "src/rpc/call/well_known.ts";
-const SEPARATE_IMPORT = /"[./]*\/well_known\.ts"/g;
+const SEPARATE_IMPORT = /"[./a-z_]*\/well_known\.ts"/g;
 
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
 export function bundle(entry: string): Map<string, string> {
