@@ -95,7 +95,16 @@ function socketsOf(pids: readonly number[]): string[] {
   const fds = pids.flatMap((pid) =>
     [...Deno.readDirSync(`/proc/${pid}/fd`)].map(({ name }) => `/proc/${pid}/fd/${name}`)
   );
-  return fds.map((fd) => Deno.readLinkSync(fd)).filter((to) => to.startsWith("socket:")).sort();
+  const opened = fds.map((fd) => {
+    try {
+      return Deno.readLinkSync(fd);
+    } catch (error) {
+      // Closed meanwhile.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      return "";
+    }
+  });
+  return opened.filter((to) => to.startsWith("socket:")).sort();
 }
 
 diskTest(
