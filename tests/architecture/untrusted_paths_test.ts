@@ -38,7 +38,7 @@ const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
   "proxy/delivery/dial_daemon.ts": [1, "--token-file"],
   "proxy/start/preflight.ts": [0, "the free space of a disk"],
   "journal/journal_file.ts": [2, "the worker's open standard output in /proc"],
-  "proxy/start/start_plan.ts": [1, "a new temporary directory"],
+  "proxy/start/start_plan.ts": [2, "the directory of a run that no daemon of this host knows, or a new temporary one"],
   "state/archive/run_file.ts": [19, "the run file, and what is unpacked from one into a new directory"],
   "state/archive/copied_files.ts": [6, "the copy, in the backup's directory"],
   "state/archive/backup.ts": [14, "the backup's directory; the text of links"],

@@ -21,9 +21,12 @@ function standAloneDirectory(runId: string): { directory: string; stateDir: stri
     const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
     const layout = new Layout(stateDir);
     const directory = layout.runDir("runs", runId);
-    makeDirectory(directory);
+    // No worker can change the way to it. What is above it cannot be looked at with the permissions of a proxy.
+    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
     return { directory, stateDir, daemonJson: layout.daemonJson };
-  } catch {
+  } catch (error) {
+    // With another directory a container that is started again would not find its journal.
+    if (error instanceof Deno.errors.NotCapable) throw error;
     return { directory: Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` }), stateDir: "", daemonJson: "" };
   }
 }
