@@ -14,6 +14,7 @@ import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/start/socket_directory.ts";
 import { fileSystemOf, remoteText } from "./os/host/file_system.ts";
 import { openStores } from "./daemon/stores.ts";
+import { watchOriginalsDeletions } from "./daemon/originals_deletions.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
 import { createStateDirectory, type Held, takeStateDirectory } from "./daemon/start/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
@@ -138,6 +139,10 @@ async function serve(
       telemetryBytes: () => telemetry.usedBytes(),
       deleteRun: (runId) => engine.delete(runId),
     });
+    const deletions = watchOriginalsDeletions({
+      ...{ layout, registry, log },
+      deleteRun: (runId) => engine.delete(runId),
+    });
     const givenUp = giveUpStart(args);
     const announcing = announce(layout, {
       listen,
@@ -188,7 +193,7 @@ async function serve(
     endMemory();
     endIdleHeap();
     await manager.stopping();
-    await sweeps?.close();
+    await Promise.all([deletions.close(), sweeps?.close()]);
     await samples.close();
     await engine.close();
     await servers.stop();

@@ -286,12 +286,14 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {
-      const [{ buildBatch }, { openIngest }, { telemetryValidator }] = await Promise.all([
+      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }] = await Promise.all([
         import("./delivery/batches.ts"),
         import("./delivery/ingest_stream.ts"),
         import("../readers/schemas/validator.ts"),
       ]);
-      const validator = telemetryValidator(plan.start.schema);
+      const { schema } = plan.start;
+      const patterns = hasPattern(schema) ? (await import("../readers/schemas/patterns.ts")).linearPattern : undefined;
+      const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
       const reading = { context: { agentId, workerId }, check: validator?.check, textOff };

@@ -129,6 +129,7 @@ const artifact = <T extends z.ZodType>(at: T) =>
     bytes: integer(),
     sha256: text(),
     step: maybe(integer()),
+    window_id: text(),
     at,
   });
 

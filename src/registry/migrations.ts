@@ -191,6 +191,13 @@ INSERT INTO slurm_defaults_due SELECT run_id FROM runs
 CREATE INDEX events_alerts ON events (seq) WHERE kind = 'alert';
 `,
   },
+  {
+    version: 9,
+    sql: `
+-- The window that shows a video, as its record says; "" for none.
+ALTER TABLE artifacts ADD COLUMN window_id TEXT NOT NULL DEFAULT '';
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon exits with a code of its own. */

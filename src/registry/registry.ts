@@ -486,22 +486,24 @@ export class Registry implements RunReader {
   /** Several in one transaction; each new one gets an "artifact" event. @throws `not_found`. */
   putArtifacts(artifacts: readonly ArtifactRow[]): void {
     this.#write(() => {
-      for (const { runId, path, kind, bytes, sha256, step, at } of artifacts) {
+      for (const { runId, path, kind, bytes, sha256, step, windowId, at } of artifacts) {
         const run = this.require(runId);
         const known = this.artifact(runId, path) !== undefined;
         this.#sql.run(
-          `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+          `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, window_id, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT (run_id, path) DO UPDATE SET kind = excluded.kind, bytes = excluded.bytes,
-             sha256 = excluded.sha256, step = excluded.step, at = excluded.at`,
+             sha256 = excluded.sha256, step = excluded.step, window_id = excluded.window_id, at = excluded.at`,
           runId,
           path,
           kind,
           bytes,
           sha256,
           step,
+          windowId,
           Math.trunc(at),
         );
-        if (!known) this.#addEvent(run, "artifact", { path, kind, bytes, step }, this.#now());
+        const shownIn = windowId === "" ? {} : { window_id: windowId };
+        if (!known) this.#addEvent(run, "artifact", { path, kind, bytes, step, ...shownIn }, this.#now());
       }
     });
   }

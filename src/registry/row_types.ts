@@ -171,6 +171,8 @@ export interface ArtifactRow {
   /** Hex; "" until it has been computed. */
   sha256: string;
   step: number | null;
+  /** `window_id` of the worker's record: the window that shows a video. "" for none. */
+  windowId: string;
   /** When the file was last changed. */
   at: number;
 }

@@ -255,6 +255,7 @@ export function artifactFrom(row: SqlRow): ArtifactRow {
     bytes: row.bytes,
     sha256: row.sha256,
     step: row.step,
+    windowId: row.window_id,
     at: row.at,
   } as ArtifactRow;
 }

@@ -122,7 +122,13 @@ Deno.test("json: an event, an artifact, the host", () => {
     data: { step: 10 },
   });
   const artifact = { path: "checkpoints/a.json", kind: "checkpoint", bytes: 12n, sha256: "00" };
-  assert.deepEqual(artifactJson(create(ArtifactSchema, artifact)), { ...artifact, bytes: 12, step: null, at: null });
+  assert.deepEqual(artifactJson(create(ArtifactSchema, { ...artifact, windowId: "0x46" })), {
+    ...artifact,
+    bytes: 12,
+    step: null,
+    window_id: "0x46",
+    at: null,
+  });
   const host = {
     version: "0.1.0",
     pid: 12n,

@@ -124,7 +124,16 @@ Deno.test("registry: deleting a run leaves its name in a deleted event, and sequ
     registry.insert(newRun(1, { name: "gone" }));
     assert.throws(() => registry.delete(R), hasCode("failed_precondition", /INIT/));
     registry.apply(R, { type: "cancelled", reason: "user_cancel" });
-    registry.putArtifact({ runId: R, path: "a", kind: "checkpoint", bytes: 1, sha256: "", step: null, at: 1 });
+    registry.putArtifact({
+      runId: R,
+      path: "a",
+      kind: "checkpoint",
+      bytes: 1,
+      sha256: "",
+      step: null,
+      windowId: "",
+      at: 1,
+    });
     registry.delete(R);
     assert.equal(registry.get(R), undefined);
     assert.deepEqual(registry.transitions(R), []);
@@ -144,7 +153,16 @@ Deno.test("registry: deleting a run leaves its name in a deleted event, and sequ
 Deno.test("registry: an artifact's record is replaced by a newer look at the same file", async () => {
   await withRegistry(({ registry }) => {
     registry.insert(newRun(1));
-    const artifact = { runId: R, path: "checkpoints/a", kind: "checkpoint", bytes: 1, sha256: "x", step: null, at: 1 };
+    const artifact = {
+      runId: R,
+      path: "checkpoints/a",
+      kind: "checkpoint",
+      bytes: 1,
+      sha256: "x",
+      step: null,
+      windowId: "",
+      at: 1,
+    };
     registry.putArtifact(artifact);
     registry.putArtifact({ ...artifact, bytes: 2, step: 10 });
     assert.deepEqual(registry.artifacts(R), [{ ...artifact, bytes: 2, step: 10 }]);

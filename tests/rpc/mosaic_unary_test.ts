@@ -131,9 +131,19 @@ testEachApiWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, S
   assert.ok(chart.buckets.length > 250 && chart.buckets.length <= 500, `${chart.buckets.length} buckets`);
   assert.equal(chart.buckets[0]!.mean, 1);
   await assert.rejects(client.unary(method.getSeries, { run: id }), hasCode("invalid_argument", /name is empty/));
-  core.registry.putArtifact({ runId: id, path: "a.pt", kind: "checkpoint", bytes: 5, sha256: "ff", step: 0, at: 1 });
+  core.registry.putArtifact({
+    runId: id,
+    path: "a.pt",
+    kind: "checkpoint",
+    bytes: 5,
+    sha256: "ff",
+    step: 0,
+    windowId: "0x46",
+    at: 1,
+  });
   const { artifacts } = await client.unary(method.listArtifacts, { run: id });
-  assert.deepEqual([artifacts[0]!.path, artifacts[0]!.bytes, artifacts[0]!.step], ["a.pt", 5n, 0n]);
+  const [{ path, bytes, step, windowId }] = artifacts as [typeof artifacts[0] & object];
+  assert.deepEqual([path, bytes, step, windowId], ["a.pt", 5n, 0n, "0x46"]);
   const host = await client.unary(method.getHost, {});
   assert.equal(host.version, "1.2.3-test");
   assert.deepEqual(host.gpus.map((gpu) => [gpu.slot, gpu.runId, gpu.name])[0], [0, "", "Test GPU"]);

@@ -111,3 +111,9 @@ Deno.test("GetHealth: pid, start, address; not healthy while nothing can be stor
     assert.equal((await client.unary(method.getHealth, {})).healthy, false);
   });
 });
+
+testEachWay("GetHealth: version and commit of the daemon", async ({ client, core }) => {
+  const { version, commit } = await client.unary(method.getHealth, {});
+  // From source there is no commit.
+  assert.deepEqual([version, commit], [core.version, ""]);
+});

@@ -516,7 +516,7 @@ Deno.test(
     await Deno.writeTextFile(`${directory}/model.bin`, "weights");
     await Deno.writeTextFile(`${core.directory}/outside`, "no");
     await Deno.symlink(`${core.directory}/outside`, `${directory}/link`);
-    const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, at: 1 };
+    const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, windowId: "", at: 1 };
     assert.ok((await new Deno.Command("mkfifo", { args: [`${directory}/pipe`] }).output()).success);
     for (const path of ["model.bin", "link", "gone.bin", "pipe"]) core.registry.putArtifact({ ...artifact, path });
     const found = await get(`/api/runs/${row.runId}/artifacts/model.bin`);
@@ -540,7 +540,7 @@ Deno.test(
     const row = core.addExecuting("films");
     const { directory } = core.detail(row);
     Deno.mkdirSync(`${directory}/videos`, { recursive: true });
-    const artifact = { runId: row.runId, kind: "video", bytes: 1000, sha256: "", step: null, at: 1 };
+    const artifact = { runId: row.runId, kind: "video", bytes: 1000, sha256: "", step: null, windowId: "", at: 1 };
     const files = { "videos/a.mp4": MP4, "videos/page.mp4": new TextEncoder().encode("<script>alert(1)</script>") };
     for (const [path, bytes] of Object.entries(files)) {
       Deno.writeFileSync(`${directory}/${path}`, bytes);
@@ -599,7 +599,16 @@ Deno.test(
     };
     for (const [name, status] of Object.entries(answers)) {
       const path = `${cwd}/${name}`;
-      core.registry.putArtifact({ runId: row.runId, path, kind: "video", bytes: 1, sha256: "", step: null, at: 1 });
+      core.registry.putArtifact({
+        runId: row.runId,
+        path,
+        kind: "video",
+        bytes: 1,
+        sha256: "",
+        step: null,
+        windowId: "",
+        at: 1,
+      });
       const answer = await get(`/api/runs/${row.runId}/artifacts/${encodeURIComponent(path)}`);
       await answer.body?.cancel();
       assert.equal(answer.status, status, name);

@@ -353,7 +353,16 @@ inBrowser(
     Deno.mkdirSync(`${directory}/videos`, { recursive: true });
     const put = (path: string, step: number | null) => {
       Deno.writeFileSync(`${directory}/${path}`, GIF);
-      core.registry.putArtifact({ runId, path, kind: "video", bytes: GIF.length, sha256: "", step, at: 1 });
+      core.registry.putArtifact({
+        runId,
+        path,
+        kind: "video",
+        bytes: GIF.length,
+        sha256: "",
+        step,
+        windowId: "",
+        at: 1,
+      });
     };
     for (const episode of [0, 3, 6]) put(`videos/film-episode-${episode}.gif`, null);
     const now = Date.now();

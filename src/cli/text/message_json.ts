@@ -139,6 +139,7 @@ export function artifactJson(artifact: Artifact): ArtifactJson {
     bytes: Number(artifact.bytes),
     sha256: artifact.sha256,
     step: artifact.step === undefined ? null : Number(artifact.step),
+    window_id: artifact.windowId,
     at: time(artifact.at),
   };
 }

@@ -26,8 +26,10 @@ export async function fillFromJournal({ telemetry, log, row, files, isStopped }:
   if (end <= from) return;
   // Without a position of its own an attempt with records would be stored twice: mosaic doctor compares them.
   if (from === 0 && telemetry.summary(runId).attempt >= attempt) return;
+  const { linearPattern } = await import("../../readers/schemas/patterns.ts");
   const clock = { now: Date.now() };
-  for (const batch of journalBatches(telemetry, row, files, { attempt, end, final: true }, from, clock)) {
+  const left = { attempt, end, final: true };
+  for (const batch of journalBatches(telemetry, row, files, left, from, clock, linearPattern)) {
     if (isStopped()) return;
     storeBatch(telemetry, runId, attempt, batch);
     await yieldToOthers();

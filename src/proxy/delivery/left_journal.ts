@@ -5,6 +5,7 @@ import { infoOf, readRecord } from "../../os/files/untrusted.ts";
 import type { IngestBatch } from "../../records/ingest_batch.ts";
 import type { StepColumns } from "../../gen/records/record_types.ts";
 import { lesserBatches } from "../../records/refused.ts";
+import type { CompilePattern } from "../../readers/schemas/compile.ts";
 import { telemetryValidator } from "../../readers/schemas/validator.ts";
 import { refusesContent } from "../../telemetry/blocks/failures.ts";
 import type { TelemetryLog, TelemetryReader } from "../../telemetry/telemetry_log.ts";
@@ -75,9 +76,10 @@ export function* journalBatches(
   { attempt, end, final }: LeftJournal,
   from: number,
   clock: { now: number },
+  patterns: CompilePattern,
 ): Generator<ReadBatch> {
   const start = JSON.parse(readRecord(files.proxyFile(attempt)) ?? "{}") as Partial<ProxyStartFile>;
-  const check = telemetryValidator(start.schema ?? null)?.check;
+  const check = telemetryValidator(start.schema ?? null, patterns)?.check;
   const reading = {
     context: { agentId: run.agentId, workerId: run.workerId },
     check,

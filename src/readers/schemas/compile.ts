@@ -22,6 +22,9 @@ export interface JsonSchema {
   items?: JsonSchema;
 }
 
+/** Makes the test of a `pattern`, in time linear in the text (patterns.ts). @throws for a pattern that it does not know */
+export type CompilePattern = (pattern: string) => (text: string) => boolean;
+
 /** Appends the names of the violated rules, such as `reward: type`. */
 type Check = (value: unknown, broken: string[]) => void;
 
@@ -51,6 +54,7 @@ export function compileSchema(
   schema: JsonSchema,
   path: string,
   unsupported: string[],
+  compilePattern: CompilePattern | undefined,
   read: (record: Record<string, unknown>, name: string) => unknown = (record, name) => record[name],
 ): Check {
   const checks: Check[] = [];
@@ -101,13 +105,14 @@ export function compileSchema(
         rule(keyword, (value) => !Array.isArray(value) || value.length <= limit);
         break;
       case "pattern": {
-        const pattern = new RegExp(bound as string, "u");
-        // A pattern on a long text could take for ever; identifiers are short.
-        rule(keyword, (value) => typeof value !== "string" || value.length > 256 || pattern.test(value));
+        if (compilePattern === undefined) throw new Error("patterns are not loaded");
+        const matches = compilePattern(bound as string);
+        // Identifiers are short.
+        rule(keyword, (value) => typeof value !== "string" || value.length > 256 || matches(value));
         break;
       }
       case "items": {
-        const check = compileSchema(bound as JsonSchema, `${path}[]`, unsupported);
+        const check = compileSchema(bound as JsonSchema, `${path}[]`, unsupported, compilePattern);
         checks.push((value, broken) => {
           if (!Array.isArray(value)) return;
           const before = broken.length;
@@ -126,7 +131,7 @@ export function compileSchema(
   const required = new Set(schema.required ?? []);
   for (const name of new Set([...required, ...Object.keys(schema.properties ?? {})])) {
     const inner = path === "" ? name : `${path}.${name}`;
-    const check = compileSchema(schema.properties?.[name] ?? {}, inner, unsupported);
+    const check = compileSchema(schema.properties?.[name] ?? {}, inner, unsupported, compilePattern);
     const missing = required.has(name) ? `${inner}: required` : undefined;
     checks.push((value, broken) => {
       if (typeof value !== "object" || value === null) return;

@@ -3,7 +3,7 @@ import { parsedJson } from "../../base/text/json_text.ts";
 import type { RecordCheck } from "../lines/parsed_line.ts";
 import { RECORDS } from "../../records/record_fields.ts";
 import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
-import { compileSchema, type JsonSchema } from "./compile.ts";
+import { type CompilePattern, compileSchema, type JsonSchema } from "./compile.ts";
 
 export interface TelemetryValidator {
   /** Name of the schema, such as `telemetry.step.default@1`. */
@@ -54,9 +54,9 @@ function parsed(text: string): unknown {
 
 const NONE: readonly string[] = [];
 
-function compile(schema: TelemetrySchema, notes: string[]): RecordCheck {
-  const step = schema.step && compileSchema(schema.step, "", notes, readField("step"));
-  const episode = schema.episode && compileSchema(schema.episode, "", notes, readField("episode"));
+function compile(schema: TelemetrySchema, notes: string[], patterns?: CompilePattern): RecordCheck {
+  const step = schema.step && compileSchema(schema.step, "", notes, patterns, readField("step"));
+  const episode = schema.episode && compileSchema(schema.episode, "", notes, patterns, readField("episode"));
   let broken: string[] = [];
   return (kind, record) => {
     const check = kind === "step" ? step : episode;
@@ -89,15 +89,33 @@ function inlineSchema(id: string, definition: Record<string, unknown>): Telemetr
   return { id: name, version, step: schema as JsonSchema };
 }
 
-/** @param choice null, or neither id nor definition: checks nothing. @returns undefined if nothing is to be checked. */
-export function telemetryValidator(choice: { id: string; definition: unknown } | null): TelemetryValidator | undefined {
+/** What a config says. */
+export interface SchemaChoice {
+  id: string;
+  definition: unknown;
+}
+
+/** Whether `telemetryValidator` needs patterns.ts. */
+export function hasPattern(choice: SchemaChoice | null): boolean {
+  return JSON.stringify(choice?.definition ?? null).includes('"pattern"');
+}
+
+/**
+ * @param choice null, or neither id nor definition: checks nothing.
+ * @param patterns needed for a choice that `hasPattern`
+ * @returns undefined if nothing is to be checked.
+ */
+export function telemetryValidator(
+  choice: SchemaChoice | null,
+  patterns?: CompilePattern,
+): TelemetryValidator | undefined {
   if (choice === null) return undefined;
   const notes: string[] = [];
   if (isObject(choice.definition) && Object.keys(choice.definition).length > 0) {
     const schema = inlineSchema(choice.id, choice.definition);
     try {
       const unsupported: string[] = [];
-      const check = compile(schema, unsupported);
+      const check = compile(schema, unsupported, patterns);
       for (const keyword of unsupported) notes.push(`schema_definition: ${keyword} is not supported and not checked`);
       return { name: `${schema.id}@${schema.version}`, check, notes };
     } catch (error) {

@@ -8,9 +8,14 @@ export interface Announcement {
   path: string;
   kind: string;
   step: number | null;
+  /** The window that shows a video; "" for none. */
+  windowId: string;
 }
 
 type Json = Record<string, unknown>;
+
+/** Characters. */
+const MOST_WINDOW_ID = 128;
 
 function objectOf(value: unknown): Json | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value as Json : undefined;
@@ -35,7 +40,13 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
     ? reportedKind
     : "artifact";
   const step = [data.step, data.global_step, data.timestep].find((v) => Number.isSafeInteger(v) && (v as number) >= 0);
-  return { path, kind, step: (step as number | undefined) ?? stepInName(path) };
+  return { path, kind, step: (step as number | undefined) ?? stepInName(path), windowId: windowIdOf(data.window_id) };
+}
+
+/** A toolkit's name of a window: a whole number, or a short text. */
+function windowIdOf(value: unknown): string {
+  if (Number.isSafeInteger(value)) return String(value);
+  return typeof value === "string" && value.length <= MOST_WINDOW_ID ? value : "";
 }
 
 /** Possible places of a path that a worker wrote: below its run's directory, or its working directory ("": none). */

@@ -89,13 +89,18 @@ export class Artifacts {
     const path = relativeWithin(this.#options.directoryOf(run), announcement.path);
     const found = referenceOf(event);
     if (found !== undefined && path === undefined) return this.#refer(run, announcement, found);
-    const { kind, step } = announcement;
+    const { kind, step, windowId } = announcement;
     const known = placesOf(announcement.path, [this.#options.cwdOf?.(run) ?? ""])
       .map((place) => this.#options.registry.artifact(run.runId, place)).find((row) => row !== undefined);
     // Its proxy has found it before. The worker's kind and step take precedence over those guessed from path and name.
     if (known !== undefined) {
       this.#after(run, () => {
-        this.#options.registry.putArtifact({ ...known, kind, step: step ?? known.step });
+        this.#options.registry.putArtifact({
+          ...known,
+          kind,
+          step: step ?? known.step,
+          windowId: windowId || known.windowId,
+        });
         return Promise.resolve();
       });
       return;
@@ -109,15 +114,33 @@ export class Artifacts {
     }
     this.#after(run, async () => {
       const files = await filesAt(this.#options.directoryOf(run), path, LIMITS);
-      await this.#record(run, files, (_, before) => ({ kind, step: step ?? before?.step ?? null }), false);
+      const said = (_: string, before: ArtifactRow | undefined) => ({
+        kind,
+        step: step ?? before?.step ?? null,
+        windowId: windowId || (before?.windowId ?? ""),
+      });
+      await this.#record(run, files, said, false);
     });
   }
 
-  #refer(run: RunRow, { path, kind, step }: Announcement, { bytes, at }: { bytes: number; at: number }): void {
+  #refer(
+    run: RunRow,
+    { path, kind, step, windowId }: Announcement,
+    { bytes, at }: { bytes: number; at: number },
+  ): void {
     this.#after(run, () => {
       const { registry, telemetry } = this.#options;
       const highestStep = telemetry.summary(run.runId).toldStep || null;
-      registry.putArtifact({ runId: run.runId, path, kind, step: step ?? highestStep, bytes, sha256: "", at });
+      registry.putArtifact({
+        runId: run.runId,
+        path,
+        kind,
+        step: step ?? highestStep,
+        windowId,
+        bytes,
+        sha256: "",
+        at,
+      });
       return Promise.resolve();
     });
   }
@@ -191,7 +214,11 @@ export class Artifacts {
       await this.#record(
         run,
         files,
-        (path, before) => ({ kind: before?.kind ?? kind, step: before?.step ?? stepInName(path) }),
+        (path, before) => ({
+          kind: before?.kind ?? kind,
+          step: before?.step ?? stepInName(path),
+          windowId: before?.windowId ?? "",
+        }),
         final,
       );
     }
@@ -230,7 +257,7 @@ export class Artifacts {
   async #record(
     run: RunRow,
     files: readonly FoundFile[],
-    describe: (path: string, before: ArtifactRow | undefined) => { kind: string; step: number | null },
+    describe: (path: string, before: ArtifactRow | undefined) => Pick<ArtifactRow, "kind" | "step" | "windowId">,
     final: boolean,
   ): Promise<void> {
     const { registry } = this.#options;
@@ -238,11 +265,12 @@ export class Artifacts {
     const unhashed: FoundFile[] = [];
     for (const file of files) {
       const before = registry.artifact(run.runId, file.path);
-      const { kind, step } = describe(file.path, before);
+      const { kind, step, windowId } = describe(file.path, before);
       const sameFile = before !== undefined && before.bytes === file.bytes && before.at === file.changedAt;
       const sha256 = sameFile ? before.sha256 : "";
-      if (!sameFile || before.kind !== kind || before.step !== step) {
-        changed.push({ runId: run.runId, path: file.path, kind, step, bytes: file.bytes, sha256, at: file.changedAt });
+      if (!sameFile || before.kind !== kind || before.step !== step || before.windowId !== windowId) {
+        const { path, bytes, changedAt: at } = file;
+        changed.push({ runId: run.runId, path, kind, step, windowId, bytes, sha256, at });
       }
       if (sha256 === "" && (final || this.#now() - file.changedAt >= this.#quietMs)) unhashed.push(file);
     }

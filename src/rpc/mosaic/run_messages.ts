@@ -133,6 +133,7 @@ export function artifactMessage(artifact: ArtifactRow): MessageInitShape<typeof 
     sha256: artifact.sha256,
     step: artifact.step === null ? undefined : BigInt(artifact.step),
     at: timestampOfMs(artifact.at),
+    windowId: artifact.windowId,
   };
 }
 

@@ -1,6 +1,7 @@
 /** Reads a run's logs (journals) and observed files again, and stores them. */
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { journalBatches, journalEnd, type ReadBatch, storeBatch } from "../../proxy/delivery/left_journal.ts";
+import { linearPattern } from "../../readers/schemas/patterns.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { TelemetryStore } from "../../telemetry/store.ts";
 import type { StoredRun } from "../../telemetry/commit/completeness.ts";
@@ -54,5 +55,5 @@ export function batchesOf(
   clock: { now: number },
 ): Generator<ReadBatch> {
   const final = isEnded(run.state) || attempt < run.attempt;
-  return journalBatches(store, run, files, { attempt, end, final }, from, clock);
+  return journalBatches(store, run, files, { attempt, end, final }, from, clock, linearPattern);
 }

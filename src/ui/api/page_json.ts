@@ -103,12 +103,13 @@ export function runPage(core: Core, detail: RunDetail): RunPage {
     heads: heads(core, row.runId),
     parameters: core.parameters(row.runId),
     transitions: core.runs.transitions(row.runId).map(transitionLine),
-    artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
+    artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, windowId, at }) => ({
       path,
       kind,
       bytes,
       sha256,
       step,
+      window_id: windowId,
       at,
     })),
   };

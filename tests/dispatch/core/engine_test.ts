@@ -194,7 +194,7 @@ Deno.test("reset: a checkpoint that is an artifact is found in the run's directo
   const { runId } = f.engine.submit(configOf({ command }));
   (await f.connect(runId)).exit({ code: 0 });
   await f.state(runId, "TERMINATED");
-  const file = { kind: "checkpoint", bytes: 1, sha256: "", step: null, at: 1 };
+  const file = { kind: "checkpoint", bytes: 1, sha256: "", step: null, windowId: "", at: 1 };
   f.registry.putArtifact({ runId, path: "checkpoints/5/weights.pt", ...file });
   const from = async (path: string) => {
     const { resumeFrom, attempt } = await f.engine.reset(runId, path);

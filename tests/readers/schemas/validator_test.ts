@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { parseLine } from "../../../src/readers/lines/parse_line.ts";
-import { telemetryValidator } from "../../../src/readers/schemas/validator.ts";
+import { linearPattern } from "../../../src/readers/schemas/patterns.ts";
+import { hasPattern, telemetryValidator } from "../../../src/readers/schemas/validator.ts";
 
 function violations(choice: { id: string; definition: unknown }, line: string): string[] {
-  const parsed = parseLine(line, { agentId: "a", workerId: "" }, telemetryValidator(choice)!.check);
+  const parsed = parseLine(line, { agentId: "a", workerId: "" }, telemetryValidator(choice, linearPattern)!.check);
   assert(parsed.type === "step" || parsed.type === "episode", `${line} is ${parsed.type}`);
   return [...parsed.violations];
 }
@@ -84,7 +85,27 @@ Deno.test("telemetry schema: what has no effect is said", () => {
   const notes = telemetryValidator({ id: "", definition: { properties: { a: { oneOf: [] } } } })!.notes;
   assert.deepEqual(notes, ["schema_definition: a.oneOf is not supported and not checked"]);
   assert.match(
-    telemetryValidator({ id: "", definition: { properties: { a: { pattern: "(" } } } })!.notes[0]!,
+    telemetryValidator({ id: "", definition: { properties: { a: { pattern: "(" } } } }, linearPattern)!.notes[0]!,
     /cannot be used/,
   );
+});
+
+Deno.test("telemetry schema: a pattern takes time linear in the text, and one that would need more is refused", () => {
+  const withPattern = (pattern: string) => ({ id: "", definition: { properties: { a: { pattern } } } });
+  const check = (pattern: string, a: string) => violations(withPattern(pattern), JSON.stringify({ type: "step", a }));
+  assert.deepEqual(check(String.raw`^[a-z]+-\d{2}$`, "abc-12"), []);
+  assert.deepEqual(check(String.raw`^[a-z]+-\d{2}$`, "abc-1"), ["a: pattern"]);
+  assert.deepEqual(check(String.raw`^\p{Lu}\u00e9/$`, "\u00c9\u00e9/"), []);
+  for (const pattern of ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^(.*a){20}$", "^a*a*a*a*a*$"]) {
+    const start = performance.now();
+    assert.deepEqual(check(pattern, `${"a".repeat(255)}!`), ["a: pattern"]);
+    const took = performance.now() - start;
+    assert(took < 1000, `${pattern} took ${took} ms`);
+  }
+  for (const pattern of ["(?=a)b", String.raw`(a)\1`, "a".repeat(1001)]) {
+    assert(hasPattern(withPattern(pattern)));
+    const { notes } = telemetryValidator(withPattern(pattern), linearPattern)!;
+    assert.match(notes[0]!, /^schema_definition cannot be used: .*pattern/, pattern);
+  }
+  assert(!hasPattern(DEFAULT));
 });

@@ -66,6 +66,31 @@ async function withRun(
   });
 }
 
+Deno.test("artifacts: the window that a video's record names is kept, also by later scans", async () => {
+  await withRun(async ({ artifacts, run, registry, write, openAgain }) => {
+    const announce = (data: Record<string, unknown>) =>
+      artifacts.announced(run, { kind: "artifact", dataJson: JSON.stringify({ kind: "video", ...data }) });
+    for (const name of ["a", "b", "c", "d"]) write(`videos/${name}.mp4`, "film");
+    announce({ path: "videos/a.mp4", window_id: 73400327 });
+    announce({ path: "videos/b.mp4", payload: { window_id: "0x4600007" } });
+    announce({ path: "videos/c.mp4", window_id: "x".repeat(10_000) });
+    artifacts.observe(run);
+    await artifacts.settled();
+    write("videos/a.mp4", "a longer film");
+    await openAgain().finish(run);
+    const kept = registry.artifacts(run.runId).map(({ path, windowId }) => [path, windowId]);
+    assert.deepEqual(kept, [
+      ["videos/a.mp4", "73400327"],
+      ["videos/b.mp4", "0x4600007"],
+      ["videos/c.mp4", ""],
+      ["videos/d.mp4", ""],
+    ]);
+    const events = registry.eventsSince(0, { runId: run.runId, limit: 100 }).filter(({ kind }) => kind === "artifact");
+    const said = events.map(({ dataJson }) => JSON.parse(dataJson)).map(({ path, window_id }) => [path, window_id]);
+    assert.deepEqual(said.sort(), kept.map(([path, id]) => [path, id === "" ? undefined : id]));
+  });
+});
+
 Deno.test("artifacts: files of the three directories are recorded with kind, size, step and checksum", async () => {
   await withRun(async ({ artifacts, run, registry, write, recorded }) => {
     write("checkpoints/step_1000.pt", "weights");
