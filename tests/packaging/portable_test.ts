@@ -364,6 +364,8 @@ async function everyVerb(): Promise<void> {
     [["demo-worker", "--episodes", "2"]],
     [["import", tracked]],
     [["import-worker", `${tracked}/progress.csv`]],
+    // The last: it stops the daemon.
+    [["down"]],
   ];
   const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, TMPDIR: directory, PATH: Deno.env.get("PATH")! };
   for (const [words, expected = 0] of cases) {
