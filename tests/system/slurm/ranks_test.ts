@@ -37,7 +37,11 @@ async function logOf(daemon: TestDaemon, run: string, rank: number, stream = "st
 /** Its ranks end with these codes, now. */
 async function end(daemon: TestDaemon, run: string, codes: Record<number, number>): Promise<void> {
   const { directory } = await getRun(daemon, run);
-  for (const [rank, code] of Object.entries(codes)) await Deno.writeTextFile(`${directory}/end-${rank}`, String(code));
+  for (const [rank, code] of Object.entries(codes)) {
+    // Renamed into place: a rank reads the file as soon as it is there.
+    await Deno.writeTextFile(`${directory}/ending-${rank}`, String(code));
+    await Deno.rename(`${directory}/ending-${rank}`, `${directory}/end-${rank}`);
+  }
 }
 
 async function untilRanks(daemon: TestDaemon, run: string): Promise<void> {
