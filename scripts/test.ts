@@ -111,6 +111,12 @@ async function runFile(file: string): Promise<Result> {
   };
 }
 
+/** What Deno prints of each failed test, or the output's last lines. A long one is cut in its middle. */
+function errorsOf(output: string): string {
+  const errors = /^ ERRORS *$\n([\s\S]*?)^ FAILURES *$/m.exec(output)?.[1] ?? output.slice(-4000);
+  return errors.length <= 4000 ? errors : `${errors.slice(0, 2000)}\n[…]\n${errors.slice(-2000)}`;
+}
+
 /** Why tests did not run, and what they left running. */
 function notesOf(output: string, ignoredNames: readonly string[]): string[] {
   const notes = output.match(/^((?:SKIPPED|NOT ALLOWED HERE): .*|left running .*\n(?: {2}.*\n)*)/gm) ?? [];
@@ -221,6 +227,8 @@ for (const first of suspects) {
 }
 
 console.log("");
+// At the end, because whoever reads a long suite's output reads its last page.
+for (const { file, ok, output } of results) if (!ok) console.log(`FAILED ${file}\n${errorsOf(output).trim()}\n`);
 for (const result of flaky) console.log(`FLAKY ${result.file}: failed once, passed alone; its first output is above`);
 const sum = (key: "passed" | "failed" | "skipped") => results.reduce((n, r) => n + r[key], 0);
 const skipped = sum("skipped");

@@ -301,7 +301,10 @@ Deno.test({
       Deno.writeTextFileSync(`${place}/public`, "key", { mode: 0o644 });
       Deno.chmodSync(`${place}/public`, 0o644);
       assert.ok(await succeeds("mkfifo", "-m", "666", `${place}/fifo`));
-      await using daemon = await TestDaemon.start({ args: ["--worker-user", String(USER)] });
+      await using daemon = await TestDaemon.start({
+        args: ["--worker-user", String(USER)],
+        env: { MOSAIC_ALLOW: `--allow-net=127.0.0.1:${receiver.addr.port} --allow-read=${place}` },
+      });
       Deno.chmodSync(daemon.stateDir, 0o711);
       for (const name of ["fifo", "private", "public"]) {
         const url = `http://127.0.0.1:${receiver.addr.port}/${name}`;

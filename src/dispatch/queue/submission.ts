@@ -59,9 +59,9 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
   const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
-  if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
   const plan = planOf(prepared.configJson);
   context.admit(plan);
+  if (plan.webhook !== null) requireReach(plan.webhook);
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
     throw new MosaicError(
       "resource_exhausted",
