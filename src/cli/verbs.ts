@@ -191,6 +191,18 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/status.ts"),
   },
   {
+    name: "mcp",
+    group: "Host",
+    summary: "serve tools to an agent (Model Context Protocol)",
+    load: () => import("./verbs/host/mcp.ts"),
+  },
+  {
+    name: "skill",
+    group: "Host",
+    summary: "print a text that teaches an agent this command line",
+    load: () => import("./verbs/host/skill.ts"),
+  },
+  {
     name: "top",
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",

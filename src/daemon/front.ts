@@ -8,6 +8,7 @@ import { type HttpApi, isCallPath } from "../rpc/connect/http_api.ts";
 import { type Peer, UNIX_PEER, type User } from "../rpc/call/peer.ts";
 import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { MosaicError } from "../base/errors.ts";
+import { MCP_PATH } from "../mcp/path.ts";
 import { URL_BYTES } from "../base/field_limits.ts";
 import { errorBody } from "../ui/http/answers.ts";
 import type { PageApp } from "../ui/app.ts";
@@ -37,6 +38,7 @@ export function front(
     const { remoteAddr } = connection;
     const path = pathOf(request.url);
     const isMlflow = isMlflowCall(path);
+    const isMcp = path === MCP_PATH;
     try {
       refuseSentByDaemon((name) => request.headers.get(name) ?? undefined);
       if (request.url.length > URL_BYTES) {
@@ -50,7 +52,7 @@ export function front(
     }
     const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, path, connection, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
-    if (isMlflow || isCallPath(path)) {
+    if (isMlflow || isMcp || isCallPath(path)) {
       try {
         if (!bySocket && (peer.owner || !tokens || isFromBrowser(request))) {
           refuseForeignHost(request, { bound, hosts: [] });
@@ -60,11 +62,23 @@ export function front(
         return refused(error);
       }
       if (isMlflow) return await mlflow.answer(request, path, peer.owner, () => textOf(request, MLFLOW_BODY));
+      if (isMcp) return await answerTools(request, (of, call) => api.answer(of, call, peer));
       return await api.answer(path, request, peer);
     }
     const address = bySocket ? "" : addressOf(remoteAddr, peer);
     return await page.fetch(request, { peer: address, owner: peer.owner, uid: peer.uid, bySocket });
   };
+}
+
+/** Tools for agents; those that change something only where the address asks for them: /mcp?changes. */
+async function answerTools(request: Request, answer: (path: string, call: Request) => Response | Promise<Response>) {
+  try {
+    const { answerMcp, isProgram, MCP_BODY } = await import("../mcp/http.ts");
+    const changes = new URL(request.url).searchParams.has("changes") && isProgram(request);
+    return await answerMcp(request, request.method === "POST" ? await textOf(request, MCP_BODY) : "", answer, changes);
+  } catch (error) {
+    return refused(error);
+  }
 }
 
 /** Only the daemon's user can open the daemon's own Unix socket. */

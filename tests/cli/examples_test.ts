@@ -9,8 +9,8 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { type FakeWorld, fakeWorld } from "./fakes.ts";
 
-/** They need a terminal, train for long, or stop the daemon of this test; other tests run them. */
-const NOT_HERE = ["down", "top", "demo", "demo-worker"];
+/** They need a terminal or a client, train for long, or stop the daemon of this test; other tests run them. */
+const NOT_HERE = ["down", "top", "demo", "demo-worker", "mcp"];
 /** All verbs but the parts, which runCli() is given. */
 const LOADED = VERBS.filter((verb) => verb.load !== undefined);
 /** Examples of verbs that act on a run that lives. */

@@ -336,6 +336,8 @@ async function everyVerb(): Promise<void> {
     [["export", "one", "--format", "mosaic", "--out", `${place}/one.mosaic`]],
     [["import", `${place}/one.mosaic`]],
     [["report", "one", "two", "--out", `${place}/report.html`]],
+    [["skill"]],
+    [["mcp"]],
     [["completions", "bash"]],
     [["completions", "runs"]],
     [["permissions", "daemon"]],
