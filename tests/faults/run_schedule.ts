@@ -358,9 +358,15 @@ function repairAll(stateDir: string): void {
 /** Listens where the daemon did. @returns all that was sent there */
 async function squat(addresses: string[], forMs: number): Promise<string> {
   let told = "";
-  const listeners = addresses.map((address) => {
+  const listeners = addresses.flatMap((address) => {
     const [hostname, port] = address.split(":");
-    return Deno.listen({ hostname, port: Number(port) });
+    try {
+      return [Deno.listen({ hostname, port: Number(port) })];
+    } catch (error) {
+      // Another process of the host has taken the port meanwhile, and so squats it already.
+      if (error instanceof Deno.errors.AddrInUse) return [];
+      throw error;
+    }
   });
   const ends = listeners.map(async (listener) => {
     for await (const connection of listener) {

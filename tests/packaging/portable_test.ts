@@ -269,7 +269,6 @@ Deno.test("portable executable", async (t) => {
     await t.step("every verb of the client does its work under the client's permissions", everyVerb);
     await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
 
-    await t.step("it passes the end-to-end tests of the source code", endToEndTests);
     await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
 
     await t.step("it runs the demo", async () => {
@@ -379,17 +378,6 @@ async function everyVerb(): Promise<void> {
   // The demo has a test of its own.
   const tried = new Set([...cases.map(([[verb]]) => verb), "demo"]);
   assert.deepEqual(VERBS.filter(({ name, load }) => load !== undefined && !tried.has(name)), []);
-}
-
-/** A part of them, for time's sake: runs, cancellation, daemon and proxy killed at work. MOSAIC_BIN takes any. */
-async function endToEndTests(): Promise<void> {
-  const files = ["tests/system/runs/crash_test.ts", "tests/system/runs/run_test.ts"];
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["test", "-A", "--no-check", "--quiet", ...files],
-    env: { MOSAIC_BIN: built, MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" },
-    stdin: "null",
-  }).output();
-  assert.equal(code, 0, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
 }
 
 /** Of a daemon's proxy and of one that stands alone; with a DENO_DIR of the user's own, and without. */
