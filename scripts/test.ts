@@ -20,7 +20,7 @@
  * prints none.
  *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
- * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, all fault schedules
+ * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, 30 fault schedules
  * and the full sizes of tests whose sizes matter (tests/harness/long.ts), with the executable.
  *
  * `--record` writes tests/durations.json, by which the longest files are started first.
@@ -180,7 +180,7 @@ const files = testFiles("tests")
   .concat(paths.filter((p) => p.startsWith("/")))
   .sort((a, b) => seconds(b) - seconds(a));
 if (paths.length === 0 && !long) {
-  console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, 35 of 50 fault schedules, and full sizes`);
+  console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, 15 of 30 fault schedules, and full sizes`);
 }
 if (files.length === 0) {
   console.error(`no test file is at ${paths.join(", ")}`);

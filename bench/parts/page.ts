@@ -16,7 +16,7 @@ import type { BenchOptions } from "../run.ts";
 import { lab } from "./page_lab.ts";
 
 const LAB = { runs: 1000, metrics: 1000, dense: 20, updates: 256 };
-const SMOKE_LAB = { runs: 60, metrics: 200, dense: 20, updates: 64 };
+const SMOKE_LAB = { runs: 12, metrics: 24, dense: 20, updates: 16 };
 const QUICK_LAB = { runs: 200, metrics: 200, dense: 20, updates: 64 };
 const WORKER = new URL("../worker.awk", import.meta.url).pathname;
 

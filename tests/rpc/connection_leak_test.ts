@@ -11,7 +11,7 @@ import { LONG_TESTS } from "../harness/long.ts";
 import { certificates } from "./auth/certificates.ts";
 
 /** Of each round; as many come before the first, which use everything once. */
-const CONNECTIONS = LONG_TESTS ? 2500 : 400;
+const CONNECTIONS = LONG_TESTS ? 1500 : 400;
 /** Fewer connections say less, so there are more rounds then. */
 const ROUNDS = LONG_TESTS ? 3 : 6;
 const AT_ONCE = 20;
