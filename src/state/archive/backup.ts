@@ -17,6 +17,7 @@ import {
   tryLockPlace,
   writeFileAtomic,
 } from "../../os/files/files.ts";
+import { shellOutput } from "../../os/processes/shell.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../../registry/rows.ts";
 import { explainSqlite } from "../../registry/sqlite.ts";
@@ -29,6 +30,7 @@ const MARK = "backup.json";
 const BUSY_TIMEOUT_MS = 5000;
 /** The registry is unchanged for the fraction of a millisecond between two beginnings, unless hundreds of runs start. */
 const SAME_MOMENT_TRIES = 1000;
+const MOST_UNNAMED = 100;
 /** Above this size SQLite's quick check, which does not compare indexes with tables. */
 const FULL_CHECK_BYTES = 1 << 30;
 /** Files of a running daemon, or created by it at its start; databases are copied separately. */
@@ -164,6 +166,7 @@ class Backup {
       if (trainer !== "trainer" || below.length === 0 || !BASE_DIRS.some((dir) => dir === base)) return "copy";
       return known.get(`${trainer}/${base}/${below[0]}`)?.(path) ?? "gone";
     });
+    this.#done.left_out.push(...unnamed(this.#from.stateDir));
     this.#done.finished_at = new Date().toISOString();
     this.#mark();
     return this.#done;
@@ -299,6 +302,16 @@ function readLink(path: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The runtime passes over names that are not UTF-8. */
+function unnamed(stateDir: string): string[] {
+  const found = shellOutput(`LC_ALL=C find "$0" -name '*[! -~]*' 2>/dev/null | head -c 1000000`, stateDir) ?? "";
+  const paths = found.split("\n").filter((path) => path.includes("\ufffd") && infoIfThere(path) === undefined);
+  const said = paths.slice(0, MOST_UNNAMED).map((path) => `${path}: its name is not UTF-8`);
+  return paths.length > said.length
+    ? [...said, `${paths.length - said.length} more with names that are not UTF-8`]
+    : said;
 }
 
 /** Leaves out files of attempts that had not begun in the registry's snapshot, because a start of the copy would find them. */
