@@ -25,6 +25,7 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
 /** Temporary errors: they end without a change of the configuration. */
 const TEMPORARY = new Set([11, 12, 23, 24, 28, 30, 122]);
 const DESCRIPTORS = new Set([23, 24]);
+const DISCONNECTED = new Set([107, 116]);
 
 function numberOf(error: unknown): number {
   return Number(/\(os error (\d+)\)/.exec(messageOf(error))?.[1] ?? 0);
@@ -34,6 +35,11 @@ function numberOf(error: unknown): number {
 export function isShortage(error: unknown): boolean {
   if (error instanceof MosaicError) return error.code === "unavailable";
   return TEMPORARY.has(numberOf(error));
+}
+
+/** Whether the server of the file system has ended, or has another file by now: an open file of it is lost for good. */
+export function isDisconnected(error: unknown): boolean {
+  return DISCONNECTED.has(numberOf(error));
 }
 
 /** Whether no file descriptor is left, in this process or on the host. */
