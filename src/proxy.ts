@@ -35,6 +35,7 @@ export async function runProxy(args: string[]): Promise<number> {
       sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],
       fields: { run_id: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
     });
+    if (plan.warning !== undefined) log.warn(plan.warning);
     try {
       return await serveAttempt(parsed, plan, log);
     } catch (error) {

@@ -11,6 +11,7 @@ import { overview } from "./overview.ts";
 import { ReaderGone } from "./link/output.ts";
 import { findVerb, VERBS } from "./verbs.ts";
 import type { Verb, VerbModule } from "./verb/verb.ts";
+import { troubleOf } from "../os/processes/shortage.ts";
 
 /** Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code. */
 export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
@@ -75,8 +76,16 @@ async function runVerb(
   return result.code;
 }
 
+/** A full disk or a file system whose server has ended is no bug. */
+function ofTheMachine(error: unknown): unknown {
+  const trouble = error instanceof Deno.errors.PermissionDenied ? undefined : troubleOf(error);
+  if (trouble === undefined) return error;
+  return new MosaicError("unavailable", `${trouble[0]} (${messageOf(error)})`, { hint: trouble[1], cause: error });
+}
+
 /** Prints the error on one line and its hint on the next. */
-function report(error: unknown, context: Context): number {
+function report(thrown: unknown, context: Context): number {
+  const error = ofTheMachine(thrown);
   // Escape: messages contain names of runs and files.
   const lines = [`mosaic: ${escapeControl(messageOf(error))}`];
   if (error instanceof MosaicError && error.hint) lines.push(`  ${escapeControl(error.hint)}`);

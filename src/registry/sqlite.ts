@@ -5,6 +5,7 @@ import { copyDatabase } from "../os/database/copied_database.ts";
 import { fileBytes, removeIfThere } from "../os/files/files.ts";
 import { OpenedFile } from "../os/files/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/files/reserve.ts";
+import { writeTrouble } from "../os/files/write_trouble.ts";
 import { openWal } from "../os/database/wal.ts";
 
 /** `normal` survives the crash of a process, `full` also a power failure. */
@@ -64,6 +65,12 @@ export function explainSqlite(error: unknown, path: string): Error {
       `cannot write ${path}: another process holds it locked`,
       "End the program that has the database open (a backup, sqlite3, mosaic doctor) and try again.",
     );
+  }
+  if (
+    /readonly database|Read-only file system|unable to open database file|I\/O error|input\/output error/i.test(text)
+  ) {
+    const trouble = writeTrouble(path);
+    if (trouble !== undefined) return unavailable(`cannot write ${path}: ${trouble[0]} (${text})`, trouble[1]);
   }
   if (/readonly database|Read-only file system|Permission denied|unable to open database file/i.test(text)) {
     return unavailable(

@@ -196,7 +196,7 @@ Deno.test("import: one series per source, no more than a run may have, and what 
   ]);
   assert.equal(
     (await json(["metrics", run.run_id])).filter((s: { name: string }) =>
-      !/^(?:episode_)?reward$|^episode_length$/.test(s.name)
+      !/^(?:episode_)?reward$|^episode_length$|^system\//.test(s.name)
     ).length,
     10_000,
   );

@@ -101,6 +101,7 @@ Deno.test("paths: those that the runtime refuses are named, without an option th
         "run",
         "--no-check",
         "--no-prompt",
+        "--node-modules-dir=manual",
         "--allow-read",
         "--allow-write",
         "--allow-env",

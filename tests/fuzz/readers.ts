@@ -463,6 +463,8 @@ const notes: Target = {
     "http://a",
     "<a ",
     "<!--",
+    "<? ",
+    "<![CDATA[",
     "|a",
     "|-",
     "~~",

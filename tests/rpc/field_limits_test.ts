@@ -2,7 +2,14 @@
 import assert from "node:assert/strict";
 import { create, type DescField, type DescMessage, type DescMethodUnary, ScalarType } from "@bufbuild/protobuf";
 import { DatabaseSync } from "node:sqlite";
-import { CONFIG_LIMITS, FIELD_LIMITS, MLFLOW_LIMITS, PAGE_BYTES, URL_BYTES } from "../../src/base/field_limits.ts";
+import {
+  CONFIG_LIMITS,
+  FIELD_LIMITS,
+  MLFLOW_LIMITS,
+  PAGE_BYTES,
+  STORED_LENGTH,
+  URL_BYTES,
+} from "../../src/base/field_limits.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { violationsOf } from "../../src/config/config.ts";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
@@ -165,7 +172,7 @@ Deno.test("field limits: what an earlier version has stored without them is read
   await daemon.kill9();
   {
     using db = new DatabaseSync(daemon.layout.registryDb);
-    const long = "x".repeat(60_000_000);
+    const long = "x".repeat(9 << 20);
     db.prepare("UPDATE runs SET worker_kind = ?, proto_version = ?, resume_from = ?, tags = ? WHERE run_id = ?")
       .run(long, long, long, JSON.stringify([long, "b"]), runs[0]!);
     const rest = db.prepare("UPDATE runs SET notes = ?, stderr_tail = ? WHERE run_id = ?");
@@ -181,6 +188,13 @@ Deno.test("field limits: what an earlier version has stored without them is read
       if ((pageToken = page.nextPageToken) === "") break;
     }
     assert.deepEqual(pages, [1, 1, 1]);
+    for (const run of runs) {
+      const { resumeFrom, tags, stderrTail } = await clients[0]!.unary(Mosaic.method.getRun, { run });
+      const [text, list] = [resumeFrom, [...tags, ...stderrTail].join("")].map((of) =>
+        of.replace("… (cut)", "").length
+      );
+      assert.ok(text! <= STORED_LENGTH.text && list! <= STORED_LENGTH.list, `${text} ${list}`);
+    }
     for (const sort of ["", "name"]) {
       const { runs: found } = await clients[0]!.unary(Mosaic.method.listRuns, { sort, where: "name ~ n" });
       assert.equal(found.length, 1, sort);

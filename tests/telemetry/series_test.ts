@@ -208,6 +208,22 @@ Deno.test("series: a run has a bounded number of metrics, further ones are count
     assert.equal(store.head("R", "metrics"), 10_000 + 2048);
   }));
 
+Deno.test("series: what mosaic adds itself takes no place of the worker's metrics, and needs none", () =>
+  withStore((bench) => {
+    const worker = (from: number, n: number) => {
+      const values = Object.fromEntries(Array.from({ length: n }, (_, i) => [`metric_${from + i}`, i]));
+      return { kind: "metrics", tsNs: "", dataJson: JSON.stringify(values) };
+    };
+    bench.store.ingest("R", 1, batch(0, 1, { events: [0, 2000].map((from) => worker(from, 2000)) }));
+    bench.store.sample("R", 1, [["system/processes", 1]]);
+    bench.reopen();
+    bench.store.ingest("R", 1, batch(1, 2, { events: [4000, 6000, 8000].map((from) => worker(from, 2000)) }));
+    bench.store.sample("R", 1, [["system/memory_mb", 1]]);
+    bench.store.ingest("R", 1, batch(2, 3, { events: [worker(10_000, 1)] }));
+    assert.equal(bench.store.listSeries("R").length, 10_002);
+    assert.deepEqual(Object.values(bench.store.summary("R").violations), [1]);
+  }));
+
 Deno.test("series: the step of a point counts the run's steps where the record names none", () =>
   withStore(({ store }) => {
     store.ingest("R", 1, batch(0, 1, { steps: steps(0, 5) }));

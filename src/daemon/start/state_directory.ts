@@ -5,7 +5,7 @@ import { installPythonHelper } from "../../os/python_helper.ts";
 import { type PlaceLock, readTextIfThere, removeIfThere, tryLockPlace, writeFileAtomic } from "../../os/files/files.ts";
 import { type ProcessRef, processRef } from "../../os/processes/identity.ts";
 import { signalProcess } from "../../os/processes/signals.ts";
-import { isShortage } from "../../os/processes/shortage.ts";
+import { isShortage, troubleOf } from "../../os/processes/shortage.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { sleep } from "../../base/time/sleep.ts";
 
@@ -192,6 +192,6 @@ function unusable(layout: Layout, error: unknown): unknown {
   return new StartFailure(
     DAEMON_EXIT.stateUnusable,
     `cannot use the state directory ${layout.stateDir}: ${messageOf(error)}`,
-    "It must be a directory that the daemon's user can write to, on a disk with free space.",
+    troubleOf(error)?.[1] ?? "It must be a directory that the daemon's user can write to, on a disk with free space.",
   );
 }

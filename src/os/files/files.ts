@@ -1,4 +1,5 @@
 /** What there is at a path, atomic file writes, and exclusive file locks. */
+import { isDisconnected } from "../processes/shortage.ts";
 
 /** The directory of an absolute path. */
 export function parentOf(path: string): string {
@@ -137,9 +138,17 @@ export function tryLockPlace(path: string): PlaceLock | undefined {
   return undefined;
 }
 
+/** @throws while the file system at the path is away */
 function isAtPath(opened: Deno.FsFile, path: string): boolean {
-  const [{ dev, ino }, there] = [opened.statSync(), infoIfThere(path)];
-  return there?.dev === dev && there.ino === ino;
+  const there = infoIfThere(path);
+  try {
+    const { dev, ino } = opened.statSync();
+    return there?.dev === dev && there.ino === ino;
+  } catch (error) {
+    // The file system of the open file is gone for good; another one is mounted at the path.
+    if (isDisconnected(error)) return false;
+    throw error;
+  }
 }
 
 /** Whether another process has the lock of the file or of its directory; takes shared locks for a moment. */

@@ -18,10 +18,13 @@ export interface FreeSpace {
   enough: boolean;
   /** The disk has this free, but a quota (or a file system that counts otherwise) does not give it. */
   refused?: boolean;
+  /** Of a quota. */
+  quota?: boolean;
 }
 
-/** On a copy-on-write file system, this much must be writable now. */
-const PROBE_BYTES = 16 << 20;
+/** On a copy-on-write file system, this much must be writable now: it needs new space for every write. */
+const COPYING_BYTES = 16 << 20;
+const COPYING_SHARE = 0.25;
 
 /** Extrapolates the use of space for this many polls. */
 const POLLS_AHEAD = 2;
@@ -46,21 +49,21 @@ export class FreeSpacePoll {
 
 /** @param held workers are held because of low free space; resuming needs 25 % more (hysteresis) */
 export function freeSpaceOf(path: string, held = false): FreeSpace {
-  const { total, available } = disk(path);
-  const reserve = Math.min(RESERVE_BYTES, Math.ceil(total * RESERVE_SHARE));
-  const needed = held ? Math.ceil(reserve * 1.25) : reserve;
+  const { total, available, quota } = disk(path);
+  const copying = Math.min(COPYING_BYTES, Math.ceil(total * COPYING_SHARE));
+  const share = Math.min(RESERVE_BYTES, Math.ceil(total * RESERVE_SHARE));
+  const more = (bytes: number) => held ? Math.ceil(bytes * 1.25) : bytes;
+  const needed = more(quota === undefined ? share : Math.max(share, copying));
   // Without permission to ask (total 0), rely on the first failing write.
-  const enough = total === 0 || available >= needed;
-  if (!enough || fileSystemOf(path).kind !== "copy_on_write") return { free: available, needed, enough };
-  const room = Math.min(needed, held ? PROBE_BYTES * 1.25 : PROBE_BYTES);
-  return roomFor(path, room)
-    ? { free: available, needed, enough }
-    : { free: 0, needed: room, enough: false, refused: true };
+  const space = { free: available, needed, enough: total === 0 || available >= needed, ...(quota ? { quota } : {}) };
+  if (!space.enough || quota !== undefined || fileSystemOf(path).kind !== "copy_on_write") return space;
+  const room = Math.min(needed, more(copying));
+  return roomFor(path, room) ? space : { free: 0, needed: room, enough: false, refused: true };
 }
 
 /**
- * Whether so much can be written below a directory: a quota of a subvolume is not in the file system's figures. The bytes
- * are reserved as soon as they are in memory, and given back before they reach the disk.
+ * Whether so much can be written below a directory, where no figures say it. The bytes are reserved as soon as they are in
+ * memory, and given back before they reach the disk.
  */
 function roomFor(directory: string, bytes: number): boolean {
   const path = `${directory}/.room-${crypto.randomUUID()}.tmp`;
@@ -96,5 +99,6 @@ export function freeSpaceText(path: string, space: FreeSpace): string {
     } MiB more)`;
   }
   const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-  return `free space on the disk of ${path} (${mib(space.free)} free, ${mib(space.needed)} needed)`;
+  const where = space.quota ? "in the quota" : "on the disk";
+  return `free space ${where} of ${path} (${mib(space.free)} free, ${mib(space.needed)} needed)`;
 }

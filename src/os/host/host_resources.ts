@@ -1,11 +1,14 @@
 /** Load, memory and disk of the host. Sizes in bytes. */
 import { shellOutput } from "../processes/shell.ts";
+import { BTRFS_MAGIC, btrfsSpaceOf } from "./btrfs_space.ts";
 
 export interface DiskSpace {
-  /** Size of the file system; 0 if unknown. */
+  /** Size of the file system, or of the quota there; 0 if unknown. */
   total: number;
   /** Available to unprivileged processes; 0 if unknown. */
   available: number;
+  /** Whether a quota gives less than the disk; undefined: the figures do not include one. */
+  quota?: boolean;
 }
 
 export function cpuCount(): number {
@@ -38,8 +41,8 @@ function statfs(path: string) {
 
 export function disk(path: string): DiskSpace {
   try {
-    const stats = statfs(path);
-    return { total: stats.blocks * stats.bsize, available: stats.bavail * stats.bsize };
+    const { type, blocks, bsize, bavail } = statfs(path);
+    return withCounters(path, type, { total: blocks * bsize, available: bavail * bsize });
   } catch {
     return { total: 0, available: 0 };
   }
@@ -50,15 +53,26 @@ export function disk(path: string): DiskSpace {
  * Where that program cannot be started, asks as `disk` does.
  */
 export function diskAtStart(path: string): DiskSpace {
-  const [blockBytes, blocks, available] = numbersOf('stat -f -c "%S %b %a" -- "$0"', path);
+  const [type, blockBytes, blocks, available] = numbersOf('stat -f -c "0x%t %S %b %a" -- "$0"', path);
   if (available === undefined) return disk(path);
-  return { total: blocks! * blockBytes!, available: available * blockBytes! };
+  return withCounters(path, type!, { total: blocks! * blockBytes!, available: available * blockBytes! });
+}
+
+/** statfs knows when metadata is used up, the counters know the rest. */
+function withCounters(path: string, type: number, stated: DiskSpace): DiskSpace {
+  const counted = type === BTRFS_MAGIC ? btrfsSpaceOf(path) : undefined;
+  if (counted === undefined) return stated;
+  return {
+    total: counted.quota ? counted.total : stated.total,
+    available: Math.min(stated.available, counted.available),
+    quota: counted.quota,
+  };
 }
 
 /** The numbers that a short script prints; none if it cannot be started or fails. */
 function numbersOf(script: string, word: string): number[] {
   try {
-    return shellOutput(script, word)?.match(/\d+/g)?.map(Number) ?? [];
+    return shellOutput(script, word)?.match(/0x[0-9a-f]+|\d+/g)?.map(Number) ?? [];
   } catch {
     return [];
   }

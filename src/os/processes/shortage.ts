@@ -10,13 +10,22 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
   23: ["the host has no file descriptor left", "End processes, or raise fs.file-max."],
   24: ["no file descriptor is left", "Start the daemon with a higher limit (ulimit -n)."],
   28: ["the disk is full", "Free space (mosaic prune removes ended runs); work then continues."],
-  30: ["the file system is read-only", "Mount it writable; work then continues."],
+  30: [
+    "the file system is read-only",
+    "Mount it writable; work then continues. If the kernel refuses that: stop the daemon and its runs, unmount, check, mount.",
+  ],
+  107: ["the file system is not connected: its server has ended", "Mount it again, then start the daemon again."],
+  116: [
+    "the file is gone on the file system's server (a stale handle)",
+    "Mount it again, then start the daemon again.",
+  ],
   122: ["the disk quota is used up", "Free space or raise the quota; work then continues."],
 };
 
 /** Temporary errors: they end without a change of the configuration. */
 const TEMPORARY = new Set([11, 12, 23, 24, 28, 30, 122]);
 const DESCRIPTORS = new Set([23, 24]);
+const DISCONNECTED = new Set([107, 116]);
 
 function numberOf(error: unknown): number {
   return Number(/\(os error (\d+)\)/.exec(messageOf(error))?.[1] ?? 0);
@@ -28,14 +37,24 @@ export function isShortage(error: unknown): boolean {
   return TEMPORARY.has(numberOf(error));
 }
 
+/** Whether the server of the file system has ended, or has another file by now: an open file of it is lost for good. */
+export function isDisconnected(error: unknown): boolean {
+  return DISCONNECTED.has(numberOf(error));
+}
+
 /** Whether no file descriptor is left, in this process or on the host. */
 export function lacksDescriptors(error: unknown): boolean {
   return DESCRIPTORS.has(numberOf(error));
 }
 
+/** What a machine error means, and what to do; undefined for other errors. */
+export function troubleOf(error: unknown): readonly [what: string, hint: string] | undefined {
+  return error instanceof MosaicError ? undefined : TROUBLE[numberOf(error)];
+}
+
 /** Converts a machine error to `unavailable` ("cannot WHAT: the disk is full"); returns other errors unchanged. */
 export function explainShortage(error: unknown, what: string): unknown {
-  const trouble = error instanceof MosaicError ? undefined : TROUBLE[numberOf(error)];
+  const trouble = troubleOf(error);
   if (trouble === undefined) return error;
   return new MosaicError("unavailable", `cannot ${what}: ${trouble[0]}`, { hint: trouble[1], cause: error });
 }

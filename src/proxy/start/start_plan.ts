@@ -1,5 +1,6 @@
 /** The proxy's task, from its arguments and the daemon's start file or, stand-alone, from its environment. */
 import { HEARTBEAT_S } from "../../base/agreed.ts";
+import { messageOf } from "../../base/errors.ts";
 import { Layout, resolveStateDir, RunFiles } from "../../base/layout.ts";
 import { hostEnvironment } from "../../os/processes/environment.ts";
 import { readRecordInProxy } from "../../os/files/untrusted.ts";
@@ -13,21 +14,35 @@ export interface StartPlan {
   start: ProxyStartFile;
   /** No daemon has started it. */
   standAlone: boolean;
+  /** What its user should know from the beginning. */
+  warning?: string | undefined;
 }
 
-/** The run's directory in the state directory; a temporary one if it cannot be created. */
-function standAloneDirectory(runId: string): { directory: string; stateDir: string; daemonJson: string } {
+interface StandAlonePlace {
+  directory: string;
+  stateDir: string;
+  daemonJson: string;
+  warning?: string;
+}
+
+/** The run's directory in the state directory; a temporary one if it cannot be created, with a warning that says why. */
+function standAloneDirectory(runId: string): StandAlonePlace {
+  let wanted = "the state directory";
   try {
     const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
     const layout = new Layout(stateDir);
-    const directory = layout.runDir("runs", runId);
+    const directory = wanted = layout.runDir("runs", runId);
     // No worker can change the way to it. What is above it cannot be looked at with the permissions of a proxy.
     Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
     return { directory, stateDir, daemonJson: layout.daemonJson };
   } catch (error) {
     // With another directory a container that is started again would not find its journal.
     if (error instanceof Deno.errors.NotCapable) throw error;
-    return { directory: Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` }), stateDir: "", daemonJson: "" };
+    const directory = Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` });
+    const warning =
+      `the run's files are in the temporary directory ${directory}, where a proxy that is started again does ` +
+      `not look for them: ${wanted} cannot be used (${messageOf(error)}); set MOSAIC_STATE_DIR or give --run-dir`;
+    return { directory, stateDir: "", daemonJson: "", warning };
   }
 }
 
@@ -42,7 +57,7 @@ export function planStart(args: ProxyArguments): StartPlan {
     const files = new RunFiles(args.runDir, args.workerId);
     plan = { files, start: readStartFile(files.proxyFile(args.attempt)), standAlone: false };
   } else {
-    const place = args.runDir === undefined
+    const place: StandAlonePlace = args.runDir === undefined
       ? standAloneDirectory(args.runId)
       : { directory: args.runDir, stateDir: "", daemonJson: "" };
     plan = {
@@ -63,6 +78,7 @@ export function planStart(args: ProxyArguments): StartPlan {
         heartbeatIntervalS: HEARTBEAT_S,
       },
       standAlone: true,
+      warning: place.warning,
     };
   }
   for (const directory of plan.files.own) makeDirectory(directory);

@@ -17,6 +17,7 @@ import {
   tryLockPlace,
   writeFileAtomic,
 } from "../../os/files/files.ts";
+import { shellOutput } from "../../os/processes/shell.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../../registry/rows.ts";
 import { explainSqlite } from "../../registry/sqlite.ts";
@@ -29,11 +30,12 @@ const MARK = "backup.json";
 const BUSY_TIMEOUT_MS = 5000;
 /** The registry is unchanged for the fraction of a millisecond between two beginnings, unless hundreds of runs start. */
 const SAME_MOMENT_TRIES = 1000;
+const MOST_UNNAMED = 100;
 /** Above this size SQLite's quick check, which does not compare indexes with tables. */
 const FULL_CHECK_BYTES = 1 << 30;
 /** Files of a running daemon, or created by it at its start; databases are copied separately. */
 const NOT_COPIED =
-  /^(backup\.json|trainer\/(registry\.db(-wal|-shm|-journal|\.new)?|reserve|daemon\.(json|pid|lock|sock)|imports|python-helper)|telemetry\/(reserve|(telemetry|mosaic)\.sqlite(-wal|-shm|-journal|\.new)?)|.*\.tmp)$/;
+  /^(backup\.(json|new)|trainer\/(registry\.db(-wal|-shm|-journal|\.new)?|reserve|daemon\.(json|pid|lock|sock)|imports|python-helper)|telemetry\/(reserve|(telemetry|mosaic)\.sqlite(-wal|-shm|-journal|\.new)?)|.*\.tmp)$/;
 
 export interface BackupOutcome {
   directory: string;
@@ -131,6 +133,7 @@ class Backup {
 
   async make(): Promise<BackupOutcome> {
     this.#mark();
+    writing(this.#unfinished, () => removeIfThere(this.#unfinished));
     const telemetryDb = this.#from.telemetryDb;
     using snapshots = snapshotsOf(this.#from.registryDb, telemetryDb);
     const { registry, telemetry } = snapshots;
@@ -139,7 +142,7 @@ class Backup {
     const live = runs.filter(({ state }) => !isEnded(state));
     this.#done.live_runs = live.length;
     const directoryOf = (run: RunRow) => `trainer/${run.baseDir}/${run.runId}`;
-    for (const run of live) this.#mirror(directoryOf(run), notBegun(this.#from, run));
+    for (const run of live) this.#mirror(directoryOf(run), notBegun(run));
     const name = telemetryDb.slice(this.#from.stateDir.length + 1);
     if (telemetry !== undefined) await this.#database(telemetry, telemetryDb, name);
     await this.#database(registry, this.#from.registryDb, "trainer/registry.db", (copy) => {
@@ -151,20 +154,27 @@ class Backup {
       }
     });
     snapshots[Symbol.dispose]();
-    const known = new Set(runs.map(directoryOf));
+    // Another attempt of an ended run may begin meanwhile.
+    const known = new Map(runs.map((run) => [directoryOf(run), notBegun(run)]));
     const ofLive = new Set(live.map(directoryOf));
     const ids = new Set(runs.map(({ runId }) => runId));
     this.#mirror("", (path) => {
       const config = /^trainer\/configs\/(?:config|worker)-([0-9A-Za-z]+)[.-]/.exec(path);
       if (config !== null && !ids.has(config[1]!)) return "gone";
       if (ofLive.has(path)) return "keep";
-      const [trainer, base, , ...below] = path.split("/");
-      const isRun = trainer === "trainer" && below.length === 0 && BASE_DIRS.some((dir) => dir === base);
-      return isRun && path.split("/").length === 3 && !known.has(path) ? "gone" : "copy";
+      const [trainer, base, ...below] = path.split("/");
+      if (trainer !== "trainer" || below.length === 0 || !BASE_DIRS.some((dir) => dir === base)) return "copy";
+      return known.get(`${trainer}/${base}/${below[0]}`)?.(path) ?? "gone";
     });
+    this.#done.left_out.push(...unnamed(this.#from.stateDir));
     this.#done.finished_at = new Date().toISOString();
     this.#mark();
     return this.#done;
+  }
+
+  /** Of a file; in a run's directory a worker could have taken the name. */
+  get #unfinished(): string {
+    return `${this.#to.stateDir}/backup.new`;
   }
 
   #mark(): void {
@@ -260,7 +270,7 @@ class Backup {
 
   #file(from: string, to: string): boolean {
     try {
-      const bytes = copyIfChanged(from, to, this.#from.stateDir);
+      const bytes = copyIfChanged(from, to, this.#from.stateDir, this.#unfinished);
       if (bytes === undefined) return false;
       this.#done.files++;
       if (bytes > 0) {
@@ -294,18 +304,37 @@ function readLink(path: string): string | undefined {
   }
 }
 
-/** Leaves out files of an attempt that had not begun in the registry's snapshot, because its next start would find them. */
-function notBegun(
-  layout: Layout,
-  { state, attempt, baseDir, runId, workerId }: RunRow,
-): (path: string) => "copy" | "gone" {
-  if (state !== "INIT" && state !== "HANDSHAKE") return () => "copy";
-  const files = new RunFiles(layout.runDir(baseDir, runId), workerId);
-  const ofAttempt = new Set([
-    ...[files.stdout(attempt), files.stderr(attempt), files.journalShift(attempt)],
-    ...[files.exitFile(attempt), files.olderExitFile(attempt)],
-  ]);
-  return (path) => ofAttempt.has(`${layout.stateDir}/${path}`) ? "gone" : "copy";
+/** The runtime passes over names that are not UTF-8. */
+function unnamed(stateDir: string): string[] {
+  const found = shellOutput(`LC_ALL=C find "$0" -name '*[! -~]*' 2>/dev/null | head -c 1000000`, stateDir) ?? "";
+  const paths = found.split("\n").filter((path) => path.includes("\ufffd") && infoIfThere(path) === undefined);
+  const said = paths.slice(0, MOST_UNNAMED).map((path) => `${path}: its name is not UTF-8`);
+  return paths.length > said.length
+    ? [...said, `${paths.length - said.length} more with names that are not UTF-8`]
+    : said;
+}
+
+/** Leaves out files of attempts that had not begun in the registry's snapshot, because a start of the copy would find them. */
+function notBegun({ state, attempt, workerId }: RunRow): (path: string) => "copy" | "gone" {
+  const begun = state === "INIT" || state === "HANDSHAKE" ? attempt - 1 : attempt;
+  const log = new RunFiles("", workerId).logOf(1).slice("/logs/".length);
+  return (path) => {
+    const [, , , ...below] = path.split("/");
+    return (attemptOf(below, log) ?? 0) > begun ? "gone" : "copy";
+  };
+}
+
+/** Of a file of mosaic's own (base/layout.ts). @param log name of the first attempt's logs */
+function attemptOf([directory, name, ...deeper]: string[], log: string): number | undefined {
+  const number = (text: string, pattern: RegExp) => {
+    const found = pattern.exec(text);
+    return found === null ? undefined : Number(found[1] ?? 1);
+  };
+  if (deeper.length > 0 || directory === undefined) return undefined;
+  if (name === undefined) return number(directory, /^exit(?:\.(\d+))?\.json$/);
+  if (directory === ".mosaic") return number(name, /^[a-z]+-(\d+)(?=[.-]|$)/);
+  if (directory !== "logs" || !name.startsWith(`${log}.`)) return undefined;
+  return number(name.slice(log.length), /^(?:\.(\d+))?(?:\.rank-\d+)?\.std(?:out|err)\.log/);
 }
 
 interface Snapshots extends Disposable {

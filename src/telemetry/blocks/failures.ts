@@ -1,5 +1,6 @@
 /** Classifies SQLite failures for the callers. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { writeTrouble } from "../../os/files/write_trouble.ts";
 
 /** SQLite's primary result code, from the error's code or (if the runtime gives none) its text. */
 function primaryCode(error: unknown): number {
@@ -40,9 +41,18 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
   ],
 };
 
+/** Codes behind which SQLite hides the operating system's error. */
+const UNSAID = new Set([8, 10, 14]);
+
+function causeOf(path: string): [what: string, hint: string] | undefined {
+  const cause = writeTrouble(path);
+  return cause && [`cannot be written: ${cause[0]}`, cause[1]];
+}
+
 /** A MosaicError for trouble of the machine or the file; undefined for a defect of the program. */
 export function machineTrouble(error: unknown, path: string): MosaicError | undefined {
-  const trouble = TROUBLE[primaryCode(error)];
+  const code = primaryCode(error);
+  const trouble = UNSAID.has(code) ? causeOf(path) ?? TROUBLE[code] : TROUBLE[code];
   if (trouble === undefined) return undefined;
   return new MosaicError("unavailable", `telemetry database ${path} ${trouble[0]} (${messageOf(error)})`, {
     hint: trouble[1],

@@ -6,12 +6,12 @@ import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "../
 import { type BucketSink, openParts, SeriesHead } from "../series/rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "../runs/run_state.ts";
 import { rewardRank } from "../../records/progress_series.ts";
-import type { OwnPoint } from "../series/own_points.ts";
+import { OWN_LABEL, type OwnPoint } from "../series/own_points.ts";
 import type { Rewinds } from "../series/rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "../series/series_rows.ts";
 import { SeriesState, type Summaries } from "../series/summaries.ts";
 
-/** Metrics per run; points of further names are counted, not stored. */
+/** A worker's metrics per run; points of further names are counted, not stored. */
 export const MAX_METRICS = 10_000;
 const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
@@ -45,7 +45,7 @@ export class SeriesWriter {
   }
 
   /** The run's series, from their rows; the end of a metric is read with its next point. */
-  load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed" | "stepShift"> {
+  load(state: RunState): Pick<LiveState, "base" | "metrics" | "ownMetrics" | "changed" | "stepShift"> {
     const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
     const metrics = new Map<string, LiveSeries>();
     for (const summary of this.#summaries.load(state.runKey)) {
@@ -55,7 +55,14 @@ export class SeriesWriter {
     // Before a batch's steps are stored, because then their rows may move into blocks.
     for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
     const begun = this.#rewinds.of(state.runKey, 1).at(-1);
-    return { base, metrics, changed: [], stepShift: begun === undefined ? 0 : begun.first - begun.position };
+    const ownMetrics = [...metrics.values()].filter(({ summary }) => summary.label === OWN_LABEL).length;
+    return {
+      base,
+      metrics,
+      ownMetrics,
+      changed: [],
+      stepShift: begun === undefined ? 0 : begun.first - begun.position,
+    };
   }
 
   /** @param first seq of the batch's first step @param infoJson their further fields, if any */
@@ -138,7 +145,8 @@ export class SeriesWriter {
     const own = this.#own(live.metrics, name) ? name : `${name}@${this.#label || JOURNAL_LABEL}`;
     let metric = live.metrics.get(own);
     if (metric === undefined) {
-      if (live.metrics.size >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
+      if (this.#label === OWN_LABEL) live.ownMetrics++;
+      else if (live.metrics.size - live.ownMetrics >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
       const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
       live.metrics.set(own, metric = { summary, head: undefined });
     }

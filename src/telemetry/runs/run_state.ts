@@ -26,6 +26,8 @@ export interface LiveState {
   /** reward, episode_reward, episode_length. */
   base: LiveSeries[];
   metrics: Map<string, LiveSeries>;
+  /** How many of `metrics` mosaic adds itself: they take none of the worker's places. */
+  ownMetrics: number;
   /** How many of `metrics` are included in the store's memory count. */
   counted: number;
   /** Series whose rows are to be written before the commit. */

@@ -2,9 +2,11 @@
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
-import { sbatchOptions } from "../../../src/dispatch/launch/slurm/sbatch.ts";
+import { batchScript, sbatchOptions } from "../../../src/dispatch/launch/slurm/sbatch.ts";
 import { Slurm } from "../../../src/dispatch/launch/slurm/slurm.ts";
+import { isAlive, processRef } from "../../../src/os/processes/identity.ts";
 import { configOf } from "../../harness/configs.ts";
+import { until } from "../../harness/wait.ts";
 
 function planWith(resources: Record<string, unknown>, slurm: Record<string, unknown> = {}) {
   const config = JSON.parse(
@@ -75,3 +77,40 @@ for (
     }
   });
 }
+
+Deno.test("a job's script ends the worker of a killed proxy, and only it", async () => {
+  const directory = Deno.makeTempDirSync();
+  const sleeper = () => new Deno.Command("sleep", { args: ["600"], detached: true }).spawn();
+  const workers = [sleeper(), sleeper()];
+  try {
+    const [worker, other] = workers.map(({ pid }) => processRef(pid)!);
+    const jobs = ([[worker!.pid, worker!.identity], [other!.pid, worker!.identity]] as const).map(
+      ([pid, identity], i) => {
+        const file = `${directory}/worker-${i}.json`;
+        Deno.writeTextFileSync(file, `${JSON.stringify({ pid, identity, started_at: "", journal: "" })}\n`);
+        const args = ["-c", batchScript(["/bin/sleep", "600"], { A: "b" }, file)];
+        return new Deno.Command("/bin/sh", { args, stderr: "piped", stdin: "null" }).spawn();
+      },
+    );
+    for (const job of jobs) {
+      await until(() => /sleep/.test(Deno.readTextFileSync(`/proc/${job.pid}/comm`)), { what: "the proxy" });
+      job.kill("SIGKILL");
+    }
+    const said = await Promise.all(jobs.map((job) => job.stderr.text()));
+    assert.match(said[0]!, new RegExp(`the worker \\(process group ${worker!.pid}\\) is killed`));
+    assert.equal(said[1], "");
+    assert.equal((await workers[0]!.status).signal, "SIGKILL");
+    assert.ok(isAlive(other!), "a process of another start has the number");
+    for (const job of jobs) await job.status;
+  } finally {
+    for (const one of workers) {
+      try {
+        one.kill("SIGKILL");
+      } catch {
+        // It has ended.
+      }
+      await one.status;
+    }
+    Deno.removeSync(directory, { recursive: true });
+  }
+});

@@ -1,5 +1,8 @@
-/** A copy-on-write file system: its databases without mapped files, read beside their writer; its quota is seen. */
+/** A copy-on-write file system: its databases without mapped files, read beside their writer; what it gives is seen in time. */
 import assert from "node:assert/strict";
+import { configOf } from "../../harness/configs.ts";
+import { TestDaemon } from "../../harness/daemon.ts";
+import { getRun, steps, submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 import { examineFileSystem } from "../../../src/state/doctor/doctor.ts";
 import { freeSpaceOf } from "../../../src/os/host/free_space.ts";
@@ -83,9 +86,58 @@ Deno.test("free space on a copy-on-write disk is what a quota leaves, and measur
   assert.deepEqual(fileSystemOf(disk.home), { kind: "copy_on_write", name: "btrfs" });
   assert.ok(freeSpaceOf(disk.home).enough);
   disk.fill();
-  const { enough, refused } = freeSpaceOf(disk.home);
-  assert.deepEqual({ enough, refused }, { enough: false, refused: true });
+  const { free, enough, quota } = freeSpaceOf(disk.home);
+  assert.ok(free < 1 << 20, String(free));
+  assert.deepEqual({ enough, quota }, { enough: false, quota: true });
   assert.deepEqual([...Deno.readDirSync(disk.home)].map(({ name }) => name), ["filler"]);
+});
+
+/** Prints 4 MB of incompressible steps a second, until the file in $1 exists; writes an error of a write to $2. */
+const WRITER = `import base64, os, sys, time
+n = 0
+try:
+    while not os.path.exists(sys.argv[1]):
+        print('{"event_type":"step","step_index":%d,"reward":1,"note":"%s"}' % (n, base64.b64encode(os.urandom(15000)).decode()))
+        n += 1
+        if n % 10 == 0: sys.stdout.flush(); time.sleep(0.05)
+    sys.stdout.flush()
+except OSError as error:
+    open(sys.argv[2], "w").write(str(error)); raise`;
+
+Deno.test("btrfs over its quota: the daemon lives, a worker is held before a write of it fails, and with room goes on", async () => {
+  using disk = Btrfs.make("60M");
+  if (disk === undefined) return;
+  const outside = Deno.makeTempDirSync({ prefix: "mosaic-outside-" });
+  try {
+    Deno.mkdirSync(`${disk.home}/state`, { mode: 0o700 });
+    await using daemon = await TestDaemon.start({
+      stateDir: `${disk.home}/state`,
+      args: ["--listen", "none", "--http", "none"],
+    });
+    const [stop, error] = [`${outside}/stop`, `${outside}/error`];
+    const readIfThere = (path: string) => Deno.readTextFile(path).catch(() => "");
+    const runId = await submit(daemon, configOf({ command: ["python3", "-c", WRITER, stop, error] }));
+    const log = `${(await getRun(daemon, runId)).directory}/logs/proxy.log`;
+    const held = async () => /worker held: it waits for free space in the quota/.test(await readIfThere(log));
+    await until(async () => daemon.died !== undefined || await held(), {
+      ...{ what: "the worker to be held", timeoutMs: 60_000 },
+      state: async () => [daemon.died, await readIfThere(log), await readIfThere(error)],
+    });
+    assert.equal(daemon.died, undefined);
+    // A start there.
+    await daemon.restart();
+    assert.equal(await readIfThere(error), "");
+    const before = (await steps(daemon, runId)).length;
+    assert.ok(command("btrfs", "qgroup", "limit", "400M", disk.home));
+    await until(async () => (await steps(daemon, runId)).length > before + 50, { what: "the worker to go on" });
+    Deno.writeTextFileSync(stop, "");
+    await untilState(daemon, runId, "TERMINATED");
+    const stored = await steps(daemon, runId);
+    assert.deepEqual(stored.map((line) => line.step_index), stored.map((_, i) => i));
+    assert.equal(await readIfThere(error), "");
+  } finally {
+    Deno.removeSync(outside, { recursive: true });
+  }
 });
 
 Deno.test("a state directory on a network or FUSE file system is a warning, on btrfs not", () => {

@@ -6,7 +6,7 @@ import { Relay } from "../../faults/relay.ts";
 import { configOf } from "../../harness/configs.ts";
 import type { TestDaemon } from "../../harness/daemon.ts";
 import { getRun, steps, submit, untilState } from "../../harness/runs.ts";
-import { killProcessesOf, processesOf } from "../../harness/processes.ts";
+import { processesOf } from "../../harness/processes.ts";
 import { kindOf } from "../../../src/os/files/file_kinds.ts";
 import { until } from "../../harness/wait.ts";
 import { Cluster, missing, nothingLeft } from "./cluster.ts";
@@ -149,7 +149,10 @@ Deno.test({
       /checkpoints\/model.pt.*the attempt ended before it was uploaded/,
     );
     await nothingLeft(cluster, daemon, lost);
-    // This cluster's proctrack/linuxproc does not find the processes of a killed one (docs/slurm.md).
-    await killProcessesOf(`${nodeDir}/${lost}.1`);
+    // This cluster's proctrack/linuxproc does not find the worker of a killed proxy; the job's script does (docs/slurm.md).
+    await until(() => processesOf(`${nodeDir}/${lost}.1`).length === 0, {
+      what: "the worker to be killed",
+      state: () => processesOf(`${nodeDir}/${lost}.1`),
+    });
   },
 });

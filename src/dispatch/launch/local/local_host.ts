@@ -138,10 +138,12 @@ export class LocalHost implements Host {
     const command = this.#command(row, plan, files);
     const { nodes, tasksPerNode } = plan.slurm;
     if (nodes * tasksPerNode > 1) {
+      // The shells that start ranks have the config's environment, and bubblewrap must not (os/rights/crossing.ts).
+      if (command.sandbox.length > 0) {
+        throw new MosaicError("failed_precondition", "metadata.sandbox and several ranks cannot be combined");
+      }
       const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
-      // Each rank enters a sandbox of its own.
-      command.argv = rankedCommand([...command.sandbox, ...command.argv], plan.slurm, ranks);
-      command.sandbox = [];
+      command.argv = rankedCommand(command.argv, plan.slurm, ranks);
     }
     // The node sets it, unless the config does.
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;

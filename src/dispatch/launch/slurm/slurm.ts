@@ -1,6 +1,7 @@
 /** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
+import { RunFiles } from "../../../base/layout.ts";
 import { runProgram } from "../../../os/processes/external_program.ts";
 import { parentOf } from "../../../os/files/files.ts";
 import { writeRecord } from "../../../os/files/untrusted_changes.ts";
@@ -74,7 +75,9 @@ export class Slurm implements Launcher {
     if (job !== undefined) return { t: "placed", job: job.job };
     const script = `${files.control}/job-${attempt}.sh`;
     const logFile = node === undefined ? files.jobLog : `${parentOf(node.directory)}/${name}.log`;
-    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
+    const there = node === undefined ? files : new RunFiles(node.directory, files.workerId);
+    const placed = node && { made: node, logFile };
+    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, there.workerFile(attempt), placed));
     const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
     // In a federation: JOB;CLUSTER.
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
