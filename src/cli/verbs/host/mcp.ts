@@ -1,5 +1,6 @@
 /** `mosaic mcp` */
 import type { Command } from "commander";
+import { HTTP_PORT } from "../../../base/agreed.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions } from "../../verb/flags.ts";
@@ -20,7 +21,10 @@ export function define(command: Command, context: Context): void {
           '"mosaic skill" prints a text that teaches an agent this command line.',
         examples: [
           ["mosaic mcp", "what the client runs; it only reads"],
-          ["mosaic mcp --allow-changes --target gpu1:8055", "a daemon elsewhere, with tools that change something"],
+          [
+            `mosaic mcp --allow-changes --target gpu1:${HTTP_PORT}`,
+            "a daemon elsewhere, with tools that change something",
+          ],
         ],
       }),
     )
