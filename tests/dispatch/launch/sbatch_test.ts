@@ -84,7 +84,9 @@ Deno.test("a job's script ends the worker of a killed proxy, and only it", async
   const workers = [sleeper(), sleeper()];
   try {
     const [worker, other] = workers.map(({ pid }) => processRef(pid)!);
-    const jobs = ([[worker!.pid, worker!.identity], [other!.pid, worker!.identity]] as const).map(
+    // Of a process that had the number before.
+    const earlier = other!.identity.replace(/\d+$/, (ticks) => String(Number(ticks) - 1));
+    const jobs = ([[worker!.pid, worker!.identity], [other!.pid, earlier]] as const).map(
       ([pid, identity], i) => {
         const file = `${directory}/worker-${i}.json`;
         Deno.writeTextFileSync(file, `${JSON.stringify({ pid, identity, started_at: "", journal: "" })}\n`);

@@ -54,8 +54,8 @@ _mosaic_ticks() { _mosaic_is=; read -r _mosaic_stat 2>/dev/null <"/proc/$1/stat"
 _mosaic_field() { _mosaic_is=\${20}; }
 _mosaic_guard() {
   trap '' HUP INT QUIT TERM USR1 USR2
+  [ -n "$_mosaic_was" ] || exit 0
   _mosaic_ticks $$
-  _mosaic_was=$_mosaic_is
   while [ "$_mosaic_is" = "$_mosaic_was" ]; do sleep 2; _mosaic_ticks $$; done
   read -r _mosaic_line 2>/dev/null <"$1" || exit 0
   _mosaic_pid=\${_mosaic_line#*'"pid":'} _mosaic_id=\${_mosaic_line#*'"identity":"'}
@@ -82,7 +82,9 @@ export function batchScript(
 ): string {
   const exports = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}\n`);
   const made = node === undefined ? "" : nodeScript(node.made, node.logFile);
-  const guard = `${GUARD}_mosaic_guard ${quoted(workerFile)} </dev/null >/dev/null &\n`;
+  // Read before the guard is there: the script may have ended when the guard first looks.
+  const known = "_mosaic_ticks $$\n_mosaic_was=$_mosaic_is\n";
+  const guard = `${GUARD}${known}_mosaic_guard ${quoted(workerFile)} </dev/null >/dev/null &\n`;
   return `#!/bin/sh\ntrap '' USR1\n${made}${guard}${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
 }
 
