@@ -70,12 +70,11 @@ export function front(
   };
 }
 
-/** Tools for agents; those that change something only where the address asks for them: /mcp?changes. */
+/** Tools for agents. */
 async function answerTools(request: Request, answer: (path: string, call: Request) => Response | Promise<Response>) {
   try {
-    const { answerMcp, isProgram, MCP_BODY } = await import("../mcp/http.ts");
-    const changes = new URL(request.url).searchParams.has("changes") && isProgram(request);
-    return await answerMcp(request, request.method === "POST" ? await textOf(request, MCP_BODY) : "", answer, changes);
+    const { answerMcp, MCP_BODY } = await import("../mcp/http.ts");
+    return await answerMcp(request, request.method === "POST" ? await textOf(request, MCP_BODY) : "", answer);
   } catch (error) {
     return refused(error);
   }

@@ -5,7 +5,6 @@ import { type CurveBucket, position } from "../runs/curves.ts";
 export interface CurvePart extends CurveBucket {
   min: number;
   max: number;
-  last: number;
 }
 
 /** Share of the curve's range that a change of its level must have to be called one. */
@@ -15,7 +14,7 @@ const END_SHARE = 5;
 
 /**
  * The direction of a curve: the mean of its first fifth against that of its last, as a share of its range.
- * @returns such as `rises (12.1 → 480), last 3.2 % below its maximum`
+ * @returns such as `stays level (12.1 → 14), after a peak of 480 at 700`
  */
 export function trend(parts: readonly CurvePart[]): string {
   const known = parts.filter((part) => !part.damaged && Number.isFinite(part.mean));

@@ -13,7 +13,7 @@ import {
 import { createMcpHandler } from "@modelcontextprotocol/server";
 import { envelope, errorOfAnswer, messagesOf, STREAM_TYPE, UNARY_TYPE } from "../wire/http/connect.ts";
 import { methodPath } from "../wire/method_path.ts";
-import type { ToolApi } from "./api.ts";
+import type { ToolApi } from "./tool.ts";
 import { mcpServer } from "./tool_server.ts";
 
 /** The text of a config is the largest that a tool takes. */
@@ -23,10 +23,11 @@ export const MCP_BODY = { maxBytes: 1 << 20, withinMs: 30_000 };
 export type Answer = (path: string, request: Request) => Response | Promise<Response>;
 
 /**
+ * Offers tools that change something only where the address asks for them: /mcp?changes.
  * @param body the request's, checked for its size
- * @param changes whether tools that change something are offered
  */
-export async function answerMcp(request: Request, body: string, answer: Answer, changes: boolean): Promise<Response> {
+export async function answerMcp(request: Request, body: string, answer: Answer): Promise<Response> {
+  const changes = new URL(request.url).searchParams.has("changes") && isProgram(request);
   const handler = createMcpHandler(() => mcpServer(inProcess(request, answer), changes), { responseMode: "json" });
   return await handler.fetch(
     new Request(request.url, { method: request.method, headers: request.headers, ...(body === "" ? {} : { body }) }),
@@ -37,7 +38,7 @@ export async function answerMcp(request: Request, body: string, answer: Answer, 
  * A caller without a credential is known by its user alone, and a user's programs also carry what others have written (forms,
  * webhooks). None of these sends this header, which a client of the protocol sends with each call of a tool.
  */
-export function isProgram(request: Request): boolean {
+function isProgram(request: Request): boolean {
   return request.headers.has("authorization") || request.headers.has("mcp-protocol-version");
 }
 

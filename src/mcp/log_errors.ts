@@ -1,6 +1,4 @@
 /** The lines of a log that say why a program failed. Pure. */
-import { escapeControl } from "../base/text/terminal_text.ts";
-
 const ERROR =
   /\b(?:error|exception|traceback|fatal|panic|abort(?:ed)?|killed|failed|failure|nan|out of memory|oom|segmentation fault|assert(?:ion)?)\b/i;
 /** Bounds on an answer, which a model reads whole. */
@@ -34,7 +32,7 @@ export function errorLines(text: string, most: number): Excerpt {
 /** The last lines of a text, cut to a width that a reader needs. */
 export function lastLines(lines: readonly string[], most: number): string[] {
   return lines.slice(-most).map((line) => {
-    const shown = escapeControl(line.trimEnd());
+    const shown = line.trimEnd();
     return shown.length <= LONGEST_LINE ? shown : `${shown.slice(0, LONGEST_LINE)}… (${shown.length} characters)`;
   });
 }

@@ -4,11 +4,10 @@ import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { parsedJson } from "../base/text/json_text.ts";
 import { requireSeries, xLabel } from "../runs/curves.ts";
 import { z } from "zod";
-import type { ToolApi } from "./api.ts";
 import { points, trend } from "./curve_words.ts";
 import { errorLines, lastLines } from "./log_errors.ts";
-import { outcomeOf, rewardOf, runLine, valueText } from "./run_text.ts";
-import { type Tool, tool } from "./tool.ts";
+import { outcomeOrState, rewardOf, runLine, shortText } from "./run_text.ts";
+import { type Tool, tool, type ToolApi } from "./tool.ts";
 
 const { method } = Mosaic;
 /** Bytes of a log's end that are searched for errors. */
@@ -42,7 +41,7 @@ export const READ_TOOLS: readonly Tool[] = [
       const answer = await api.unary(method.listRuns, { where, states, sort, columns, limit });
       const { runs, values, total } = answer;
       const lines = runs.map((run, i) => {
-        const further = columns.map((name, k) => `${name}=${valueText(cell(values[i]?.json[k]))}`);
+        const further = columns.map((name, k) => `${name}=${shortText(cell(values[i]?.json[k]))}`);
         return [runLine(run), ...further].join(" | ");
       });
       const left = Number(total) - runs.length;
@@ -76,7 +75,7 @@ export const READ_TOOLS: readonly Tool[] = [
         `directory: ${run.directory}`,
         ...section(
           "parameters",
-          run.parameters.map((p) => `  ${p.name} = ${valueText(cell(p.valueJson))}`),
+          run.parameters.map((p) => `  ${p.name} = ${shortText(cell(p.valueJson))}`),
           NAMES_SHOWN,
         ),
         ...section(
@@ -107,20 +106,19 @@ export const READ_TOOLS: readonly Tool[] = [
         const run = await api.unary(method.getRun, { run: ref });
         const { series } = await api.unary(method.listSeries, { run: run.runId });
         requireSeries([metric], series.map(({ name }) => name));
-        const { buckets } = await api.unary(method.getSeries, {
-          run: run.runId,
-          name: metric,
-          // The words need a curve, too.
-          buckets: Math.max(parts, DEFAULT_POINTS),
-        });
+        const curveIn = async (buckets: number) =>
+          (await api.unary(method.getSeries, { run: run.runId, name: metric, buckets })).buckets;
+        // The words need as many parts as show a curve, whatever is asked for.
+        const shape = await curveIn(DEFAULT_POINTS);
+        const shown = parts === 0 || parts === DEFAULT_POINTS ? shape : await curveIn(parts);
         const found = series.find(({ name }) => name === metric)!;
         texts.push(
-          `${run.runId} ${run.name} (${outcomeOf(run)}): ${metric} ${trend(buckets)}; last ${value(found.last)}, ` +
+          `${run.runId} ${run.name} (${outcomeOrState(run)}): ${metric} ${trend(shape)}; last ${value(found.last)}, ` +
             `min ${value(found.min)}${at(found.minStep)}, max ${value(found.max)}${
               at(found.maxStep)
             }, ${found.points} points` +
             `${found.nonFinite > 0n ? `, ${found.nonFinite} of them NaN or infinite` : ""}`,
-          ...(parts === 0 ? [] : [`${xLabel(metric, buckets)} value`, ...points(buckets)]),
+          ...(parts === 0 ? [] : [`${xLabel(metric, shown)} value`, ...points(shown)]),
         );
       }
       return texts;
@@ -167,10 +165,10 @@ export const READ_TOOLS: readonly Tool[] = [
       return [
         row("run", runs.map(({ runId }) => runId)),
         row("name", runs.map(({ name }) => name)),
-        row("outcome", runs.map(outcomeOf)),
+        row("outcome", runs.map(outcomeOrState)),
         row("reward", runs.map((run) => rewardOf(run) ?? "-")),
         ...differing.slice(0, NAMES_SHOWN).map((name) =>
-          row(name, parameters.map((of) => valueText(cell(of.get(name)))))
+          row(name, parameters.map((of) => shortText(cell(of.get(name)))))
         ),
         ...(differing.length > NAMES_SHOWN ? [`${differing.length - NAMES_SHOWN} more parameters differ`] : []),
         `${all.length - differing.length} parameters are equal.`,

@@ -1,10 +1,11 @@
 /** A run in few words, for a model. Pure. */
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { count, number } from "../base/text/format.ts";
-import { escapeControl } from "../base/text/terminal_text.ts";
+import { stepsReached } from "../records/progress_series.ts";
+import { valueText } from "../runs/parameter_text.ts";
 
 /** `succeeded`, `failed`, `canceled`, or the state of a run that has not ended. */
-export function outcomeOf(run: Run): string {
+export function outcomeOrState(run: Run): string {
   return run.outcome === "" ? run.state : run.outcome;
 }
 
@@ -17,25 +18,25 @@ export function rewardOf({ telemetry }: Run): string | undefined {
 
 /** One line: id, name, outcome, steps, reward, reason. */
 export function runLine(run: Run): string {
-  const steps = Math.max(Number(run.telemetry?.steps ?? 0n), Number(run.telemetry?.toldStep ?? 0n));
-  return escapeControl([
+  const { steps: recorded = 0n, toldStep = 0n } = run.telemetry ?? {};
+  const steps = stepsReached({ steps: Number(recorded), toldStep: Number(toldStep) });
+  return [
     run.runId,
     run.name,
-    outcomeOf(run),
+    outcomeOrState(run),
     ...(steps > 0 ? [`${count(steps)} steps`] : []),
     ...(rewardOf(run) === undefined ? [] : [`reward ${rewardOf(run)}`]),
     ...(run.attempt > 1 ? [`attempt ${run.attempt}`] : []),
     ...(run.reason === "" || run.outcome === "succeeded" ? [] : [run.reason]),
     ...(run.waitingFor === "" ? [] : [`waits for ${run.waitingFor}`]),
-  ].join(" | "));
+  ].join(" | ");
 }
 
 /** A value of a parameter or metric; what has none is `-`. */
-export function valueText(value: unknown): string {
+export function shortText(value: unknown): string {
   if (value === undefined || value === null) return "-";
-  if (typeof value === "number") return number(value);
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return escapeControl(text.length <= LONGEST_VALUE ? text : `${text.slice(0, LONGEST_VALUE)}…`);
+  const text = typeof value === "number" ? number(value) : valueText(value);
+  return text.length <= LONGEST_VALUE ? text : `${text.slice(0, LONGEST_VALUE)}…`;
 }
 
 const LONGEST_VALUE = 120;

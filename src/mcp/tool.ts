@@ -1,6 +1,9 @@
 /** A tool: its name, what a model reads of it, its input's schema, and its answer as lines of text. */
 import { z } from "zod";
-import type { ToolApi } from "./api.ts";
+import type { DaemonApi } from "../wire/client/daemon_api.ts";
+
+/** What tools call: a daemon over a connection, or from within as a request's sender. */
+export type ToolApi = Pick<DaemonApi, "unary" | "stream">;
 
 export interface Tool {
   name: string;

@@ -1,10 +1,11 @@
 /** The server of the Model Context Protocol, by its official library: tools that read runs, and, where allowed, that change them. */
 import { McpServer } from "@modelcontextprotocol/server";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { escapeControl } from "../base/text/terminal_text.ts";
 import { VERSION } from "../base/version.ts";
-import type { ToolApi } from "./api.ts";
 import { CHANGE_TOOLS } from "./change_tools.ts";
 import { READ_TOOLS } from "./read_tools.ts";
+import type { ToolApi } from "./tool.ts";
 
 /** Longest answer of a tool in characters, about 8 000 tokens. */
 const LONGEST_ANSWER = 32_000;
@@ -23,16 +24,17 @@ export function mcpServer(api: ToolApi, changes: boolean): McpServer {
       try {
         return { content: [{ type: "text", text: bounded(await answer(input, api)) }] };
       } catch (error) {
-        const hint = error instanceof MosaicError && error.hint !== undefined ? ` ${error.hint}` : "";
-        return { isError: true, content: [{ type: "text", text: `${messageOf(error)}${hint}` }] };
+        const hint = error instanceof MosaicError && error.hint !== undefined ? [error.hint] : [];
+        return { isError: true, content: [{ type: "text", text: bounded([messageOf(error), ...hint]) }] };
       }
     });
   }
   return server;
 }
 
+/** Names, notes and logs are texts of others, and a client may show them on a terminal. */
 function bounded(lines: readonly string[]): string {
-  const text = lines.join("\n");
+  const text = lines.map(escapeControl).join("\n");
   if (text.length <= LONGEST_ANSWER) return text;
   return `${text.slice(0, LONGEST_ANSWER)}\n(cut: the answer has ${text.length} characters; ask for less)`;
 }

@@ -3,7 +3,7 @@ import { runCli } from "../../src/cli/cli.ts";
 import { workedMs } from "../../src/cli/text/comparing.ts";
 import { configDifferences, optionsApart } from "../../src/config/differences.ts";
 import { runDetailJson } from "../../src/cli/text/message_json.ts";
-import type { DaemonApi } from "../../src/cli/link/daemon_api.ts";
+import type { DaemonApi } from "../../src/wire/client/daemon_api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";
 import { type Answers, fakeApi, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";

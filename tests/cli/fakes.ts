@@ -1,7 +1,7 @@
 /** A terminal and a daemon for tests of the verbs: what is written is kept, what is asked is answered from a table. */
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { DaemonApi } from "../../src/cli/link/daemon_api.ts";
+import type { DaemonApi } from "../../src/wire/client/daemon_api.ts";
 import type { Context } from "../../src/cli/link/context.ts";
 import { fileOutput, moveSequence, type Output } from "../../src/cli/link/output.ts";
 import { type Run, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";

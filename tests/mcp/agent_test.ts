@@ -78,6 +78,7 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
         assert.match(best, new RegExp(`^${ids[7]} \\| seed-7 \\| succeeded .*metric.score:max=900\n`));
         assert.match(best, /11 more runs match/);
         const curve = await textOf(client, "read_metric", { runs: [ids[7]], metric: "score", points: 5 });
+        assert.ok(curve.split("\n").length <= 2 + 5, curve);
         assert.match(curve, /score .*peak of 900 at 700.*; last 450, min 128 at 100, max 900 at 700, 10 points/s);
         assert.match(await textOf(client, "show_run", { run: ids[7] }), /score: last 450/);
         assert.match(
@@ -157,6 +158,22 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
     assert.equal(foreign.status, 403);
     await foreign.body?.cancel();
   });
+});
+
+Deno.test("an agent's session over standard input outlives its daemon, and says where there is none", async () => {
+  await using daemon = await TestDaemon.start();
+  const run = await submit(daemon, configOf({ name: "before", command: ["/bin/true"] }));
+  const client = await over.stdio(daemon);
+  try {
+    await untilState(daemon, run, "TERMINATED");
+    assert.match(await textOf(client, "list_runs", {}), /before/);
+    await daemon.kill9();
+    assert.match(await textOf(client, "list_runs", {}), /^ERROR no daemon answers/);
+    await daemon.restart();
+    assert.match(await textOf(client, "list_runs", {}), /before/);
+  } finally {
+    await client.close();
+  }
 });
 
 Deno.test("an agent over HTTP has the role of its token", async () => {

@@ -1,5 +1,5 @@
 /** Everything outside the process that a verb uses. Tests pass a fake. */
-import type { ConnectionFlags, DaemonApi } from "./daemon_api.ts";
+import type { ConnectionFlags, DaemonApi } from "../../wire/client/daemon_api.ts";
 import type { Output } from "./output.ts";
 
 export interface Terminal {

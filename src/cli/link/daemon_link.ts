@@ -9,7 +9,7 @@ import type {
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { anyOf, pause } from "../../wire/http/waiting.ts";
-import type { ConnectionFlags, DaemonApi } from "./daemon_api.ts";
+import type { ConnectionFlags, DaemonApi } from "../../wire/client/daemon_api.ts";
 import type { Context } from "./context.ts";
 import { escapeControl } from "../text/text.ts";
 

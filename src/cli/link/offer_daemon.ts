@@ -2,7 +2,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import type { Context } from "./context.ts";
 import { Link } from "./daemon_link.ts";
-import type { ConnectionFlags } from "./daemon_api.ts";
+import type { ConnectionFlags } from "../../wire/client/daemon_api.ts";
 
 const QUESTION = "No daemon is running. Start one in the background? [Y/n] ";
 

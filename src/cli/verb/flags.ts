@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { oneOf } from "./verb_parser.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { ConnectionFlags } from "../link/daemon_api.ts";
+import type { ConnectionFlags } from "../../wire/client/daemon_api.ts";
 import { parseBytes, parseDuration } from "../../base/text/format.ts";
 
 export const FORMATS = ["table", "wide", "json", "jsonl", "csv"] as const;

@@ -1,4 +1,4 @@
-/** The daemon's API for the verbs: typed calls, errors as MosaicError. Implemented by src/wire/client/client.ts. */
+/** The daemon's API for its callers: typed calls, errors as MosaicError. Implemented by client.ts, and by src/mcp/http.ts within a daemon. */
 import type {
   DescMessage,
   DescMethodServerStreaming,
