@@ -50,6 +50,7 @@ export const Run = z.strictObject({
   gpu_slots: z.array(integer()),
   tags: z.array(text()),
   notes: text(),
+  code_changed: maybe(text()),
   digest: text(),
   submitted_at: maybe(time()),
   started_at: maybe(time()),
@@ -357,6 +358,7 @@ export const PageRun = z.strictObject({
   priority: integer(),
   tags: z.array(text()),
   notes: text(),
+  code_changed: text(),
   is_eval: z.boolean(),
   gpus: z.array(integer()),
   gpus_requested: integer(),
@@ -556,6 +558,26 @@ export const AuditEntry = z.strictObject({
 });
 
 /** Each shape under the heading that documents it. */
+export const CodeOfAttempt = z.strictObject({
+  attempt: integer(),
+  at: time(),
+  code: z.unknown(),
+  environment: z.unknown(),
+});
+export const RunCode = z.strictObject({ run_id: text(), command: z.array(text()), records: z.array(CodeOfAttempt) });
+export const Difference = z.strictObject({ name: text(), a: maybe(text()), b: maybe(text()) });
+export const RunDifferences = z.strictObject({
+  a: z.strictObject({ run_id: text(), name: text() }),
+  b: z.strictObject({ run_id: text(), name: text() }),
+  command: z.array(Difference),
+  parameters: z.array(Difference),
+  code: z.array(Difference),
+  packages: z.array(Difference),
+  environment: z.array(Difference),
+  config: z.array(Difference),
+  patch: z.optional(z.array(text())),
+});
+
 export const SHAPES = {
   "Run": Run,
   "RunDetail": RunDetail,
@@ -574,6 +596,10 @@ export const SHAPES = {
   "GroupValue": GroupValue,
   "GroupComparison": GroupComparison,
   "GroupPoint": GroupPoint,
+  "RunCode": RunCode,
+  "CodeOfAttempt": CodeOfAttempt,
+  "RunDifferences": RunDifferences,
+  "Difference": Difference,
   "Import": Import,
   "Validation": Validation,
   "Examination": Examination,

@@ -17,6 +17,8 @@ export interface RunRow {
   tags: string[];
   /** What people have written about it: Markdown. */
   notes: string;
+  /** What has changed in its code between its submission and its start, in words; "": nothing that is known. */
+  codeChanged: string;
   baseDir: BaseDir;
   /** The config after injection of run id and paths, as JSON text (src/config). */
   configJson: string;

@@ -21,6 +21,7 @@ const RUN_COLUMNS = {
   priority: ["priority", "integer"],
   tags: ["tags", "texts"],
   notes: ["notes", "text"],
+  codeChanged: ["code_changed", "text"],
   baseDir: ["base_dir", "base"],
   configJson: ["config_json", "text"],
   gpusRequested: ["gpus_requested", "integer"],

@@ -44,6 +44,7 @@ export function runJson(run: Run): RunJson {
     gpu_slots: [...run.gpuSlots],
     tags: [...run.tags],
     notes: run.notes,
+    code_changed: text(run.codeChanged),
     digest: run.digest,
     submitted_at: time(run.submittedAt),
     started_at: time(run.startedAt),

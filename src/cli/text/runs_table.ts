@@ -55,8 +55,13 @@ export function backlog(run: RunJson): number {
   return Math.max(0, run.telemetry.journal_size - run.telemetry.journal_position);
 }
 
-/** The most relevant detail for the run's state: queue position, reason or progress. */
+/** The most relevant detail for the run's state: queue position, reason or progress; and whether its code is not the submitted one. */
 export function note(run: RunJson, now: number): string {
+  const changed = run.code_changed === null ? "" : `${run.code_changed} changed since submission`;
+  return [stateNote(run, now), changed].filter((text) => text !== "").join("; ");
+}
+
+function stateNote(run: RunJson, now: number): string {
   if (run.state === "INIT") {
     const place = run.queue_position === null ? "" : `#${run.queue_position} in the queue`;
     const what = run.waiting_for === null ? "" : `waits for ${run.waiting_for}`;

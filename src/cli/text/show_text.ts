@@ -44,6 +44,7 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
     ["waits", waits],
     ["progress", run.max_steps === null ? "" : progressText(progressOf(run), 20)],
     ["attempt", run.max_attempts > 1 || run.attempt > 1 ? `${run.attempt} of ${run.max_attempts}` : ""],
+    ["code", run.code_changed === null ? "" : `${run.code_changed} changed since submission (mosaic show --code)`],
     ["tags", run.tags.join(", ")],
     ["notes", severalLines ? "" : run.notes],
     ["resumed from", pathInRun(run.directory, run.resume_from ?? "")],

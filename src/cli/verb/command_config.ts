@@ -32,6 +32,8 @@ export interface CommandOptions {
   workerId?: unknown;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
+  /** "off": the run's code is not recorded. */
+  code?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
   nonce: string;
 }
@@ -79,6 +81,7 @@ export function commandConfig(
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
+      ...(options.code === undefined ? {} : { code: options.code }),
       worker: {
         script: program,
         arguments: args,

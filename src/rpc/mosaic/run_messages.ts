@@ -34,6 +34,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
     gpuSlots: row.gpuSlots,
     tags: row.tags,
     notes: row.notes,
+    codeChanged: row.codeChanged,
     digest: row.digest,
     submittedAt: timestampOfMs(row.createdAt),
     startedAt: optionalTimestamp(row.startedAt),

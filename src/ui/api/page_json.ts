@@ -32,6 +32,7 @@ export function runLine(detail: RunDetail): RunLine {
     priority: row.priority,
     tags: row.tags,
     notes: row.notes,
+    code_changed: row.codeChanged,
     is_eval: row.baseDir === "evals",
     gpus: row.gpuSlots,
     gpus_requested: row.gpusRequested,

@@ -11,6 +11,7 @@ import { escapeControl } from "../../text/text.ts";
 import { commandConfig, inheritedFrom, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
+  codeOption,
   connectionFlags,
   connectionOptions,
   decimal,
@@ -57,6 +58,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--worker-id <id>", "worker's name in log files and records")
     .option("--observe <glob>", "also read tracker files of this pattern (repeatable; see docs/formats.md)", repeated)
     .option("--no-observe", "read no files of trackers, only what the program prints")
+    .addOption(codeOption())
     .option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(

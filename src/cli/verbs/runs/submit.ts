@@ -4,12 +4,13 @@ import { messageOf, MosaicError } from "../../../base/errors.ts";
 import type { SubmitRunResponse } from "../../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
-import { connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
+import { codeOption, connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
 import { followRun } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { codeOf, collect, sendCode } from "../../link/submitted_code.ts";
 import { escapeControl } from "../../text/text.ts";
 
 /** How long (ms) a verb with --follow waits for a daemon that is restarting. */
@@ -26,7 +27,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
-    .option("--no-observe", "read no files of trackers, whatever the config says");
+    .option("--no-observe", "read no files of trackers, whatever the config says")
+    .addOption(codeOption());
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -40,7 +42,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
-      const configJson = observing(await readConfigText(file, context), flags["observe"]);
+      const configJson = recording(observing(await readConfigText(file, context), flags["observe"]), flags["code"]);
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
       result.code = await submit(context, configJson, { ...flags, runId });
     });
@@ -52,6 +54,21 @@ export function define(command: Command, context: Context, result: { code: numbe
  */
 export function observing(configJson: string, observe: unknown): string {
   if (observe === undefined || observe === true) return configJson;
+  return withMetadata(configJson, ({ observe: known }) => ({
+    observe: Array.isArray(observe) && Array.isArray(known) ? [...new Set([...known, ...observe])] : observe,
+  }));
+}
+
+/** The config with `metadata.code` set by --code. */
+export function recording(configJson: string, code: unknown): string {
+  return code === undefined ? configJson : withMetadata(configJson, () => ({ code }));
+}
+
+/** The config with fields of its metadata replaced; unchanged if the text has no place for them. */
+function withMetadata(
+  configJson: string,
+  change: (metadata: Record<string, unknown>) => Record<string, unknown>,
+): string {
   const isObject = (value: unknown): value is Record<string, unknown> =>
     typeof value === "object" && value !== null && !Array.isArray(value);
   let config: unknown;
@@ -62,9 +79,7 @@ export function observing(configJson: string, observe: unknown): string {
   }
   if (!isObject(config) || !isObject(config["metadata"] ?? {})) return configJson;
   const metadata = config["metadata"] as Record<string, unknown> | undefined ?? {};
-  const known = metadata["observe"];
-  const patterns = Array.isArray(observe) && Array.isArray(known) ? [...new Set([...known, ...observe])] : observe;
-  return JSON.stringify({ ...config, metadata: { ...metadata, observe: patterns } });
+  return JSON.stringify({ ...config, metadata: { ...metadata, ...change(metadata) } });
 }
 
 export const FOLLOW_EXITS = {
@@ -90,6 +105,10 @@ export async function submit(
   before?: (link: Link) => Promise<void>,
 ): Promise<number> {
   const follow = flags["follow"] === true;
+  // Another host has files of its own.
+  const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
+  const code = here ? codeOf(configJson) : undefined;
+  const collecting = code === undefined ? undefined : collect(context, code);
   using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
   await before?.(link);
   const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
@@ -102,6 +121,8 @@ export async function submit(
   const { runId, digest } = submitted;
   const json = flags["output"] !== "table";
   context.out.write(json ? `${JSON.stringify({ run_id: runId, digest })}\n` : `${runId}\n`);
+  const found = await collecting;
+  if (found !== undefined) await sendCode(context, link, runId, found);
   if (!follow) return 0;
   return await interruptible(
     context,
