@@ -8,7 +8,8 @@ import type { Link } from "../../link/daemon_link.ts";
 import type { HostResponse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../../link/context.ts";
 import { escapeControl } from "../../text/text.ts";
-import { commandConfig, inheritedFrom, resolveProgram } from "../../verb/command_config.ts";
+import { inheritedFrom } from "../../verb/caller_environment.ts";
+import { commandConfig, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
   connectionFlags,
@@ -129,7 +130,7 @@ function slurmValue(text: string): Record<string, string | number> {
   }
 }
 
-const MOST_NAMES = 8;
+const MOST_NAMES = 24;
 
 /** A program may depend on a variable without saying so. */
 function warnOfLeftOut(names: readonly string[], context: Context): void {
@@ -137,7 +138,8 @@ function warnOfLeftOut(names: readonly string[], context: Context): void {
   const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
   const which = `${escapeControl(names.slice(0, MOST_NAMES).join(", "))}${more}`;
   context.err.write(
-    `mosaic: the run does not get ${which} of your environment (-e NAME passes one on, --env-all all)\n`,
+    `mosaic: the run does not get ${which} of your environment: secrets, and what would change every program ` +
+      "(-e NAME passes one on, --env-all all; they are stored with the run)\n",
   );
 }
 
