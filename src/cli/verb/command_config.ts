@@ -29,6 +29,8 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
+  /** Such as `eval/reward:max`. */
+  objective?: unknown;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
@@ -77,6 +79,7 @@ export function commandConfig(
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
+      ...(options.objective === undefined ? {} : { objective: options.objective }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
       worker: {
         script: program,

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
+import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Link } from "../../link/daemon_link.ts";
@@ -56,6 +57,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
     .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
     .option("--worker-id <id>", "worker's name in log files and records")
+    .option(
+      "--objective <metric>",
+      "the number by which the run is judged, as eval/reward:max (or :min, :last, :mean)",
+      objectiveValue,
+    )
     .option("--observe <glob>", "also read tracker files of this pattern (repeatable; see docs/formats.md)", repeated)
     .option("--no-observe", "read no files of trackers, only what the program prints")
     .option("--dry-run", "print the config instead of submitting it");
@@ -111,6 +117,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
       });
     });
+}
+
+function objectiveValue(text: string): string {
+  if (objectiveOf(text) !== undefined) return text;
+  throw new InvalidArgumentError(`It must be ${OBJECTIVE_FORM}.`);
 }
 
 /** The least value of `resources.memory_mb` (src/config/schema.ts). */

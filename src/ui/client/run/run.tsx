@@ -51,7 +51,10 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   ["Episodes", (r) => recorded(r.episodes) + overwrittenOf(r.overwritten.episodes)],
   [
     "Mean reward",
-    (r) => score(rewardOf(r)) + (r.mean_reward_100 === null && r.told_reward ? ` (${r.told_reward.name})` : ""),
+    (r) => {
+      const named = r.objective ?? (r.mean_reward_100 === null ? r.told_reward : null);
+      return score(rewardOf(r)) + (named ? ` (${named.name})` : "");
+    },
   ],
   [
     "Elapsed",
