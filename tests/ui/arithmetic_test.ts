@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/series/groups.ts";
 import type { SeriesColumns } from "../../src/ui/api/page_json.ts";
-import { type ChartStyle, type DataSet, linesOf } from "../../src/ui/client/charts/lines.ts";
+import { type ChartStyle, type DataSet, linesOf } from "../../src/ui/client/charts/chart_lines.ts";
 import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/charts/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {

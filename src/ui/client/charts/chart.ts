@@ -7,7 +7,7 @@ import { notice } from "../parts/dialog.tsx";
 import { h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { clock, duration, figure, plural, whole } from "../parts/format.ts";
 import { csv } from "../../../base/text/csv_text.ts";
-import { type ChartStyle, type DataSet, type Line, linesOf, metricOf, type XMode, xOf } from "./lines.ts";
+import { type ChartStyle, type DataSet, type Line, linesOf, metricOf, type XMode, xOf } from "./chart_lines.ts";
 import { type Column, picked, piecesOf, pointsBetween } from "./smoothing.ts";
 
 /** A clicked point on the curve of one run; the detail of the event `mosaic-pick`. */
