@@ -234,16 +234,12 @@ const metadata = once(() =>
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-<<<<<<< HEAD
-    alerts: alerts().optional().describe("Rules about the run's records; docs/operations.md#alerts."),
+    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
     objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
       .optional()
       .describe(
         'The metric by which the run is judged, such as "eval/reward:max"; default: the daemon\'s --objective.',
       ),
-=======
-    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
->>>>>>> int
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
