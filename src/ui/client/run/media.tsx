@@ -4,7 +4,7 @@
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
 import { answer, param, runApi } from "../parts/api.ts";
-import { artifactPath, NotShown } from "./artifact_file.tsx";
+import { artifactPath, NotShown } from "./save_link.tsx";
 import type { CurvePoint } from "../charts/chart.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import type { Sought } from "./frames.tsx";

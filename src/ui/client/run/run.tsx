@@ -14,7 +14,7 @@ import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live_tiles.tsx";
 import { Logs } from "./logs.ts";
-import { artifactPath, SaveLink } from "./artifact_file.tsx";
+import { artifactPath, SaveLink } from "./save_link.tsx";
 import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
