@@ -1,4 +1,4 @@
-/** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
+/** The JSON of the page's API (docs/reference/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
 import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../../dispatch/core/core.ts";
 import type * as contract from "../../registry/contract.ts";
@@ -50,6 +50,7 @@ export function runLine(detail: RunDetail): RunLine {
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,
     told_reward: telemetry.toldReward,
+    objective: telemetry.objective,
     last_record_at: telemetry.lastRecordAt,
     last_output_at: telemetry.lastOutputAt,
     backlog_bytes: Math.max(0, telemetry.journalSize - telemetry.journalPosition),
