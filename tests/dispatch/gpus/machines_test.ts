@@ -122,7 +122,7 @@ Deno.test("--gpus on recorded machines: numbers, UUIDs, MIG devices, and the dae
   assert.equal(chosen(cards, { type: "auto" }, visibleOf({ HIP_VISIBLE_DEVICES: "1" })).devices[0]!.card, 1);
 });
 
-const DOCS = new URL("../../../docs/gpus.md", import.meta.url);
+const DOCS = new URL("../../../docs/how-to/gpus.md", import.meta.url);
 /** Of one machine, with what is given to the daemon. */
 const IN_DOCS: [machine: string, gpus: string, visible?: string][] = [
   ...machines().map((machine): [string, string] => [machine, "auto"]),
@@ -132,7 +132,7 @@ const IN_DOCS: [machine: string, gpus: string, visible?: string][] = [
   ["lost-one", "5"],
 ];
 
-Deno.test("the table in docs/gpus.md is what recorded machines give (UPDATE_GOLDEN=1 rewrites it)", async () => {
+Deno.test("the table in docs/how-to/gpus.md is what recorded machines give (UPDATE_GOLDEN=1 rewrites it)", async () => {
   const rows: string[] = [];
   for (const [machine, gpus, visible] of IN_DOCS) {
     const env = visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible };
