@@ -30,6 +30,8 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
+  /** The fields of `metadata.queue`. */
+  queue?: Record<string, unknown> | undefined;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
@@ -74,6 +76,7 @@ export function commandConfig(
       },
       ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
+      ...(options.queue === undefined ? {} : { queue: options.queue }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
