@@ -1,4 +1,4 @@
-/** The fields of `metadata.queue`: what a run waits for, and until when. Pure; docs/queue.md. */
+/** The fields of `metadata.queue`: what a run waits for, and until when. Pure; docs/how-to/queue.md. */
 import { parseDuration } from "../base/text/format.ts";
 import type { FlatConfig } from "./schema.ts";
 

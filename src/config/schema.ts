@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-control-regex -- the patterns keep NUL and other control characters out
 /**
  * TrainRunConfig: the one schema that submissions are checked against and from which
- * `schema/train-run-config.v1.json` is generated. docs/configuration.md explains every field.
+ * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every field.
  */
 import * as z from "zod";
 import {
@@ -37,7 +37,7 @@ export const IMPORT_WORKER = "mosaic:import-worker";
 /** Entry points that are part of mosaic. */
 export const BUILT_IN_WORKERS = ["mosaic:demo-worker", IMPORT_WORKER] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
-/** What starts runs: the daemon on its own host, or an engine (docs/launchers.md). */
+/** What starts runs: the daemon on its own host, or an engine (docs/reference/launchers.md). */
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
@@ -186,7 +186,7 @@ const webhook = once(() =>
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
-/** What Slurm is asked for; docs/slurm.md. */
+/** What Slurm is asked for; docs/how-to/slurm.md. */
 export const slurmFields = once(() =>
   closed({
     partition: engineWord().optional(),
@@ -229,7 +229,7 @@ const moment = () =>
     error: ({ input }) => `must be ${MOMENT_TEXT}, not "${input}", which is in no calendar`,
   });
 
-/** What a run waits for; docs/queue.md. */
+/** What a run waits for; docs/how-to/queue.md. */
 const queue = once(() =>
   closed({
     after: list(filledText(300), "runs").max(MOST_PREDECESSORS, {
@@ -250,13 +250,13 @@ const metadata = once(() =>
     run_name: optionalText(),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
-    queue: queue().optional().describe("What the run waits for; docs/queue.md."),
+    queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-    alerts: alerts().optional().describe("Rules about the run's records; docs/operations.md#alerts."),
+    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",

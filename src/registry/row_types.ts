@@ -32,7 +32,7 @@ export interface RunRow {
   /** When an INIT run may start at the earliest (restart back-off). */
   notBefore: number | null;
   outcome: Outcome | null;
-  /** Why it failed, was cancelled or waits; the vocabulary is in docs/operations.md. */
+  /** Why it failed, was cancelled or waits; the vocabulary is in docs/reference/operations.md. */
   reason: string | null;
   hint: string | null;
   exitCode: number | null;

@@ -1,5 +1,5 @@
 /**
- * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, committed in one transaction with the
+ * The telemetry log on SQLite (docs/reference/telemetry.md): every record once, in order, committed in one transaction with the
  * journal position it was read from.
  * Synchronous and in the daemon's own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only
  * checkpoints, which sync the disk, run elsewhere.

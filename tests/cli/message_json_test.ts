@@ -1,4 +1,4 @@
-/** The JSON contract: these shapes are what docs/cli.md promises. A change here is a change for every script. */
+/** The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a change for every script. */
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";

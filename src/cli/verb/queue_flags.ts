@@ -1,4 +1,4 @@
-/** The options of `run` and `submit` that become `metadata.queue` (docs/queue.md). */
+/** The options of `run` and `submit` that become `metadata.queue` (docs/how-to/queue.md). */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { AFTER_NEVER, MOMENT, momentAt } from "../../config/queue_fields.ts";
 import { repeated } from "./flags.ts";

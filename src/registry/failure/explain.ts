@@ -1,5 +1,5 @@
 /**
- * Explains a failed run by a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists it) and a hint for a person. Pure.
  */
 import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 

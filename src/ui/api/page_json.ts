@@ -1,4 +1,4 @@
-/** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
+/** The JSON of the page's API (docs/reference/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
 import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../../dispatch/core/core.ts";
 import type * as contract from "../../registry/contract.ts";

@@ -56,7 +56,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
     .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
     .option("--worker-id <id>", "worker's name in log files and records")
-    .option("--observe <glob>", "also read tracker files of this pattern (repeatable; see docs/formats.md)", repeated)
+    .option(
+      "--observe <glob>",
+      "also read tracker files of this pattern (repeatable; see docs/reference/formats.md)",
+      repeated,
+    )
     .option("--no-observe", "read no files of trackers, only what the program prints")
     .option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))

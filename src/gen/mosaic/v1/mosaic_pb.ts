@@ -682,7 +682,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
   submittedSince?: Timestamp | undefined;
 
   /**
-   * Such as "lr<1e-3 and env_id=CartPole-v1" (docs/cli.md, "Filters").
+   * Such as "lr<1e-3 and env_id=CartPole-v1" (docs/reference/cli.md, "Filters").
    *
    * @generated from field: string where = 7;
    */
@@ -1025,7 +1025,7 @@ export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*
  */
 export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
   /**
-   * One JSON object per line, in the form documented in docs/cli.md, seq ascending and contiguous.
+   * One JSON object per line, in the form documented in docs/reference/cli.md, seq ascending and contiguous.
    *
    * @generated from field: bytes jsonl = 1;
    */
