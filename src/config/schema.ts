@@ -3,6 +3,7 @@
  * TrainRunConfig: the one schema that submissions are checked against and from which
  * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every field.
  */
+import { OBJECTIVE_FORM, objectiveOf } from "../records/objective.ts";
 import * as z from "zod";
 import {
   anyObject,
@@ -257,6 +258,11 @@ const metadata = once(() =>
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
     alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
+      .optional()
+      .describe(
+        'The metric by which the run is judged, such as "eval/reward:max"; default: the daemon\'s --objective.',
+      ),
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",

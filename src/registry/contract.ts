@@ -32,6 +32,7 @@ const placement = <T extends z.ZodType>(expected_start: T) =>
   });
 
 /** The reward of episodes, if a metric has it. */
+const objective = z.strictObject({ name: text(), value: maybe(z.number()) });
 const toldReward = z.strictObject({ name: text(), value: z.number() });
 
 export const Run = z.strictObject({
@@ -84,6 +85,8 @@ export const Run = z.strictObject({
     overwritten_steps: integer(),
     overwritten_episodes: integer(),
     told_reward: maybe(toldReward),
+    /** The metric by which the run is judged, as `eval/reward:max`, if one was chosen. */
+    objective: maybe(objective),
   }),
   capabilities: maybe(z.strictObject({
     worker_kind: text(),
@@ -377,6 +380,7 @@ export const PageRun = z.strictObject({
   steps_per_second: z.number(),
   mean_reward_100: maybe(z.number()),
   told_reward: maybe(toldReward),
+  objective: maybe(objective),
   last_record_at: maybe(milliseconds()),
   last_output_at: maybe(milliseconds()),
   backlog_bytes: integer(),

@@ -358,6 +358,11 @@ export class TelemetryStore implements TelemetryLog {
     return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
   }
 
+  seriesOf(runId: string, name: string): SeriesSummary | undefined {
+    const state = this.#states.get(runId);
+    return state === undefined ? undefined : this.#summaries.one(state.runKey, name);
+  }
+
   seriesNamed(name: string): (SeriesSummary & { runId: string })[] {
     return this.#summaries.named(name);
   }

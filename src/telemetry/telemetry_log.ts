@@ -42,6 +42,8 @@ export interface TelemetryReader {
   summary(runId: string): RunTelemetry;
   /** The series that every run has, then its metrics by name. */
   listSeries(runId: string): SeriesSummary[];
+  /** The summary of one series; undefined if the run has no such series. */
+  seriesOf(runId: string, name: string): SeriesSummary | undefined;
   /** The series of this name, of all runs. */
   seriesNamed(name: string): (SeriesSummary & { runId: string })[];
   /** Names of series of all runs; the first ten thousand. */

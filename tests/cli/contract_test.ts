@@ -257,7 +257,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
         name: "rich",
         command: [],
         schedule: { max_steps: 100 },
-        metadata: { tags: ["sweep"], worker: { ...scripted(WORKER), worker_id: "w-1" } },
+        metadata: {
+          tags: ["sweep"],
+          objective: "episode_reward:max",
+          worker: { ...scripted(WORKER), worker_id: "w-1" },
+        },
       }),
     );
     const ended = await untilState(daemon, rich, "TERMINATED");

@@ -64,6 +64,7 @@ const RUN = {
     overwritten_steps: 0,
     overwritten_episodes: 0,
     told_reward: null,
+    objective: null,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",

@@ -88,6 +88,7 @@ export function runJson(run: Run): RunJson {
       overwritten_steps: Number(t?.overwrittenSteps ?? 0),
       overwritten_episodes: Number(t?.overwrittenEpisodes ?? 0),
       told_reward: t?.toldReward === undefined ? null : { name: t.toldReward.name, value: t.toldReward.value },
+      objective: t?.objective === undefined ? null : { name: t.objective.name, value: t.objective.value ?? null },
     },
     capabilities: run.capabilities === undefined ? null : {
       worker_kind: run.capabilities.workerKind,

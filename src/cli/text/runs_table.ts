@@ -1,4 +1,5 @@
 /** Columns of the table of runs: text for people, and plain values for CSV and sorting. */
+import { oneNumber } from "../../records/objective.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "../../base/text/format.ts";
 import type { RunJson } from "./message_json.ts";
@@ -86,9 +87,9 @@ export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }
 
-/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
+/** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf({ telemetry }: RunJson): number | null {
-  return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
+  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.told_reward);
 }
 
 /** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */

@@ -2,6 +2,7 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
+import type { ObjectiveValue } from "../../records/objective.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
@@ -56,6 +57,8 @@ export interface RunDetail {
     toldStep: number;
     /** The reward of episodes, if a metric has it. */
     toldReward: ToldReward | null;
+    /** The metric that was chosen for the run, or for all runs of this daemon; null: none. */
+    objective: ObjectiveValue | null;
     /** How many of the recorded ones a later attempt has recorded again. */
     overwritten: { steps: number; episodes: number };
   };
@@ -125,6 +128,8 @@ export interface Core {
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
 
   detail(row: RunRow): RunDetail;
+  /** The number by which lists sort runs: `oneNumber`. */
+  rewardOf(row: RunRow): number | null;
   /** One value per name, sorted by name; secrets are hidden. */
   parameters(runId: string): RunParameter[];
   /** Names of the config's `resources` that the host enforces ("memory_mb", "cpus"); the others are advice. */

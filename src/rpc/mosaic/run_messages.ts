@@ -59,6 +59,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       metrics: BigInt(t.metrics),
       toldStep: BigInt(t.toldStep),
       toldReward: t.toldReward ?? undefined,
+      objective: t.objective === null ? undefined : { name: t.objective.name, value: t.objective.value ?? undefined },
       overwrittenSteps: BigInt(t.overwritten.steps),
       overwrittenEpisodes: BigInt(t.overwritten.episodes),
     },

@@ -50,6 +50,7 @@ export function runLine(detail: RunDetail): RunLine {
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,
     told_reward: telemetry.toldReward,
+    objective: telemetry.objective,
     last_record_at: telemetry.lastRecordAt,
     last_output_at: telemetry.lastOutputAt,
     backlog_bytes: Math.max(0, telemetry.journalSize - telemetry.journalPosition),

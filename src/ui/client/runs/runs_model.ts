@@ -1,4 +1,5 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
+import { oneNumber } from "../../../records/objective.ts";
 import type { EventLine, RunLine } from "../../api/page_json.ts";
 import { elapsed } from "../parts/format.ts";
 import { gpusOf, STATES } from "../parts/states.tsx";
@@ -32,9 +33,9 @@ function holds(value: Value | undefined, operator: string, wanted: string): bool
   return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
-/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
-export function rewardOf(run: Pick<RunLine, "mean_reward_100" | "told_reward">): number | null {
-  return run.mean_reward_100 ?? run.told_reward?.value ?? null;
+/** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
+export function rewardOf(run: Pick<RunLine, "mean_reward_100" | "told_reward" | "objective">): number | null {
+  return oneNumber(run.objective, run.mean_reward_100, run.told_reward);
 }
 
 export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | string> = {
