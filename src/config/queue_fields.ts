@@ -1,6 +1,5 @@
 /** The fields of `metadata.queue`: what a run waits for, and until when. Pure; docs/how-to/queue.md. */
 import { parseDuration } from "../base/text/format.ts";
-import type { FlatConfig } from "./schema.ts";
 
 /**
  * How a run must have ended so that those after it may start. `ok`: TERMINATED; `failed`: FAULTED or CANCELLED, with no
@@ -30,7 +29,12 @@ export interface QueuePlan {
   beginAt: (submittedAt: number) => number | null;
 }
 
-type QueueFields = NonNullable<NonNullable<FlatConfig["metadata"]>["queue"]>;
+/** As the schema has them. */
+export interface QueueFields {
+  after?: readonly string[] | undefined;
+  after_never?: QueuePlan["afterNever"] | undefined;
+  begin?: string | undefined;
+}
 
 export function queuePlan(fields: QueueFields = {}): QueuePlan {
   const { begin } = fields;

@@ -11,7 +11,7 @@ import type { Placer } from "../launch/placed/placer.ts";
 import type { Starter } from "../launch/starter.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
-import { type Turns, wishesOf } from "./turns.ts";
+import { type Turns, wishesOf } from "./predecessors.ts";
 import type { Holder } from "./wait_reasons.ts";
 
 const SAFETY_NET_MS = 2000;

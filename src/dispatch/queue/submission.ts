@@ -17,7 +17,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
-import { wishesOf } from "./turns.ts";
+import { wishesOf } from "./predecessors.ts";
 
 /** Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what. */
 const MOST_SEARCHED = 1000;
