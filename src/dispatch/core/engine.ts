@@ -25,6 +25,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
+import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
 import type { Launcher } from "../launch/engine/launcher.ts";
 import { localLauncher, type ProxyLauncher } from "../launch/local/proxy_process.ts";
@@ -141,6 +142,9 @@ export class Engine implements Core {
     const placeFor = (priority: number) => this.#dispatcher.placeFor(priority);
     const onChanged = (row: RunRow) => {
       if (!this.#placer.changed(row)) this.#dispatcher.changed(row);
+      // A run that either of them holds back may wait for it.
+      else this.#dispatcher.wake();
+      this.#placer.otherChanged();
     };
     const { local, hostOf, launcherOf, admit } = hosts({
       ...options,
@@ -173,6 +177,7 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
+    const turns = new Turns({ registry, isRepeated: (row) => this.#supervisor.isRepeated(row) });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
       ...options,
@@ -188,6 +193,12 @@ export class Engine implements Core {
         const nodeDirectory = launcherOf(plan)?.nodeDirectory?.(plan);
         return local.placed(placed, plan, files, { target, tls: tlsOf(target, ca), nodeDirectory });
       },
+      turn: (row) => {
+        const wishes = wishesOf(row);
+        const turn = wishes === null ? { t: "due" as const } : turns.of(wishes);
+        if (turn.t === "cancelled") onChanged(turns.cancel(row.runId, turn));
+        return turn;
+      },
       begin: (row) => starter.begin(row, this.#supervisor),
       onEnded: (row) => this.#placer.changed(row),
     });
@@ -196,6 +207,7 @@ export class Engine implements Core {
       starter,
       supervisor: this.#supervisor,
       placer: this.#placer,
+      turns,
       recovering: () => {
         recovery.retry();
         return { gpus: recovery.keptBack("gpus") > 0, runs: recovery.keptBack("a place") };

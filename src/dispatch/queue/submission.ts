@@ -6,6 +6,7 @@ import { parametersOf } from "../../config/parameters.ts";
 import { prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
+import { type After, readAfter } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
@@ -16,6 +17,11 @@ import { removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
+
+import { wishesOf } from "./predecessors.ts";
+
+/** Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what. */
+const MOST_SEARCHED = 1000;
 
 export interface SubmissionContext {
   registry: Registry;
@@ -59,7 +65,8 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
+  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after });
   const plan = planOf(prepared.configJson);
   context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
@@ -89,6 +96,40 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
+}
+
+/**
+ * The runs that the config names, by their ids. Each was submitted before, so no cycle can come about, except through the id
+ * of a deleted run that is given again. @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
+ * (a cycle)
+ */
+function predecessors(names: readonly string[], runId: string, registry: Registry): After[] {
+  const after = names.map((text, at) => {
+    const { run, when } = readAfter(text);
+    try {
+      return { run: registry.resolve(run).runId, when };
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+      const { code, message, hint } = error;
+      throw new MosaicError(code, `metadata.queue.after[${at}]: ${message}`, {
+        ...(hint === undefined ? {} : { hint }),
+      });
+    }
+  });
+  const seen = new Set<string>();
+  for (const due = after.map(({ run }) => run); due.length > 0;) {
+    const next = due.pop()!;
+    if (next === runId) {
+      throw new MosaicError("failed_precondition", `metadata.queue.after: run ${runId} would wait for itself`, {
+        hint: "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
+      });
+    }
+    if (seen.has(next) || seen.size >= MOST_SEARCHED) continue;
+    seen.add(next);
+    const row = registry.get(next);
+    if (row !== undefined) due.push(...wishesOf(row)?.after.map(({ run }) => run) ?? []);
+  }
+  return after;
 }
 
 /** `mosaic doctor` finds leftover files; the error being handled says more. */
