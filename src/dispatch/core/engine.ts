@@ -10,7 +10,7 @@ import type { OwnListeners } from "../../observability/webhooks/own_listeners.ts
 import type { WorkerUserOption } from "../../os/rights/worker_user.ts";
 import type { RunCgroups } from "../../os/processes/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/processes/descriptors.ts";
-import type { Gpu } from "../../os/host/gpus.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -59,7 +59,7 @@ export interface EngineOptions {
   log: Logger;
   layout: Layout;
   version: string;
-  gpus: readonly Gpu[];
+  gpus: GpuPool;
   /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
@@ -254,7 +254,7 @@ export class Engine implements Core {
       activity: this.activity,
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
-      totalSlots: gpus.length,
+      gpus,
       admit: (plan) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
         admit(plan);

@@ -9,6 +9,7 @@ import type { SlurmFields } from "../../config/schema.ts";
 import { type After, readAfter } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { explainShortage } from "../../os/processes/shortage.ts";
@@ -25,8 +26,8 @@ const MOST_SEARCHED = 1000;
 export interface SubmissionContext {
   registry: Registry;
   layout: Layout;
-  /** GPU slots of the host, free or not. */
-  totalSlots: number;
+  /** The host's GPU slots, free or not. */
+  gpus: Pick<GpuPool, "mostRequested" | "problem">;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   /** Files survive a power failure as soon as the run does. */
@@ -56,7 +57,7 @@ export interface Submission {
  * `permission_denied` for a webhook out of the daemon's reach
  */
 export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
-  const { registry, layout, totalSlots } = context;
+  const { registry, layout, gpus } = context;
   if (isLonger(configJson, CONFIG_BYTES)) {
     throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
   }
@@ -70,10 +71,11 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   requireTime(plan);
   context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
     throw new MosaicError(
       "resource_exhausted",
-      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
+        (gpus.problem === "" ? "" : ` (${gpus.problem})`),
       { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
     );
   }
