@@ -3,6 +3,7 @@
  * events.
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, param, runApi, runPath } from "../parts/api.ts";
 import type { CurvePoint } from "../charts/chart.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
@@ -141,7 +142,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
   const caption = [
     step !== null && `step ${whole(step)}`,
     episode !== null && `episode ${whole(episode)}`,
-    typeof source === "object" && `${bytes(source.bytes)}, ${moment(source.at)}`,
+    typeof source === "object" && `${bytes(source.bytes)}, ${moment(msOf(source.at))}`,
   ].filter(Boolean).join(" · ");
   return (
     <figure class="medium" data-tag={tag}>
