@@ -1,10 +1,10 @@
-/** What `deno task gen` writes into files from the table of a run's fields: messages, and the tables of docs/cli.md. */
+/** What `deno task gen` writes into files from the table of a run's fields: messages, and the tables of docs/reference/cli.md. */
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../../src/runs/fields/run_fields.ts";
-import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../../src/runs/fields/run_states.ts";
+import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../../src/runs/fields/lifecycle_states.ts";
 import { BASE_DIRS } from "../../src/base/layout.ts";
 
 const PROTO = "proto/mosaic/v1/mosaic.proto";
-const DOCS = "docs/cli.md";
+const DOCS = "docs/reference/cli.md";
 const TABLE = "src/runs/fields/run_fields.ts";
 
 /** Path and text of each file that has a generated part. @param root the checkout, ending with a slash */

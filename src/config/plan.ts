@@ -15,6 +15,7 @@ import {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { TEXT_DIALECTS, type TextDialect } from "../readers/text/text_dialects.ts";
 import { rawJson } from "../base/text/json_text.ts";
+import { isPlainObject } from "../base/text/exact_numbers.ts";
 import { pathText } from "./violations.ts";
 
 export type RestartCause = typeof RESTART_CAUSES[number];
@@ -35,6 +36,8 @@ export interface RunPlan {
   /** Arguments of the entry point. */
   arguments: string[];
   environment: Record<string, string>;
+  /** Names of the submitting shell's variables that the run does not get. */
+  leftOut: string[];
   /** Null: no limit. */
   resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
@@ -180,6 +183,7 @@ function makePlan(configJson: string): RunPlan {
     entryPoint: config.entry_point,
     arguments: config.arguments ?? [],
     environment: config.environment,
+    leftOut: leftOutOf(metadata["submission"]),
     resources: {
       cpus: resources.cpus ?? null,
       memoryMb: resources.memory_mb ?? null,
@@ -252,6 +256,12 @@ function makePlan(configJson: string): RunPlan {
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),
   };
+}
+
+/** As `mosaic run` writes them (src/cli/verb/command_config.ts); what other programs write there is theirs. */
+function leftOutOf(submission: unknown): string[] {
+  const names = isPlainObject(submission) ? submission["left_out"] : undefined;
+  return Array.isArray(names) ? names.filter((name): name is string => typeof name === "string").slice(0, 200) : [];
 }
 
 /** Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes. */

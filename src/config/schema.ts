@@ -1,8 +1,9 @@
 // deno-lint-ignore-file no-control-regex -- the patterns keep NUL and other control characters out
 /**
  * TrainRunConfig: the one schema that submissions are checked against and from which
- * `schema/train-run-config.v1.json` is generated. docs/configuration.md explains every field.
+ * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every field.
  */
+import { OBJECTIVE_FORM, objectiveOf } from "../records/objective.ts";
 import * as z from "zod";
 import {
   anyObject,
@@ -36,7 +37,7 @@ export const IMPORT_WORKER = "mosaic:import-worker";
 /** Entry points that are part of mosaic. */
 export const BUILT_IN_WORKERS = ["mosaic:demo-worker", IMPORT_WORKER] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
-/** What starts runs: the daemon on its own host, or an engine (docs/launchers.md). */
+/** What starts runs: the daemon on its own host, or an engine (docs/reference/launchers.md). */
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
@@ -185,7 +186,7 @@ const webhook = once(() =>
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
-/** What Slurm is asked for; docs/slurm.md. */
+/** What Slurm is asked for; docs/how-to/slurm.md. */
 export const slurmFields = once(() =>
   closed({
     partition: engineWord().optional(),
@@ -233,7 +234,12 @@ const metadata = once(() =>
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-    alerts: alerts().optional().describe("Rules about the run's records; docs/operations.md#alerts."),
+    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
+      .optional()
+      .describe(
+        'The metric by which the run is judged, such as "eval/reward:max"; default: the daemon\'s --objective.',
+      ),
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",

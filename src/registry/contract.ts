@@ -1,5 +1,5 @@
 /**
- * The JSON for programs and the page: what the verbs print (docs/cli.md) and what the page's API answers (docs/page.md). The
+ * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the page's API answers (docs/reference/page.md). The
  * program takes only types from here: only tests load this module. tests/cli/contract_test.ts compares it with the tables of
  * the docs and the real output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as one
  * too few.
@@ -8,7 +8,7 @@ import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../records/record_fields.ts";
 import { BASE_DIRS } from "../base/layout.ts";
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../runs/fields/run_fields.ts";
-import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../runs/fields/run_states.ts";
+import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../runs/fields/lifecycle_states.ts";
 
 const text = z.string;
 const integer = z.int;

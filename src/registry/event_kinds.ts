@@ -1,4 +1,4 @@
-/** All kinds of events (docs/observability.md describes when they occur and their data). */
+/** All kinds of events (docs/reference/observability.md describes when they occur and their data). */
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 

@@ -226,6 +226,16 @@ export class Registry implements RunReader {
     ).map(outlineFrom);
   }
 
+  objectives(): Map<string, string> {
+    const rows = this.#sql.all(
+      `SELECT run_id, json_extract(config_json, '$.metadata.objective') AS objective FROM runs
+        WHERE instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
+    );
+    return new Map(
+      rows.flatMap(({ run_id, objective }) => typeof objective === "string" ? [[run_id as string, objective]] : []),
+    );
+  }
+
   countByState(): Record<string, number> {
     const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs GROUP BY state");
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));

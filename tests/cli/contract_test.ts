@@ -1,6 +1,6 @@
 /**
- * What programs rely on: the tables of docs/cli.md are held against src/registry/contract.ts, and what every command really
- * prints against the shape that docs/cli.md names for it, strictly: a field too many fails as one too few.
+ * What programs rely on: the tables of docs/reference/cli.md are held against src/registry/contract.ts, and what every command really
+ * prints against the shape that docs/reference/cli.md names for it, strictly: a field too many fails as one too few.
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
@@ -19,12 +19,12 @@ import { runVerb } from "./verb.ts";
 
 type Shape = keyof typeof SHAPES;
 
-const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
+const PAGE = await Deno.readTextFile(new URL("../../docs/reference/cli.md", import.meta.url));
 
 /** The rows of the first table below a heading, without its own heading. */
 function rowsBelow(heading: string): string[][] {
   const after = PAGE.split(`\n${heading}\n`)[1];
-  assert.ok(after !== undefined, `docs/cli.md has no ${heading}`);
+  assert.ok(after !== undefined, `docs/reference/cli.md has no ${heading}`);
   const lines = after.split(/\n#+ /)[0]!.split("\n").filter((line) => line.startsWith("|"));
   return lines.slice(2).map((line) => line.slice(1, -1).split("|").map((cell) => cell.trim()));
 }
@@ -89,7 +89,7 @@ function documented(shape: string): Map<string, string> {
 }
 
 for (const [name, schema] of Object.entries(SHAPES)) {
-  Deno.test(`docs/cli.md: ${name} has the fields and types of the schema`, () => {
+  Deno.test(`docs/reference/cli.md: ${name} has the fields and types of the schema`, () => {
     assert.deepEqual(Object.fromEntries(documented(name)), Object.fromEntries(fieldsOf(schema)));
   });
 }
@@ -102,7 +102,7 @@ interface Printed {
   csv: string[];
 }
 
-/** By command, what docs/cli.md says that each format holds. */
+/** By command, what docs/reference/cli.md says that each format holds. */
 const PROMISED = new Map<string, Printed>(
   rowsBelow("## Shapes").flatMap(([commands, json, jsonl, csv]) =>
     quoted(commands!).map((command): [string, Printed] => [
@@ -112,7 +112,7 @@ const PROMISED = new Map<string, Printed>(
   ),
 );
 
-Deno.test("docs/cli.md: names every command that prints for programs, with every format it has", async () => {
+Deno.test("docs/reference/cli.md: names every command that prints for programs, with every format it has", async () => {
   const real = new Map<string, string[]>();
   for (const verb of VERBS) {
     // The columns of sql are those of the query.
@@ -164,7 +164,7 @@ function look(schema: z.ZodType, value: unknown, path: string): void {
 
 function checkShape(shape: string, value: unknown, what: string): void {
   const schema: z.ZodType = SHAPES[shape as Shape];
-  assert.ok(schema !== undefined, `docs/cli.md has no shape ${shape}`);
+  assert.ok(schema !== undefined, `docs/reference/cli.md has no shape ${shape}`);
   const result = schema.safeParse(value);
   assert.ok(result.success, `${what} is no ${shape}: ${result.error && z.prettifyError(result.error)}`);
   look(schema, value, shape);
@@ -183,7 +183,7 @@ function csvRows(text: string): string[][] {
   return rows.slice(0, -1);
 }
 
-/** The columns that docs/cli.md promises, of a list or of the shape's fields. */
+/** The columns that docs/reference/cli.md promises, of a list or of the shape's fields. */
 function columnsOf(promised: string, shape: string): string[] {
   const [list] = promised.split(";");
   if (!promised.startsWith("each field of the shape")) return quoted(list!);
@@ -208,7 +208,7 @@ cat <<'LINES'
 LINES
 `;
 
-Deno.test("shapes: every command prints what docs/cli.md says, no field more and none less", async (t) => {
+Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
   await using daemon = await TestDaemon.start({ gpus: "1" });
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
@@ -221,7 +221,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
   const holds = (command: string, args: string[], { only = ["json", "jsonl", "csv"], codes = [0] } = {}) =>
     t.step([...command.split(" "), ...args].join(" ").replaceAll(directory, "DIR"), async () => {
       const promised = PROMISED.get(command);
-      assert.ok(promised !== undefined, `docs/cli.md does not say what ${command} prints`);
+      assert.ok(promised !== undefined, `docs/reference/cli.md does not say what ${command} prints`);
       const [verb, ...options] = command.split(" ");
       const print = (format: string) => mosaic([verb!, ...options, "-o", format, ...args], codes);
       for (const format of only) {
@@ -257,7 +257,11 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
         name: "rich",
         command: [],
         schedule: { max_steps: 100 },
-        metadata: { tags: ["sweep"], worker: { ...scripted(WORKER), worker_id: "w-1" } },
+        metadata: {
+          tags: ["sweep"],
+          objective: "episode_reward:max",
+          worker: { ...scripted(WORKER), worker_id: "w-1" },
+        },
       }),
     );
     const ended = await untilState(daemon, rich, "TERMINATED");

@@ -1,4 +1,4 @@
-/** The JSON contract: these shapes are what docs/cli.md promises. A change here is a change for every script. */
+/** The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a change for every script. */
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
@@ -63,9 +63,10 @@ const RUN = {
     last_output_at: null,
     metrics: 0,
     told_step: 0,
+    told_reward: null,
     overwritten_steps: 0,
     overwritten_episodes: 0,
-    told_reward: null,
+    objective: null,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",

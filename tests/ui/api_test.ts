@@ -583,7 +583,7 @@ Deno.test(
 );
 
 Deno.test(
-  "artifacts by reference: films in the working directory are sent; no other file, no link, nothing elsewhere",
+  "artifacts by reference: what the worker owns in its working directory is sent; no link, nothing elsewhere",
   withApp(async ({ core, get }) => {
     const cwd = `${core.directory}/work`;
     const configJson = configOf({
@@ -594,11 +594,11 @@ Deno.test(
     Deno.mkdirSync(`${cwd}/videos`, { recursive: true });
     Deno.writeFileSync(`${cwd}/videos/a.mp4`, MP4);
     Deno.writeFileSync(`${core.directory}/b.mp4`, MP4);
-    Deno.writeTextFileSync(`${cwd}/key.mp4`, "secret");
+    Deno.writeTextFileSync(`${cwd}/model.pt`, "weights");
     Deno.symlinkSync(`${core.directory}/b.mp4`, `${cwd}/link.mp4`);
     Deno.symlinkSync(core.directory, `${cwd}/up`);
     const answers = {
-      ...{ "videos/a.mp4": 200, "key.mp4": 403, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
+      ...{ "videos/a.mp4": 200, "model.pt": 200, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
       ...{ "gone.mp4": 404, "videos": 403 },
     };
     for (const [name, status] of Object.entries(answers)) {
@@ -629,6 +629,11 @@ Deno.test(
     };
     assert.equal(await status(), 200);
     if (Deno.uid() !== 0) return;
+    const weights = `/api/runs/${row.runId}/artifacts/${encodeURIComponent(`${cwd}/model.pt`)}`;
+    Deno.chownSync(`${cwd}/model.pt`, 54_322, 54_322);
+    const refused = await get(weights);
+    assert.equal(refused.status, 403, "a file of somebody else");
+    assert.match((await refused.json()).error.hint, /copy it on the host/);
     Deno.chownSync(directory, 0, 54_321);
     assert.equal(await status(), 403, "a file of the daemon's user");
     Deno.chownSync(`${cwd}/videos/a.mp4`, 54_321, 54_321);

@@ -405,3 +405,25 @@ inBrowser(
     await page.locator("#panel-frames .sub", { hasText: /^Episode 4, step 0/ }).waitFor();
   },
 );
+
+inBrowser(
+  "a file that is not sent: its card and its link say why, and nothing is saved",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("elsewhere");
+    const more = { bytes: 1, sha256: "", step: null, windowId: "", at: 1 };
+    core.registry.putArtifact({ runId, path: "/etc/film.gif", kind: "video", ...more });
+    const { directory } = core.detail(core.registry.require(runId));
+    Deno.writeTextFileSync(`${directory}/model.pt`, "weights");
+    core.registry.putArtifact({ runId, path: "model.pt", kind: "checkpoint", ...more });
+    await page.goto(`${base}/runs/${runId}#media`);
+    await page.locator(".medium", { hasText: "is not in the run's working directory" }).waitFor();
+    await page.locator("#tab-artifacts").click();
+    const saved: string[] = [];
+    page.on("download", (download) => saved.push(download.suggestedFilename()));
+    await page.getByRole("link", { name: "/etc/film.gif" }).click();
+    await page.locator(".notice", { hasText: "copy it on the host itself" }).waitFor();
+    await page.getByRole("link", { name: "model.pt" }).click();
+    await until(() => saved.length > 0, { what: "the file to be saved" });
+    assert.deepEqual(saved, ["model.pt"]);
+  },
+);

@@ -198,7 +198,10 @@ function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
 }
 
 function rewardText({ telemetry }: RunDetailJson): string {
-  const { mean_reward_100: mean, told_reward: metric } = telemetry;
+  const { mean_reward_100: mean, told_reward: metric, objective } = telemetry;
+  if (objective !== null) {
+    return objective.value === null ? `none yet (${objective.name})` : `${number(objective.value)} (${objective.name})`;
+  }
   if (mean !== null) return `${number(mean)} (mean of the last 100 episodes)`;
   return metric === null ? "" : `${number(metric.value)} (${metric.name})`;
 }

@@ -1,4 +1,5 @@
 /** The options of `mosaic daemon`. */
+import { OBJECTIVE_FORM, objectiveOf } from "../../records/objective.ts";
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
 import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
@@ -55,6 +56,8 @@ export interface DaemonOptions {
   workerUser: WorkerUserOption | undefined;
   /** Rules for every run, in addition to its own; see config_defaults.ts. */
   alerts: string | undefined;
+  /** The metric by which runs are judged that choose none. */
+  objective: string | undefined;
   /** Defaults of `metadata.slurm`. */
   slurm: string | undefined;
   /** Address and certificate authority of the API for proxies on other hosts. */
@@ -83,6 +86,11 @@ function listenAddress(text: string): string {
   if (text !== "none" && !isListenAddress(text)) {
     throw new Error(`must be HOST:PORT (such as ${DEFAULT_LISTEN}), unix:PATH, or none`);
   }
+  return text;
+}
+
+function objective(text: string): string {
+  if (objectiveOf(text) === undefined) throw new Error(`must be ${OBJECTIVE_FORM}`);
   return text;
 }
 
@@ -302,6 +310,14 @@ export function daemonOptions(
       ),
     )
     .addOption(
+      checked(
+        "--objective <metric>",
+        "the number by which list, page, top and compare judge runs that choose none themselves, as eval/reward:max " +
+          "(or :min, :last, :mean)",
+        objective,
+      ),
+    )
+    .addOption(
       new Option("--slurm <defaults>", "defaults of metadata.slurm, such as partition=gpu,account=lab"),
     )
     .addOption(
@@ -432,6 +448,7 @@ export function daemonOptions(
     cgroupParent: given.cgroupParent,
     workerUser: given.workerUser,
     alerts: given.alerts,
+    objective: given.objective,
     slurm: given.slurm,
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,

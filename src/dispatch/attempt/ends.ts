@@ -1,5 +1,5 @@
 /** Commits how attempts end, and whether another attempt follows. */
-import { planOf, type RunPlan } from "../../config/plan.ts";
+import { planIfReadable, planOf, type RunPlan } from "../../config/plan.ts";
 import { kindOf } from "../../os/files/file_kinds.ts";
 import { freeSpaceOf, freeSpaceText } from "../../os/host/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -56,7 +56,13 @@ export class Ends {
   commit(attempt: Attempt, ended: Ended, now: number, runFailed: () => string | undefined): RunRow {
     if (ended.t === "not_started") return this.#startAgain(attempt, now);
     const row = this.#options.registry.require(attempt.runId);
-    return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine), now);
+    const leftOut = planIfReadable(row.configJson)?.leftOut;
+    return this.#end(
+      attempt,
+      row,
+      () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine, leftOut),
+      now,
+    );
   }
 
   /** The next attempt of a failed run if an earlier daemon has not begun it; undefined when none is due. */

@@ -91,6 +91,8 @@ export interface Core {
   detail(row: RunRow): RunDetail;
   /** With the fields that only a single run is shown with. */
   whole(row: RunRow): WholeRun;
+  /** The number by which lists sort runs: `oneNumber`. */
+  rewardOf(row: RunRow): number | null;
   /** One value per name, sorted by name; secrets are hidden. */
   parameters(runId: string): RunParameter[];
   list(

@@ -67,6 +67,8 @@ export interface EngineOptions {
   heartbeatTimeoutSeconds: number;
   /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
+  /** The metric by which runs are judged that choose none, such as `eval/reward:max`. */
+  objective?: string | undefined;
   /** Authentication of calls. */
   auth?: Auth;
   /** A TCP listener requires no token from processes of the daemon's user. */
@@ -239,6 +241,7 @@ export class Engine implements Core {
     });
     this.#views = new Views({
       ...parts,
+      objective: options.objective,
       daemon: () => ({ version: this.version, startedAt: this.startedAt, ...this.#addresses }),
     });
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
@@ -312,8 +315,15 @@ export class Engine implements Core {
   detail(row: RunRow): RunDetail {
     return this.#views.detail(row);
   }
+  rewardOf(row: RunRow): number | null {
+    return this.#views.rewardOf(row);
+  }
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
-    const { found, nextToken, total } = await queryRuns(this, filter, query);
+    const { found, nextToken, total } = await queryRuns(
+      { runs: this.runs, records: this.records, objective: this.#options.objective },
+      filter,
+      query,
+    );
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);

@@ -9,6 +9,7 @@ import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
+import { objectiveIn, objectiveOf, type ObjectiveValue, oneNumber } from "../../records/objective.ts";
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
@@ -27,6 +28,8 @@ export interface ViewsOptions {
   supervisor: Supervisor;
   dispatcher: Dispatcher;
   placer: Placer;
+  /** Of runs that choose none; undefined: none. */
+  objective?: string | undefined;
   /** What is known of the daemon itself. */
   daemon: () => { version: string; startedAt: number; listen: string; http: string };
 }
@@ -57,9 +60,23 @@ export class Views {
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
         lastOutputAt: this.#lastOutputAt(row),
         ...this.#overwritten(row),
+        objective: this.#objective(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
+  }
+
+  rewardOf(row: RunRow): number | null {
+    const { meanReward100, toldReward } = this.#options.telemetry.summary(row.runId);
+    return oneNumber(this.#objective(row), meanReward100, toldReward);
+  }
+
+  #objective({ runId, configJson }: RunRow): ObjectiveValue | null {
+    const chosen = objectiveIn(configJson) ?? this.#options.objective;
+    const objective = chosen === undefined ? undefined : objectiveOf(chosen);
+    if (chosen === undefined || objective === undefined) return null;
+    const series = this.#options.telemetry.seriesOf(runId, objective.name);
+    return { name: chosen, value: series?.[objective.value] ?? null };
   }
 
   #overwritten({ runId, attempt }: RunRow): { overwrittenSteps: number; overwrittenEpisodes: number } {

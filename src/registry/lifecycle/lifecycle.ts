@@ -1,9 +1,9 @@
 /**
  * The lifecycle of a run as a pure function: (state, event) → next state, or an error. The registry is its only
- * caller that writes; see docs/architecture.md, invariant 1.
+ * caller that writes; see docs/explanation/architecture.md, invariant 1.
  */
 import { MosaicError } from "../../base/errors.ts";
-import { isEnded, type Outcome, type RunState } from "../../runs/fields/run_states.ts";
+import { isEnded, type Outcome, type RunState } from "../../runs/fields/lifecycle_states.ts";
 
 export {
   ENDED_STATES,
@@ -13,7 +13,7 @@ export {
   RUN_STATES,
   RUNNING_STATES,
   type RunState,
-} from "../../runs/fields/run_states.ts";
+} from "../../runs/fields/lifecycle_states.ts";
 
 export type LifecycleEvent =
   | { type: "spawned" }
@@ -23,7 +23,7 @@ export type LifecycleEvent =
   | { type: "pause"; reason: string }
   | { type: "resume" }
   | { type: "exited_ok" }
-  /** Any failure; `reason` is from the vocabulary in docs/operations.md, such as `exit_code_3`. */
+  /** Any failure; `reason` is from the vocabulary in docs/reference/operations.md, such as `exit_code_3`. */
   | { type: "failed"; reason: string }
   | { type: "cancelled"; reason: string }
   /** FAULTED → INIT: the next attempt, by the restart policy or by hand. */

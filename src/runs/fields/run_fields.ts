@@ -2,7 +2,7 @@
  * The fields of a run: one row each. From this table come the columns of `runs` in the registry and the type of a row
  * (run_types.ts, src/registry/rows.ts), the one JSON of command line, page and exports (run_json.ts, src/registry/contract.ts),
  * the messages of `proto/mosaic/v1/mosaic.proto` and what fills and reads them (run_message.ts), and the tables of fields in
- * docs/cli.md. `deno task gen` writes the messages and the tables anew. docs/development.md says what a new field needs.
+ * docs/reference/cli.md. `deno task gen` writes the messages and the tables anew. docs/reference/development.md says what a new field needs.
  */
 
 export type RunFieldKind =
@@ -50,7 +50,8 @@ export interface RunField {
     | "Rank"
     | "TelemetryCounts"
     | "Capabilities"
-    | "ToldReward";
+    | "ToldReward"
+    | "Objective";
   /** Of an object. It is null where the value of its first field is. */
   fields?: readonly RunField[];
   /** A list of objects. */
@@ -159,6 +160,26 @@ const TELEMETRY = [
       "how many of `steps` are [overwritten](#overwritten-records). `list`, `show` and the page show the number if it is not 0",
   },
   { json: "overwritten_episodes", kind: "integer", type: "uint64", proto: 17, about: "the same of `episodes`" },
+  {
+    json: "objective",
+    kind: "object",
+    null: "both",
+    proto: 18,
+    type: "Objective",
+    fields: [
+      { json: "name", kind: "text", proto: 1, about: "such as `eval/reward:max`" },
+      {
+        json: "value",
+        kind: "number",
+        null: "both",
+        zero: true,
+        proto: 2,
+        about: "the maximum, minimum, last value or mean of the series; null: no such point yet",
+      },
+    ],
+    about:
+      "the metric by which the run is judged, if its `metadata.objective` or the daemon's `--objective` names one. `list`, `show`, `compare`, `top` and the page show it as the reward, also while it has no value: a list never compares it with another metric",
+  },
 ] as const satisfies readonly RunField[];
 
 const CAPABILITIES = [
@@ -215,7 +236,7 @@ export const RUN_FIELDS = [
     kind: "state",
     column: "state",
     proto: 3,
-    about: "[the transitions](architecture.md#lifecycle)",
+    about: "[the transitions](../explanation/architecture.md#lifecycle)",
   },
   { json: "outcome", kind: "outcome", column: "outcome", null: "both", proto: 4, about: "null while it is live" },
   {
@@ -364,7 +385,7 @@ export const RUN_FIELDS = [
     from: "row.placement",
     proto: 38,
     fields: PLACEMENT,
-    about: "the job of an engine such as Slurm ([slurm](slurm.md)); null on the daemon's own host",
+    about: "the job of an engine such as Slurm ([slurm](../how-to/slurm.md)); null on the daemon's own host",
   },
   { json: "telemetry", kind: "object", type: "TelemetryCounts", proto: 24, fields: TELEMETRY },
   {
@@ -423,7 +444,7 @@ export const RUN_FIELDS = [
     single: true,
     proto: 39,
     fields: RANK,
-    about: "of a run on [several nodes](slurm.md#several-nodes); empty for others",
+    about: "of a run on [several nodes](../how-to/slurm.md#several-nodes); empty for others",
   },
   {
     json: "stderr_tail",

@@ -1,5 +1,6 @@
 /** What terminal and page say of a run: figures and texts derived from its JSON. Pure. */
 import { ago, count } from "../../base/text/format.ts";
+import { oneNumber } from "../../records/objective.ts";
 import { progressText } from "./progress.ts";
 import type { RunJson } from "./run_types.ts";
 
@@ -52,9 +53,9 @@ export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }
 
-/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
+/** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf({ telemetry }: RunJson): number | null {
-  return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
+  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.told_reward);
 }
 
 /** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */

@@ -2,7 +2,7 @@
 import type { BaseDir } from "../../base/layout.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import type { RUN_FIELDS } from "./run_fields.ts";
-import type { Outcome, PlacementPhase, RunState } from "./run_states.ts";
+import type { Outcome, PlacementPhase, RunState } from "./lifecycle_states.ts";
 
 export type { PlacementPhase };
 

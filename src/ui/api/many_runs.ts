@@ -21,7 +21,7 @@ const MOST_BUCKETS = 400_000;
 const MOST_VALUED = 40;
 const AT_ONCE_MS = 8;
 /** Runs whose outlines are read in one go: a few milliseconds. */
-const ROUGH_AT_ONCE = 200;
+const ROUGH_AT_ONCE = 50;
 
 interface SeriesWanted {
   runs: string[];

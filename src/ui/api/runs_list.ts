@@ -12,7 +12,7 @@ const PAGE_LIMIT = 1000;
 /** Runs read at once for an order other than "created"; between such chunks the daemon does other work. */
 const RUNS_AT_ONCE = 200;
 
-type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;
+type Key = (row: RunRow, telemetry: () => RunTelemetry, core: Core) => number | string;
 
 const SORT_KEYS: Record<string, Key> = {
   created: (r) => r.createdAt,
@@ -22,7 +22,7 @@ const SORT_KEYS: Record<string, Key> = {
   state: (r) => RUN_STATES.indexOf(r.state),
   steps: (_, t) => t().steps,
   episodes: (_, t) => t().episodes,
-  reward: (_, t) => t().meanReward100 ?? t().toldReward?.value ?? -Infinity,
+  reward: (r, _, core) => core.rewardOf(r) ?? -Infinity,
 };
 
 function filterOf(query: Record<string, string | undefined>): RunFilter {
@@ -80,7 +80,7 @@ async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ run
   do {
     const page = core.runs.list(filter, { limit: RUNS_AT_ONCE, ...(token === undefined ? {} : { token }) });
     for (const row of page.runs) {
-      keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId)) });
+      keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId), core) });
     }
     token = page.nextToken;
     if (token !== undefined) await yieldToOthers();

@@ -62,7 +62,10 @@ export function define(command: Command, context: Context): void {
       const metrics = await lastMetrics(link, runs);
       // The metrics that most runs have.
       const common = metrics.filter(({ last }) => last.every((value) => value !== null));
-      const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
+      const chosen = runs.map(({ telemetry }) => telemetry.objective?.name);
+      const name = String(
+        flags["metric"] ?? progressSeries(common, chosen) ?? progressSeries(metrics, chosen) ?? EPISODE_REWARD,
+      );
       if (typeof flags["groupBy"] === "string") {
         await compareGroups(link, context, flags, { runs, metrics, drawn: name });
         return;

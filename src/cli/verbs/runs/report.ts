@@ -140,6 +140,7 @@ async function details(link: Link, refs: readonly string[]): Promise<ReportedRun
       finishedAt: timeMs(run.finishedAt),
       steps: stepsOf(json),
       episodes: json.telemetry.episodes,
+      objective: json.telemetry.objective?.name,
     };
   });
   return [...new Map(runs.map((run) => [run.run_id, run])).values()];

@@ -18,7 +18,7 @@ export const FOLLOW_RETRY_MS = 120_000;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Submits a run and prints its id. The config is a JSON file (docs/configuration.md).\n\n" +
+      "Submits a run and prints its id. The config is a JSON file (docs/reference/configuration.md).\n\n" +
         "If a live run has the same config, nothing is started and that run's id is printed. If that run has ended, a " +
         "new run is started.",
     )

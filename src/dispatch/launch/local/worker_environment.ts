@@ -4,6 +4,7 @@
  */
 import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
+import { isSecretName } from "../../../base/text/secrets.ts";
 import { exportWanted } from "../../../observability/otlp/otlp.ts";
 import { traceparent } from "../../../observability/otlp/trace_context.ts";
 import { kindOf } from "../../../os/files/file_kinds.ts";
@@ -79,10 +80,12 @@ function withoutOwn(env: Record<string, string>): Record<string, string> {
 
 function passedOn(host: Record<string, string>): Record<string, string> {
   const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
-  const patterns = [...PASSED_ON, ...further];
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
-    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matchesName(pattern, name))) env[name] = value;
+    if (name === "CUDA_VISIBLE_DEVICES") continue;
+    const is = (pattern: string) => matchesName(pattern, name);
+    // A pattern of many names is no decision about a secret; a person who names it has decided.
+    if (further.some(is) || (PASSED_ON.some(is) && !isSecretName(name))) env[name] = value;
   }
   env.PATH ??= "/usr/local/bin:/usr/bin:/bin";
   return env;

@@ -7,43 +7,9 @@ import { notice } from "../parts/dialog.tsx";
 import { h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { clock, duration, figure, plural, whole } from "../parts/format.ts";
 import { csv } from "../../../base/text/csv_text.ts";
-import { type Band, together } from "../../../telemetry/series/groups.ts";
-import {
-  ascending,
-  type Column,
-  lastOf,
-  numbers,
-  picked,
-  piecesOf,
-  pointsBetween,
-  positive,
-  smooth,
-  spread,
-} from "./smoothing.ts";
+import { type ChartStyle, type DataSet, type Line, linesOf, metricOf, type XMode, xOf } from "./chart_lines.ts";
+import { type Column, picked, piecesOf, pointsBetween } from "./smoothing.ts";
 
-export interface DataSet {
-  runId: string;
-  label: string;
-  color: string;
-  /** `over`: position of each bucket on the x axis, if that is another metric. */
-  columns: SeriesColumns & { over?: number[] };
-  startedAt: number | null;
-  /** Label of its group, whose runs are drawn as one line. */
-  group?: string;
-}
-/** Step or episode, time since the start, time of day, or another metric's value. */
-export type XMode = "index" | "relative" | "wall" | `metric:${string}`;
-/** The metric of the x axis, if it is one. */
-export const metricOf = (x: XMode): string | undefined =>
-  x.startsWith("metric:") ? x.slice("metric:".length) : undefined;
-export interface ChartStyle {
-  x: XMode;
-  smoothing: number;
-  log: boolean;
-  /** Also draws points that a later attempt overwrote, faded. */
-  overwritten: boolean;
-  band: Band;
-}
 /** A clicked point on the curve of one run; the detail of the event `mosaic-pick`. */
 export interface CurvePoint {
   /** Of `x`. */
@@ -58,21 +24,6 @@ export interface CurvePoint {
 /** In the series' own numbering. */
 export type Range = [first: number, last: number];
 
-/** A line with its band, as drawn. */
-interface Line {
-  label: string;
-  color: string;
-  /** Number of runs of a group; 1 for a run. */
-  runs: number;
-  /** A part that a later attempt overwrote. */
-  faded?: boolean;
-  /** The values before smoothing are drawn, too. */
-  raw?: boolean;
-  /** The newest value, not smoothed; for a group the mean over its runs. */
-  last: number | null;
-  /** Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
-  table: uPlot.AlignedData;
-}
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
 /** The run under the cursor, in all charts of crowds. */
@@ -88,15 +39,6 @@ function css(name: string): string {
 /** @param color `#rrggbb` */
 function faint(color: string, alpha: number): string {
   return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
-}
-
-function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
-  const { last_x, at, step, over } = set.columns;
-  if (over !== undefined) return ascending(over);
-  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be compared.
-  if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
-  const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
-  return ascending(at.map((t) => (t - from) / 1000));
 }
 
 /** If a line has no value at this x, because another line has other x: the nearest index that has one. */
@@ -124,74 +66,6 @@ function isolatedValues(values: ArrayLike<number | null | undefined>): number[] 
     before = v;
   }
   return candidate >= 0 ? [...found, candidate] : found;
-}
-
-/** One line per run, or per group; after them, the overwritten parts. */
-function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
-  const keep = style.log ? positive : (v: Column) => v;
-  const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
-    .filter((set) => set.columns.last_x.length > 0);
-  const faded = !style.overwritten
-    ? []
-    : all.filter((set) => set.group === undefined).flatMap((set) =>
-      piecesOf(set.columns).filter(({ overwritten }) => overwritten[0]).map((columns): Line => {
-        const mean = keep(numbers(columns.mean));
-        const none = mean.map(() => null);
-        return {
-          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
-          // With several runs the colour distinguishes runs; with one, it distinguishes the overwritten part.
-          color: all.length === 1 ? css("--muted") : set.color,
-          runs: 1,
-          faded: true,
-          last: lastOf(columns),
-          table: [
-            xOf({ ...set, columns }, style.x),
-            none,
-            none,
-            mean,
-            smooth(mean, style.smoothing),
-            none,
-          ] as uPlot.AlignedData,
-        };
-      })
-    );
-  const groups = new Map<string | DataSet, DataSet[]>();
-  for (const set of sets) {
-    const key = set.group ?? set;
-    groups.set(key, [...groups.get(key) ?? [], set]);
-  }
-  return [
-    ...[...groups].map(([key, members]): Line => {
-      const { color } = members[0]!;
-      const curves = members.map((set) => {
-        const mean = keep(numbers(set.columns.mean));
-        return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
-      });
-      if (typeof key === "string" && members.length > 1) {
-        const { x, middle, low, high, count } = together(curves, style.band);
-        const lasts = members.flatMap(({ columns }) => lastOf(columns) ?? []);
-        return {
-          label: key,
-          color,
-          runs: members.length,
-          last: lasts.length === 0 ? null : lasts.reduce((a, b) => a + b, 0) / lasts.length,
-          table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
-        };
-      }
-      const { x, mean, y } = curves[0]!;
-      const { columns, label } = members[0]!;
-      const none = mean.map(() => null);
-      return {
-        label: typeof key === "string" ? key : label,
-        color,
-        runs: 1,
-        raw: style.smoothing > 0 && sets.length === 1,
-        last: lastOf(columns),
-        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), mean, y, none] as uPlot.AlignedData,
-      };
-    }),
-    ...faded,
-  ];
 }
 
 export class Chart {
@@ -345,7 +219,7 @@ export class Chart {
     const sets = inside.length > 0 ? inside : all;
     this.#sets = sets;
     this.#style = style;
-    this.#lines = linesOf(sets, style);
+    this.#lines = linesOf(sets, style, css("--muted"));
     const tables = this.#lines.map((l) => l.table);
     crowds.delete(this);
     this.#crowd = isCrowd(tables)
@@ -563,7 +437,7 @@ export class Chart {
       if (place === undefined) return "";
       const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
       const range = (isOnly || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
-      const smoothed = this.#style.smoothing <= 0 ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
+      const smoothed = !line.smoothed ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
       return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
     });
     this.#readout.textContent = `${isOnly ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
@@ -673,7 +547,7 @@ export class Chart {
     const labels = legend.map(({ label, color, runs }) => `${label} ${color} ${runs}`).join("\n");
     const values = () => {
       if (pointing) return;
-      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, figure(this.#lines[l]?.last)));
+      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, lastText(this.#lines[l])));
     };
     if (this.#legend.dataset.labels === labels) return values();
     this.#legend.dataset.labels = labels;
@@ -819,6 +693,12 @@ export class Chart {
     this.#drawnAs = "";
     crowds.delete(this);
   }
+}
+
+/** The value at the end of a line; for a group, of how many of its runs. */
+function lastText(line: Line | undefined): string {
+  if (line === undefined || line.runs === line.lastRuns) return figure(line?.last);
+  return `${figure(line.last)} (${line.lastRuns} of ${plural(line.runs, "run")})`;
 }
 
 /** Short numbers for axes. */

@@ -1,7 +1,8 @@
 /** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
-import { Chart, type ChartStyle, type DataSet, metricOf, type Range, type XMode } from "./chart.ts";
+import { Chart, type Range } from "./chart.ts";
+import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
 import { saveFile } from "../parts/dom.ts";

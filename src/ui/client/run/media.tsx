@@ -4,7 +4,8 @@
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
-import { answer, param, runApi, runPath } from "../parts/api.ts";
+import { answer, param, runApi } from "../parts/api.ts";
+import { artifactPath, NotShown } from "./save_link.tsx";
 import type { CurvePoint } from "../charts/chart.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import type { Sought } from "./frames.tsx";
@@ -17,10 +18,6 @@ import { showTab } from "../parts/tabs.tsx";
 const ANSWERS_AT_ONCE = 25;
 /** For a histogram. */
 const BARS = 40;
-
-export function artifactPath(runId: string, path: string): string {
-  return runPath(runId, `/artifacts/${path.split("/").map(encodeURIComponent).join("/")}`);
-}
 
 interface Props {
   run: RunPage;
@@ -173,14 +170,7 @@ function File({ runId, medium: { kind, tag }, file }: { runId: string; medium: M
   // A file that was rewritten counts as another file.
   const url = `${artifactPath(runId, file.path)}?at=${file.at}`;
   const [failed, setFailed] = useState<string>();
-  if (failed === url) {
-    return (
-      <p class="empty">
-        {`${file.path} cannot be shown. `}
-        <a href={url} download>Download it</a>
-      </p>
-    );
-  }
+  if (failed === url) return <NotShown url={url} path={file.path} />;
   const onError = () => setFailed(url);
   if (kind === "video") {
     return <video controls loop muted preload="metadata" src={url} aria-label={tag} onError={onError} />;

@@ -25,7 +25,8 @@ import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live_tiles.tsx";
 import { Logs } from "./logs.ts";
-import { artifactPath, Media, pick } from "./media.tsx";
+import { artifactPath, SaveLink } from "./save_link.tsx";
+import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
@@ -66,9 +67,11 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   ["Episodes", (r) => recorded(r.telemetry.episodes) + overwrittenOf(r.telemetry.overwritten_episodes)],
   [
     "Mean reward",
-    ({ telemetry, ...r }) =>
-      score(rewardOf({ telemetry, ...r })) +
-      (telemetry.mean_reward_100 === null && telemetry.told_reward ? ` (${telemetry.told_reward.name})` : ""),
+    (r) => {
+      const { objective, mean_reward_100, told_reward } = r.telemetry;
+      const named = objective ?? (mean_reward_100 === null ? told_reward : null);
+      return score(rewardOf(r)) + (named ? ` (${named.name})` : "");
+    },
   ],
   [
     "Elapsed",
@@ -470,9 +473,7 @@ function Artifacts({ run }: { run: RunPage }) {
       {run.artifacts.map((a) => (
         <tr key={a.path}>
           <td>
-            <a href={artifactPath(run.run_id, a.path)} download>
-              {a.path}
-            </a>
+            <SaveLink url={artifactPath(run.run_id, a.path)} path={a.path}>{a.path}</SaveLink>
           </td>
           <td>{a.kind}</td>
           <td>{bytes(a.bytes)}</td>

@@ -24,7 +24,7 @@ import { Island, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
-import { RUN_STATES } from "../../../runs/fields/run_states.ts";
+import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
 /** Alerts per answer. */

@@ -1,7 +1,7 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
 import type { EventLine } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { RUN_STATES } from "../../../runs/fields/run_states.ts";
+import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { backlog, elapsedMs, gpusOf, msOf, rewardOf, stepsOf } from "../../../runs/fields/run_texts.ts";
 
 export interface Filter {
