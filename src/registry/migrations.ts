@@ -199,6 +199,13 @@ CREATE INDEX events_alerts ON events (seq) WHERE kind = 'alert';
 ALTER TABLE artifacts ADD COLUMN window_id TEXT NOT NULL DEFAULT '';
 `,
   },
+  {
+    version: 10,
+    sql: `
+-- The slot's card or MIG device: its number may change while a run holds it. "" if unknown.
+ALTER TABLE gpu_slots ADD COLUMN uuid TEXT NOT NULL DEFAULT '';
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

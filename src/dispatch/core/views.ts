@@ -3,7 +3,7 @@ import { JOURNAL_HEADER } from "../../journal/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/processes/cgroups.ts";
-import type { Gpu } from "../../os/host/gpus.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host/host_resources.ts";
 import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
@@ -24,7 +24,7 @@ export interface ViewsOptions {
   registry: Registry;
   telemetry: TelemetryLog;
   layout: Layout;
-  gpus: readonly Gpu[];
+  gpus: GpuPool;
   supervisor: Supervisor;
   dispatcher: Dispatcher;
   placer: Placer;
@@ -108,7 +108,7 @@ export class Views {
       transitions: this.#options.registry.transitions(row.runId),
       heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
       ranks: this.ranks(row),
-      hostGpus: this.#options.gpus.length,
+      hostGpus: this.#options.gpus.size,
     };
   }
 
@@ -141,14 +141,13 @@ export class Views {
 
   host(): HostInfo {
     const { registry, telemetry, layout, gpus, daemon } = this.#options;
-    const names = new Map(gpus.map((gpu) => [gpu.slot, gpu.name]));
     const { total, available } = memory();
     const space = disk(layout.stateDir);
     return {
       ...daemon(),
       pid: Deno.pid,
       stateDir: layout.stateDir,
-      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: names.get(slot) ?? "" })),
+      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: gpus.deviceOf(slot)?.name ?? "" })),
       cpus: cpuCount(),
       loadAverage: loadAverage(),
       memoryBytes: total,
