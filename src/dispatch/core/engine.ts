@@ -38,7 +38,7 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage } from "./core.ts";
+import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage, WholeRun } from "./core.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
@@ -361,8 +361,8 @@ export class Engine implements Core {
     return parametersOfRun(this, runId);
   }
 
-  enforcedLimits(row: RunRow): string[] {
-    return this.#views.enforcedLimits(row);
+  whole(row: RunRow): WholeRun {
+    return { ...this.#views.whole(row), parameters: this.parameters(row.runId) };
   }
   list(filter: RunFilter, page: { limit: number; token?: string }): ReturnType<Core["list"]> {
     return this.#views.list(filter, page);
