@@ -25,7 +25,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
-import { Deadlines } from "../queue/deadlines.ts";
+import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
 import type { Launcher } from "../launch/engine/launcher.ts";
