@@ -17,7 +17,7 @@ import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { HostInfo, LogOf, RunDetail } from "./core.ts";
+import type { HostInfo, LogOf, RunDetail, WholeRun } from "./core.ts";
 import { infoOf } from "../../os/files/untrusted.ts";
 
 export interface ViewsOptions {
@@ -55,12 +55,11 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
-      hostGpus: this.#options.gpus.size,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
         lastOutputAt: this.#lastOutputAt(row),
-        overwritten: this.#overwritten(row),
+        ...this.#overwritten(row),
         objective: this.#objective(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
@@ -80,11 +79,11 @@ export class Views {
     return { name: chosen, value: series?.[objective.value] ?? null };
   }
 
-  #overwritten({ runId, attempt }: RunRow): { steps: number; episodes: number } {
+  #overwritten({ runId, attempt }: RunRow): { overwrittenSteps: number; overwrittenEpisodes: number } {
     const { telemetry } = this.#options;
     const count = (series: string) =>
       attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
-    return { steps: count("reward"), episodes: count(EPISODE_REWARD) };
+    return { overwrittenSteps: count("reward"), overwrittenEpisodes: count(EPISODE_REWARD) };
   }
 
   #lastOutputAt(row: RunRow): number | null {
@@ -102,8 +101,15 @@ export class Views {
     return Math.max(...times) || null;
   }
 
-  enforcedLimits(row: RunRow): string[] {
-    return enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup);
+  /** All but its parameters. */
+  whole(row: RunRow): Omit<WholeRun, "parameters"> {
+    return {
+      ...this.detail(row),
+      transitions: this.#options.registry.transitions(row.runId),
+      heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
+      ranks: this.ranks(row),
+      hostGpus: this.#options.gpus.size,
+    };
   }
 
   list(

@@ -36,6 +36,8 @@ export interface DispatcherOptions {
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
+  /** A waiting run has ended. */
+  onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
   recovering: () => { gpus: boolean; runs: number };
 }
@@ -227,21 +229,18 @@ export class Dispatcher {
         const until = turn.until === null ? Infinity : clock() + turn.until - Date.now();
         return { ...run, notBefore: Math.max(run.notBefore ?? 0, until), waitingFor: turn.why };
       }
-      case "cancelled":
-        return this.#cancel(run, turn);
+      case "over":
+        return this.#end(run, turn);
     }
   }
 
-  #cancel(run: Waiting, turn: Turn & { t: "cancelled" }): WaitingRun | undefined {
-    const { turns, log } = this.#options;
+  #end(run: Waiting, turn: Turn & { t: "over" }): WaitingRun | undefined {
     try {
-      const row = turns.cancel(run.runId, turn);
-      log.info({ run_id: run.runId, reason: turn.reason }, "run is cancelled");
-      this.changed(row);
+      this.#options.onEnded(this.#options.turns.end(run.runId, turn));
       return undefined;
     } catch (error) {
       // For example a full disk: the next pass tries again, and the run does not start meanwhile.
-      return { ...run, notBefore: Infinity, waitingFor: `the entry of its cancellation: ${messageOf(error)}` };
+      return { ...run, notBefore: Infinity, waitingFor: `the entry of its end: ${messageOf(error)}` };
     }
   }
 
