@@ -47,18 +47,23 @@ export function useText(
 ): string {
   const number = device.card < 0 ? slot : device.card;
   const what = device.instance === null ? `gpu ${number}` : `gpu ${number} MIG ${device.instance}`;
-  if (processes.length === 0) return `${what}: ${size(used)} in use, of no process that the driver names`;
+  return `${what}: ${whoText(used, processes, owners)}`;
+}
+
+/** "pid 4123 of ada, python, 22.1 GiB". */
+export function whoText(used: number, processes: readonly GpuProcess[], owners: ReadonlyMap<number, Owner>): string {
+  if (processes.length === 0) return `${sizeOf(used)} in use, of no process that the driver names`;
   const named = processes.slice(0, NAMED).map(({ pid, name, usedMb }) => {
     const owner = owners.get(pid);
     const parts = [
       owner === undefined ? `pid ${pid}` : `pid ${pid} of ${owner.user}`,
       name || owner?.name || "",
-      usedMb === null ? "" : size(usedMb),
+      usedMb === null ? "" : sizeOf(usedMb),
     ];
     return parts.filter((part) => part !== "").join(", ");
   });
   const more = processes.length - named.length;
-  return `${what}: ${named.join("; ")}${more === 0 ? "" : `; and ${more} more`}`;
+  return `${named.join("; ")}${more === 0 ? "" : `; and ${more} more`}`;
 }
 
-const size = (mb: number) => bytes(mb * (1 << 20));
+export const sizeOf = (mb: number): string => bytes(mb * (1 << 20));

@@ -110,6 +110,15 @@ export class GpuPool {
     return this.#slots.get(slot);
   }
 
+  /** The newest answer of the tools. */
+  get newest(): GpuReading | undefined {
+    return this.#reading;
+  }
+
+  processes(): ReturnType<GpuTools["processes"]> {
+    return this.#options.tools.processes(this.#closing.signal);
+  }
+
   /** Slots were told by `--gpus`: they are believed if no tool works. */
   get isTold(): boolean {
     return this.#options.option.type !== "auto";
