@@ -47,7 +47,7 @@ function typeOf(schema: z.ZodType, path: string): string {
     const inner = typeOf(schema.unwrap() as z.ZodType, path);
     return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
   }
-  if (schema === SHAPES.Run.shape.state && path !== "state") return "as `state`";
+  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") return "as `state`";
   if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
   if (schema instanceof z.ZodArray) {
     const item = schema.element as z.ZodType;
@@ -391,10 +391,19 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const missing = Object.keys(SHAPES).flatMap((shape) =>
         rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/system/slurm)
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). The next two are in tests/runs/fields. So have placements (tests/system/slurm)
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
-        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
+        [
+          "RunDetail.held_to",
+          "Run.damaged",
+          "Run.not_before",
+          "Run.values",
+          "RunDetail.values",
+          "Bucket.attempt",
+          "Backup.left_out",
+          ...REFUSALS,
+        ]
           .includes(field) ||
         field.startsWith("Run.placement") || field.startsWith("RunDetail.ranks");
       assert.deepEqual(missing.filter((field) => !elsewhere(field)), []);

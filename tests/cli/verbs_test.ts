@@ -819,7 +819,7 @@ Deno.test("token create -o json: the token with its secret", async () => {
 
 Deno.test("daemon --gpus: a value that it does not take is told once, with what it takes", () => {
   assert.throws(() => daemonOptions(["--gpus", "x"], () => undefined), (error: Error & { hint?: string }) => {
-    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers');
+    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers and UUIDs');
     assert.match(error.hint ?? "", /^Give "auto", a count/);
     return true;
   });

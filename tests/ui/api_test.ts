@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { RunJson } from "../../src/runs/fields/run_types.ts";
 import { JOURNAL_HEADER } from "../../src/journal/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { EMPTY_WORKER_EVENT } from "../../src/gen/records/record_types.ts";
@@ -490,7 +491,10 @@ Deno.test(
     const [comparedFirst, namesFirst, ...series] = messages;
     const read = (bytes?: Uint8Array) => JSON.parse(new TextDecoder().decode(bytes));
     // A rate falls from one answer to the next.
-    const withoutRate = ({ steps_per_second: _, ...line }: Record<string, unknown>) => line;
+    const withoutRate = ({ telemetry, ...run }: RunJson) => ({
+      ...run,
+      telemetry: { ...telemetry, steps_per_second: 0 },
+    });
     assert.deepEqual(read(comparedFirst).runs.map(withoutRate), lines.map(withoutRate));
     assert.deepEqual(read(namesFirst), listed);
     assert.deepEqual(
@@ -670,7 +674,7 @@ Deno.test(
     const { directory } = core.detail(run);
     await Deno.writeTextFile(`${directory}/eval_summary.json`, '{"episodes": 3, "avg_return": NaN}');
     assert.deepEqual(await summary(run), { summary: { episodes: 3, avg_return: null } });
-    assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).is_eval, true);
+    assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).base_dir, "evals");
     await Deno.remove(`${directory}/eval_summary.json`);
     await Deno.symlink(core.layout.registryDb, `${directory}/eval_summary.json`);
     assert.equal((await get(`/api/runs/${run.runId}/eval`)).status, 403);

@@ -10,7 +10,7 @@ import { parseBytes, parseDuration } from "../../base/text/format.ts";
 import { findVerb } from "../../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../../wire/address/tls.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { type GpuOption, parseGpuOption } from "../../os/host/gpus.ts";
+import { type GpuOption, parseGpuOption } from "../../os/gpus/gpu_option.ts";
 import { parseWorkerUser, type WorkerUserOption } from "../../os/rights/worker_user.ts";
 import { cpuCount } from "../../os/host/host_resources.ts";
 import { resolveStateDir } from "../../base/layout.ts";
@@ -258,7 +258,11 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
+      checked(
+        "--gpus <which>",
+        "GPU slots: auto, a number of slots, device numbers such as 0,2, or UUIDs of cards and MIG devices",
+        parseGpuOption,
+      ),
     )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
     .addOption(

@@ -3,7 +3,7 @@ import { JOURNAL_HEADER } from "../../journal/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/processes/cgroups.ts";
-import type { Gpu } from "../../os/host/gpus.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host/host_resources.ts";
 import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
@@ -17,14 +17,14 @@ import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { HostInfo, LogOf, RunDetail } from "./core.ts";
+import type { HostInfo, LogOf, RunDetail, WholeRun } from "./core.ts";
 import { infoOf } from "../../os/files/untrusted.ts";
 
 export interface ViewsOptions {
   registry: Registry;
   telemetry: TelemetryLog;
   layout: Layout;
-  gpus: readonly Gpu[];
+  gpus: GpuPool;
   supervisor: Supervisor;
   dispatcher: Dispatcher;
   placer: Placer;
@@ -55,12 +55,11 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
-      hostGpus: this.#options.gpus.length,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
         lastOutputAt: this.#lastOutputAt(row),
-        overwritten: this.#overwritten(row),
+        ...this.#overwritten(row),
         objective: this.#objective(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
@@ -80,11 +79,11 @@ export class Views {
     return { name: chosen, value: series?.[objective.value] ?? null };
   }
 
-  #overwritten({ runId, attempt }: RunRow): { steps: number; episodes: number } {
+  #overwritten({ runId, attempt }: RunRow): { overwrittenSteps: number; overwrittenEpisodes: number } {
     const { telemetry } = this.#options;
     const count = (series: string) =>
       attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
-    return { steps: count("reward"), episodes: count(EPISODE_REWARD) };
+    return { overwrittenSteps: count("reward"), overwrittenEpisodes: count(EPISODE_REWARD) };
   }
 
   #lastOutputAt(row: RunRow): number | null {
@@ -102,8 +101,15 @@ export class Views {
     return Math.max(...times) || null;
   }
 
-  enforcedLimits(row: RunRow): string[] {
-    return enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup);
+  /** All but its parameters. */
+  whole(row: RunRow): Omit<WholeRun, "parameters"> {
+    return {
+      ...this.detail(row),
+      transitions: this.#options.registry.transitions(row.runId),
+      heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
+      ranks: this.ranks(row),
+      hostGpus: this.#options.gpus.size,
+    };
   }
 
   list(
@@ -135,14 +141,13 @@ export class Views {
 
   host(): HostInfo {
     const { registry, telemetry, layout, gpus, daemon } = this.#options;
-    const names = new Map(gpus.map((gpu) => [gpu.slot, gpu.name]));
     const { total, available } = memory();
     const space = disk(layout.stateDir);
     return {
       ...daemon(),
       pid: Deno.pid,
       stateDir: layout.stateDir,
-      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: names.get(slot) ?? "" })),
+      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: gpus.deviceOf(slot)?.name ?? "" })),
       cpus: cpuCount(),
       loadAverage: loadAverage(),
       memoryBytes: total,

@@ -323,3 +323,23 @@ Deno.test("the scripted engine keeps a launcher's promises", async () => {
   const order = (name: string) => ({ name }) as Order;
   await conformance({ launcher, order, run: ({ job }) => launcher.run(launcher.jobs.find((one) => one.job === job)!) });
 });
+
+Deno.test("a run that is not due is not given to the engine: its predecessor ends first, or its time comes", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const first = f.engine.submit(configOf({ command: ["/bin/true"] })).runId;
+  const after = f.engine.submit(config({ queue: { after: [first] } })).runId;
+  const cancelled = f.engine.submit(config({ queue: { after: [`${first}:failed`], after_never: "cancel" } })).runId;
+  const later = f.engine.submit(config({ queue: { begin: "+500ms" } })).runId;
+  const waits = (runId: string) => f.engine.detail(f.row(runId)).waitingFor;
+  await until(() => /to end well/.test(waits(after)) && /its time to begin/.test(waits(later)), {
+    what: "the reasons",
+    state: () => [waits(after), waits(later)],
+  });
+  assert.deepEqual(engine.jobs, []);
+  await jobOf(engine, later);
+  (await f.connect(first)).exit();
+  await jobOf(engine, after);
+  assert.match((await f.state(cancelled, "CANCELLED")).reason!, /^dependency_never_satisfied/);
+  assert.equal(engine.jobs.length, 2);
+});

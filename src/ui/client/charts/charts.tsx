@@ -1,4 +1,5 @@
 /** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
 import { Chart, type Own, type Range } from "./chart.ts";
 import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
@@ -17,7 +18,7 @@ import { useEffect, useRef, useState } from "../parts/preact.ts";
 export interface ChartRun {
   run_id: string;
   name: string;
-  started_at: number | null;
+  started_at: string | null;
   /** Its group, which is drawn as one line. */
   group?: string;
 }
@@ -382,7 +383,7 @@ class ChartReader {
         ...(run.group === undefined ? {} : { group: run.group }),
         color: colorCode(run.group === undefined ? own.get(run.run_id)! : groups.get(run.group)!),
         columns: answers[n]![r]!,
-        startedAt: run.started_at,
+        startedAt: msOf(run.started_at),
       })).filter((s) => s.columns.last_x.length > 0)
         .sort((a, b) => order.indexOf(a.group ?? "") - order.indexOf(b.group ?? ""));
       this.#sets.set(name, sets);
