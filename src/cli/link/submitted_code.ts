@@ -1,6 +1,6 @@
 /** What ran, as a client sees it at the submission: collected beside the submission, then sent to the daemon. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { commandWords } from "../../config/command_words.ts";
+import { commandWords } from "../../runs/command_words.ts";
 import type { Collected } from "../../provenance/collect.ts";
 import { escapeControl } from "../text/text.ts";
 import type { Context } from "./context.ts";

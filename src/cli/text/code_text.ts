@@ -1,10 +1,10 @@
 /** The text of `mosaic show --code`. */
 import { count, localTime } from "../../base/text/format.ts";
 import { hideSecretArguments } from "../../base/text/secrets.ts";
-import { commandWords } from "../../config/command_words.ts";
+import { commandWords } from "../../runs/command_words.ts";
 import { changesSince } from "../../provenance/changes.ts";
 import type { AttemptsCode } from "../../provenance/code_record.ts";
-import type { RunDetailJson } from "./message_json.ts";
+import type { RunDetailJson } from "../../runs/fields/run_types.ts";
 import { facts, table } from "./table.ts";
 import { escapeControl, paint } from "./text.ts";
 

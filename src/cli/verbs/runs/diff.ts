@@ -10,7 +10,8 @@ import type { AttemptsCode } from "../../../provenance/code_record.ts";
 import { fetchCode } from "../../link/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { commandText } from "../../text/code_text.ts";
-import { type RunDetailJson, runDetailJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
+import type { RunDetailJson } from "../../../runs/fields/run_types.ts";
 import { table } from "../../text/table.ts";
 import { escapeControl, paint, type Style } from "../../text/text.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
@@ -31,7 +32,7 @@ export function define(command: Command, context: Context): void {
   command
     .description(
       "Shows what differs between two runs: command, parameters, code, packages, environment, and the rest of their configs. Code " +
-        "is what was recorded at the submission (docs/reproduction.md).",
+        "is what was recorded at the submission (docs/how-to/reproduction.md).",
     )
     .argument("<a>", RUN_ARGUMENT)
     .argument("<b>", RUN_ARGUMENT)
@@ -51,7 +52,7 @@ export function define(command: Command, context: Context): void {
       using link = await Link.open(context, connectionFlags(flags));
       const sides: Side[] = [];
       for (const run of [a, b]) {
-        const detail = runDetailJson(await link.unary(link.methods.getRun, { run }));
+        const detail = runDetailJsonOf(await link.unary(link.methods.getRun, { run }));
         const [code] = await fetchCode(link, detail.run_id, flags["patch"] === true);
         sides.push({ detail, code });
       }

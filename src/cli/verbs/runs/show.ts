@@ -5,7 +5,8 @@ import { presentConfig } from "../../../config/present_config.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
-import { artifactJson, eventJson, runDetailJson } from "../../text/message_json.ts";
+import { artifactJson, eventJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { codeJson, fetchCode } from "../../link/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
@@ -20,7 +21,10 @@ export function define(command: Command, context: Context): void {
     )
     .argument("<run>", RUN_ARGUMENT)
     .option("--config", "print the stored config instead; secrets are hidden on a terminal")
-    .option("--code", "print what ran instead: commit, changed files, interpreter, packages (docs/reproduction.md)")
+    .option(
+      "--code",
+      "print what ran instead: commit, changed files, interpreter, packages (docs/how-to/reproduction.md)",
+    )
     .option("--diff", "print the run's changes to its commit instead, as a patch; secrets are masked")
     .option("--reveal", "with --config: print secrets too");
   connectionOptions(outputOption(command, ["table", "json"]))
@@ -54,7 +58,7 @@ export function define(command: Command, context: Context): void {
       }
       if (flags["code"] === true || flags["diff"] === true) return await showCode(context, link, run, flags);
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
-      const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
+      const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJson) };
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
@@ -83,7 +87,7 @@ export function define(command: Command, context: Context): void {
 async function showCode(context: Context, link: Link, run: Run, flags: Record<string, unknown>): Promise<void> {
   const records = await fetchCode(link, run.runId, flags["diff"] === true);
   if (flags["diff"] === true) return context.out.writeBytes(records[0]?.diff ?? new Uint8Array());
-  const detail = runDetailJson(run);
+  const detail = runDetailJsonOf(run);
   if (flags["output"] === "json") {
     const shown = { run_id: run.runId, command: shownWords(detail.config), records: records.map(codeJson) };
     return context.out.write(`${JSON.stringify(shown, null, 2)}\n`);

@@ -1050,7 +1050,7 @@ export const FetchedFileSchema: GenMessage<FetchedFile> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_ingest, 24);
 
 /**
- * The code and the environment of an attempt's worker, as its proxy found them at the start (docs/reproduction.md).
+ * The code and the environment of an attempt's worker, as its proxy found them at the start (docs/how-to/reproduction.md).
  *
  * @generated from message mosaic.v1.AttemptCode
  */
