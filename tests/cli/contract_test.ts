@@ -394,7 +394,15 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/system/slurm)
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
-        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
+        [
+          "RunDetail.held_to",
+          "Series.copy_of",
+          "Run.values",
+          "RunDetail.values",
+          "Bucket.attempt",
+          "Backup.left_out",
+          ...REFUSALS,
+        ]
           .includes(field) ||
         field.startsWith("Run.placement") || field.startsWith("RunDetail.ranks");
       assert.deepEqual(missing.filter((field) => !elsewhere(field)), []);
