@@ -99,7 +99,7 @@ Deno.test("turn: after its deadline a run fails whatever else holds it, and a he
 Deno.test("reasons: GPUs say who has them; a long list is cut and counted", () => {
   const holder = (runId: string, gpus: number) => ({ runId, name: "", gpus });
   const holders = [holder("A", 1), holder("B", 2), holder("C", 1), holder("D", 1), holder("E", 3)];
-  const text = (behind: number) => waitText({ t: "gpus", wanted: 2, free: 1, behind, holders });
+  const text = (behind: number) => waitText({ t: "gpus", wanted: 2, free: 1, behind, holders, used: [] });
   assert.equal(text(0), "2 GPUs (1 free, 1 with A, 2 with B, 1 with C, 4 with 2 more runs)");
   assert.equal(text(1), "2 GPUs (1 run before it wants GPUs too)");
   assert.equal(

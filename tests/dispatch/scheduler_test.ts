@@ -23,6 +23,8 @@ const ROOM: Capacity = {
   holders: [],
   gpusOf: new Map(),
   maxGpusPerUser: Infinity,
+  used: [],
+  asking: false,
   totalSlots: 4,
   slotsKnown: true,
   running: 0,

@@ -389,6 +389,9 @@ export class Engine implements Core {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
+  lookAtGpus(): Promise<void> {
+    return this.#views.lookAtGpus();
+  }
   host(): HostInfo {
     return this.#views.host();
   }

@@ -6,6 +6,8 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { FreeSlots } from "../gpus/free_check.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { Starter } from "../launch/starter.ts";
@@ -31,6 +33,7 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  gpus: Pick<GpuPool, "reallyFree">;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
@@ -191,9 +194,12 @@ export class Dispatcher {
       ).filter((run) => run !== undefined);
       const ranks = users.ranks(waiting);
       const ranked = ranks.size === 0 ? waiting : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
+      const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
       const { start, queue, wakeAt } = schedule(ranked, {
         now: clock(),
-        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        freeSlots: free.usable,
+        used: free.used,
+        asking: free.asking,
         holders: this.#holders(slots),
         gpusOf: users.gpusOf(slots),
         maxGpusPerUser: users.maxGpus,
@@ -210,6 +216,16 @@ export class Dispatcher {
     } catch (error) {
       log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }
+  }
+
+  /** The drivers are asked only if a run wants a card now. */
+  #reallyFree(free: number[], waiting: readonly WaitingRun[]): FreeSlots {
+    const now = clock();
+    const isAsked = ({ gpusRequested, heldSlots, notBefore }: WaitingRun) =>
+      gpusRequested > 0 && heldSlots.length === 0 && (notBefore ?? 0) <= now;
+    const wanting = free.length === 0 ? [] : waiting.filter(isAsked);
+    if (wanting.length === 0) return { usable: free, used: [], asking: false };
+    return this.#options.gpus.reallyFree(free, `${wanting.length} ${wanting[0]!.runId}`, () => this.wake());
   }
 
   /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */

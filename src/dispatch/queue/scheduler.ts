@@ -36,6 +36,10 @@ export interface Capacity {
   /** How many each owner has, and the most for one. */
   gpusOf: ReadonlyMap<string, number>;
   maxGpusPerUser: number;
+  /** What others than runs use of further slots, as text for people. */
+  used: readonly string[];
+  /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
+  asking: boolean;
   /** Who has the others. */
   holders: readonly Holder[];
   /** All slots of the host, free or not. */
@@ -110,15 +114,20 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       wait(run, waitText({ t: "gpus_unknown", wanted }));
       continue;
     }
-    const used = gpusOf.get(run.owner) ?? 0;
+    if (!holdsEnough && capacity.asking) {
+      wait(run, waitText({ t: "gpus_asked", wanted }));
+      continue;
+    }
+    const own = gpusOf.get(run.owner) ?? 0;
     const before = limited.get(run.owner) ?? 0;
-    const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - used);
+    const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - own);
     // What its owner may not use is kept from the owner's later runs only.
     if (run.gpusMandatory && !holdsEnough && wanted > allowed) {
       const limit = capacity.maxGpusPerUser;
       limited.set(run.owner, before + 1);
-      if (before > 0) wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [] }));
-      else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used, limit }));
+      if (before > 0) {
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }));
+      } else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }));
       continue;
     }
     const available = keptFor > 0 ? 0 : Math.min(allowed, free.length);
@@ -126,15 +135,15 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       if (wanted > capacity.totalSlots) {
         wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
       } else {
-        const { holders } = capacity;
-        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders }));
+        const { holders, used } = capacity;
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
         keptFor++;
       }
       continue;
     }
     const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
     start.push({ runId: run.runId, slots });
-    gpusOf.set(run.owner, used + slots.length);
+    gpusOf.set(run.owner, own + slots.length);
     running++;
     starting++;
   }
