@@ -204,10 +204,10 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
   await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
   await page.goto(base);
-  const steps = page.getByText("450, 100 overwritten");
+  const steps = page.getByText("450 (100 overwritten)");
   await steps.waitFor();
   // It is cut where the column is too narrow.
-  assert.equal(await steps.getAttribute("title"), "450, 100 overwritten");
+  assert.equal(await steps.getAttribute("title"), "450 (100 overwritten)");
 });
 
 inBrowser(
