@@ -74,7 +74,13 @@ async function serve(
 ): Promise<number> {
   const stop = stopRequests(log);
   const env = hostEnvironment();
-  const gpus = new GpuPool({ option: options.gpus, visible: visibleOf(env), tools: new GpuTools(), log });
+  const gpus = new GpuPool({
+    option: options.gpus,
+    visible: visibleOf(env),
+    tools: new GpuTools(),
+    free: options.gpuFree,
+    log,
+  });
   const [{ registry, telemetry }] = await Promise.all([
     Promise.resolve().then(() => openStores(layout, options.durability, options.bounds, log)),
     gpus.begin(),

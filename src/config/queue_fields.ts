@@ -27,6 +27,10 @@ export interface QueuePlan {
   afterNever: typeof AFTER_NEVER[number];
   /** Unix milliseconds of a run submitted at this time; null: none is set. */
   beginAt: (submittedAt: number) => number | null;
+  /** After it the run does not start. */
+  deadlineAt: (submittedAt: number) => number | null;
+  /** The deadline also ends a run that has started. */
+  deadlineStops: boolean;
 }
 
 /** As the schema has them. */
@@ -34,14 +38,18 @@ export interface QueueFields {
   after?: readonly string[] | undefined;
   after_never?: QueuePlan["afterNever"] | undefined;
   begin?: string | undefined;
+  deadline?: string | undefined;
+  deadline_stops?: boolean | undefined;
 }
 
 export function queuePlan(fields: QueueFields = {}): QueuePlan {
-  const { begin } = fields;
+  const { begin, deadline } = fields;
   return {
     after: (fields.after ?? []).map(readAfter),
     afterNever: fields.after_never ?? "wait",
     beginAt: (submittedAt) => begin === undefined ? null : momentAt(begin, submittedAt),
+    deadlineAt: (submittedAt) => deadline === undefined ? null : momentAt(deadline, submittedAt),
+    deadlineStops: fields.deadline_stops ?? false,
   };
 }
 

@@ -242,6 +242,12 @@ const queue = once(() =>
       "When a predecessor has ended in another way: wait (it may be retried), or cancel this run; default wait.",
     ),
     begin: moment().optional().describe("Time before which the run does not start, or +DURATION after its submission."),
+    deadline: moment().optional().describe(
+      "Time after which the run does not start any more (deadline_passed), or +DURATION after its submission.",
+    ),
+    deadline_stops: flag().optional().describe(
+      "Whether the deadline also stops a run that has started; default false.",
+    ),
   })
 );
 

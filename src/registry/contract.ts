@@ -114,6 +114,21 @@ export const Usage = z.strictObject({
   total_bytes: integer(),
 });
 
+/** A GPU slot; figures are null where the driver does not tell them. */
+const gpu = z.strictObject({
+  slot: integer(),
+  run_id: maybe(text()),
+  name: text(),
+  uuid: text(),
+  memory_mb: maybe(z.number()),
+  used_mb: maybe(z.number()),
+  percent: maybe(z.number()),
+  watts: maybe(z.number()),
+  celsius: maybe(z.number()),
+  others: text(),
+  lost: z.boolean(),
+});
+
 const host = <T extends z.ZodType>(started_at: T) =>
   z.strictObject({
     version: text(),
@@ -122,7 +137,7 @@ const host = <T extends z.ZodType>(started_at: T) =>
     state_dir: text(),
     listen: text(),
     http: text(),
-    gpus: z.array(z.strictObject({ slot: integer(), run_id: maybe(text()), name: text() })),
+    gpus: z.array(gpu),
     cpus: integer(),
     load_average: z.array(z.number()),
     memory_bytes: integer(),
@@ -135,6 +150,8 @@ const host = <T extends z.ZodType>(started_at: T) =>
   });
 
 export const Host = host(maybe(time()));
+
+export const Gpu = gpu;
 
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
@@ -431,6 +448,7 @@ export const SHAPES = {
   "Pruning": Pruning,
   "Usage": Usage,
   "Host": Host,
+  "Gpu": Gpu,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

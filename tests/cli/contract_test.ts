@@ -11,6 +11,7 @@ import { TELEMETRY_KINDS } from "../../src/records/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
+import { FakeGpuTools } from "../harness/fake_gpu_tools.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -209,7 +210,8 @@ LINES
 `;
 
 Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
-  await using daemon = await TestDaemon.start({ gpus: "1" });
+  using gpus = new FakeGpuTools("a100x4");
+  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env });
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
@@ -308,6 +310,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("compare --group-by name", [rich, failed, live]);
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
+    await holds("gpus", []);
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });

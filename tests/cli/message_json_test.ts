@@ -78,6 +78,11 @@ const RUN = {
   },
 };
 
+/** A GPU of which the driver tells nothing. */
+const UNTOLD = {
+  ...{ uuid: "", memory_mb: null, used_mb: null, percent: null, watts: null, celsius: null, others: "", lost: false },
+};
+
 Deno.test("json: a run", () => assert.deepEqual(runJsonOf(fakeRun()), RUN));
 
 Deno.test("json: a run that has not said anything yet", () => {
@@ -156,7 +161,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     stateDir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
-    gpus: [{ slot: 0, runId: ID_A, name: "H100" }, { slot: 1, runId: "", name: "H100" }],
+    gpus: [
+      { slot: 0, runId: ID_A, name: "H100", uuid: "GPU-1", memoryMb: 81559, usedMb: 4, percent: 0 },
+      { slot: 1, runId: "", name: "H100", others: "pid 7" },
+    ],
     cpus: 2,
     loadAverage: [0.5, 1, 2],
     memoryBytes: 100n,
@@ -174,7 +182,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     state_dir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
-    gpus: [{ slot: 0, run_id: ID_A, name: "H100" }, { slot: 1, run_id: null, name: "H100" }],
+    gpus: [
+      { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
+      { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
+    ],
     cpus: 2,
     load_average: [0.5, 1, 2],
     memory_bytes: 100,

@@ -31,6 +31,7 @@ const wishes = (after: string[], fields: Partial<Wishes> = {}): Wishes => ({
   after: after.map(readAfter),
   afterNever: "wait",
   beginAt: null,
+  deadlineAt: null,
   ...fields,
 });
 
@@ -75,15 +76,30 @@ Deno.test("turn: with after_never cancel a run whose predecessor ended otherwise
   const cancel = (after: string[]) => turnOf(wishes(after, { afterNever: "cancel" }), known, 0);
   assert.equal(cancel(["L"]).t, "held");
   const never = cancel(["L", "N"]);
-  assert.ok(never.t === "cancelled");
+  assert.ok(never.t === "over" && never.as === "cancelled");
   assert.equal(never.reason, "dependency_never_satisfied: run N failed: exit_code_1");
   assert.match(never.hint, /to end well/);
+});
+
+Deno.test("turn: after its deadline a run fails whatever else holds it, and a held run is looked at again then", () => {
+  const never = wishes(["N"], { afterNever: "cancel", deadlineAt: 1000 });
+  const over = turnOf(never, known, 1000);
+  assert.ok(over.t === "over" && over.as === "failed" && over.reason === "deadline_passed");
+  assert.match(over.hint, /its deadline, 1970-01-01T00:00:01.000Z/);
+  const until = (run: Wishes, now: number) => {
+    const turn = turnOf(run, known, now);
+    return turn.t === "held" ? turn.until : turn.t;
+  };
+  assert.equal(until(wishes(["L"], { deadlineAt: 1000 }), 999), 1000);
+  assert.equal(until(wishes(["N"], { deadlineAt: 1000 }), 999), 1000);
+  assert.equal(until(wishes([], { deadlineAt: 1000, beginAt: 2000 }), 999), 1000);
+  assert.equal(until(wishes([], { deadlineAt: 1000, beginAt: 500 }), 999), "due");
 });
 
 Deno.test("reasons: GPUs say who has them; a long list is cut and counted", () => {
   const holder = (runId: string, gpus: number) => ({ runId, name: "", gpus });
   const holders = [holder("A", 1), holder("B", 2), holder("C", 1), holder("D", 1), holder("E", 3)];
-  const text = (behind: number) => waitText({ t: "gpus", wanted: 2, free: 1, behind, holders });
+  const text = (behind: number) => waitText({ t: "gpus", wanted: 2, free: 1, behind, holders, used: [] });
   assert.equal(text(0), "2 GPUs (1 free, 1 with A, 2 with B, 1 with C, 4 with 2 more runs)");
   assert.equal(text(1), "2 GPUs (1 run before it wants GPUs too)");
   assert.equal(
@@ -100,7 +116,8 @@ Deno.test("config: what metadata.queue takes", () => {
   assert.equal(momentAt("2026-11-27T18:00:00+01:00", 0), Date.UTC(2026, 10, 27, 17));
   const violations = (queue: Record<string, unknown>) =>
     violationsOf(configOf({ command, metadata: { queue } })).map(({ path, message }) => `${path} ${message}`);
-  assert.deepEqual(violations({ after: ["a", "b:any"], begin: "+2h", after_never: "cancel" }), []);
+  const all = { after: ["a", "b:any"], begin: "+2h", after_never: "cancel", deadline: "+3h", deadline_stops: true };
+  assert.deepEqual(violations(all), []);
   for (
     const [queue, text] of [
       [{ begin: "18:00" }, /^metadata.queue.begin must be a time such as .*, not "18:00"$/],
@@ -209,4 +226,58 @@ Deno.test("begin: a run waits for its time and then starts", async () => {
   const { createdAt, startedAt } = f.row(later);
   assert.ok(startedAt! >= createdAt + 600);
   await f.connect(queued(f, { begin: "2020-01-01T00:00:00Z" }));
+});
+
+Deno.test("deadline: a run that has not started by then fails, and is not retried", async () => {
+  await using f = EngineFixture.start({ maxRuns: 1 });
+  const first = f.engine.submit(configOf({ command })).runId;
+  const proxy = await f.connect(first);
+  const blocked = queued(f, { deadline: "+300ms" });
+  const held = queued(f, { after: [first], deadline: "+300ms" });
+  for (const runId of [blocked, held]) {
+    const row = await f.state(runId, "FAULTED");
+    assert.deepEqual([row.reason, row.startedAt], ["deadline_passed", null]);
+    assert.match(row.hint!, /metadata.queue.deadline/);
+    assert.deepEqual(f.eventKinds(runId), ["queued", "failed"]);
+  }
+  assert.throws(() => f.engine.retry(held), rejected("failed_precondition", /deadline of run .* has passed/));
+  proxy.exit();
+});
+
+Deno.test("deadline: a run that has started continues, or is stopped where deadline_stops says so", async () => {
+  await using f = EngineFixture.start();
+  const goesOn = queued(f, { deadline: "+500ms" });
+  const stops = queued(f, { deadline: "+500ms", deadline_stops: true }, { restart: { max_attempts: 3 } });
+  const [one, other] = [await f.connect(goesOn), await f.connect(stops)];
+  await until(() => other.stops.length > 0, { what: "the stop" });
+  assert.equal(f.row(stops).faultRequested, "deadline_passed");
+  other.exit({ code: null, signal: "SIGTERM" });
+  const row = await f.state(stops, "FAULTED");
+  assert.equal(row.reason, "deadline_passed");
+  assert.deepEqual([one.stops, f.row(goesOn).faultRequested], [[], null]);
+  one.exit();
+  await f.state(goesOn, "TERMINATED");
+});
+
+Deno.test("deadline: one that passes while no daemon runs is entered by the next", async () => {
+  await using f = EngineFixture.start();
+  const waiting = queued(f, { begin: "+300ms", deadline: "+400ms" });
+  const running = queued(f, { deadline: "+400ms", deadline_stops: true });
+  await f.connect(running);
+  await f.engine.close();
+  await new Promise((resolve) => setTimeout(resolve, Math.max(0, f.row(running).createdAt + 450 - Date.now())));
+  await using next = f.successor();
+  const proxy = await next.connect(running);
+  await until(() => proxy.stops.length > 0, { what: "the stop" });
+  proxy.exit({ code: null, signal: "SIGTERM" });
+  assert.equal((await next.state(running, "FAULTED")).reason, "deadline_passed");
+  assert.equal((await next.state(waiting, "FAULTED")).startedAt, null);
+});
+
+Deno.test("deadline: one that leaves no time is refused", async () => {
+  await using f = EngineFixture.start();
+  const invalid = (text: RegExp) => rejected("invalid_argument", text);
+  assert.throws(() => queued(f, { deadline: "2020-01-01T00:00:00Z" }), invalid(/2020.*, which has passed/));
+  assert.throws(() => queued(f, { begin: "+2h", deadline: "+1h" }), invalid(/may not begin before/));
+  assert.equal(f.registry.count({}), 0);
 });

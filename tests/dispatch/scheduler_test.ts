@@ -19,6 +19,8 @@ const ROOM: Capacity = {
   now: 1000,
   freeSlots: [0, 1, 2, 3],
   holders: [],
+  used: [],
+  asking: false,
   totalSlots: 4,
   slotsKnown: true,
   running: 0,

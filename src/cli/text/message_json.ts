@@ -49,7 +49,11 @@ export function hostJson(host: HostResponse): HostJson {
     state_dir: host.stateDir,
     listen: host.listen,
     http: host.http,
-    gpus: host.gpus.map((g) => ({ slot: g.slot, run_id: text(g.runId), name: g.name })),
+    gpus: host.gpus.map((g) => ({
+      ...{ slot: g.slot, run_id: text(g.runId), name: g.name, uuid: g.uuid, memory_mb: g.memoryMb ?? null },
+      ...{ used_mb: g.usedMb ?? null, percent: g.percent ?? null, watts: g.watts ?? null, celsius: g.celsius ?? null },
+      ...{ others: g.others, lost: g.lost },
+    })),
     cpus: host.cpus,
     load_average: [...host.loadAverage],
     memory_bytes: Number(host.memoryBytes),

@@ -19,7 +19,13 @@ export function queueOptions(command: Command, now: () => Date = () => new Date(
       "--begin <when>",
       "do not start before this time: 18:00, +2h, or 2026-11-27T18:00:00Z",
       (text: string) => momentText(text, now()),
-    );
+    )
+    .option(
+      "--deadline <when>",
+      "fail the run if it has not started by then (deadline_passed)",
+      (text: string) => momentText(text, now()),
+    )
+    .option("--deadline-stops", "the deadline also stops a run that has started");
 }
 
 /**
@@ -47,7 +53,12 @@ export function momentText(text: string, now: Date): string {
 
 /** The fields that the options give; undefined if they give none. */
 export function queueFields(flags: Record<string, unknown>): Record<string, unknown> | undefined {
-  const given = Object.entries({ after: flags["after"], after_never: flags["afterNever"], begin: flags["begin"] })
-    .filter(([, value]) => value !== undefined);
+  const given = Object.entries({
+    after: flags["after"],
+    after_never: flags["afterNever"],
+    begin: flags["begin"],
+    deadline: flags["deadline"],
+    deadline_stops: flags["deadlineStops"],
+  }).filter(([, value]) => value !== undefined);
   return given.length === 0 ? undefined : Object.fromEntries(given);
 }

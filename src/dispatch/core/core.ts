@@ -2,6 +2,7 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
+import type { GpuState } from "../gpus/gpu_state.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
@@ -34,7 +35,7 @@ export interface HostInfo {
   stateDir: string;
   listen: string;
   http: string;
-  gpus: { slot: number; runId: string | null; name: string }[];
+  gpus: GpuState[];
   cpus: number;
   loadAverage: number[];
   memoryBytes: number;
@@ -160,5 +161,7 @@ export interface Core {
   /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;
+  /** Asks the GPUs' drivers anew, for `host`. */
+  lookAtGpus(): Promise<void>;
   requestShutdown(reason: string): void;
 }

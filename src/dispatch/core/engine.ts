@@ -25,6 +25,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
+import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
 import type { Launcher } from "../launch/engine/launcher.ts";
@@ -117,6 +118,7 @@ export class Engine implements Core {
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #placer: Placer;
+  readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
@@ -145,6 +147,7 @@ export class Engine implements Core {
       // A run that either of them holds back may wait for it.
       else this.#dispatcher.wake();
       this.#placer.otherChanged();
+      this.#deadlines.changed(row);
     };
     const { local, hostOf, launcherOf, admit } = hosts({
       ...options,
@@ -177,7 +180,7 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
-    const turns = new Turns({ registry, isRepeated: (row) => this.#supervisor.isRepeated(row) });
+    const turns = new Turns({ registry, log, isRepeated: (row) => this.#supervisor.isRepeated(row) });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
       ...options,
@@ -196,7 +199,7 @@ export class Engine implements Core {
       turn: (row) => {
         const wishes = wishesOf(row);
         const turn = wishes === null ? { t: "due" as const } : turns.of(wishes);
-        if (turn.t === "cancelled") onChanged(turns.cancel(row.runId, turn));
+        if (turn.t === "over") onChanged(turns.end(row.runId, turn));
         return turn;
       },
       begin: (row) => starter.begin(row, this.#supervisor),
@@ -208,6 +211,7 @@ export class Engine implements Core {
       supervisor: this.#supervisor,
       placer: this.#placer,
       turns,
+      onEnded: onChanged,
       recovering: () => {
         recovery.retry();
         return { gpus: recovery.keptBack("gpus") > 0, runs: recovery.keptBack("a place") };
@@ -223,6 +227,13 @@ export class Engine implements Core {
       dispatcher: this.#dispatcher,
       placer: this.#placer,
     };
+    this.#deadlines = new Deadlines({
+      ...parts,
+      wake: () => {
+        this.#dispatcher.wake();
+        this.#placer.otherChanged();
+      },
+    });
     this.#imports = { registry, telemetry, log, layout };
     this.#cleanup = new Cleanup({
       ...parts,
@@ -293,11 +304,13 @@ export class Engine implements Core {
     this.#boot.begin();
     this.#dispatcher.start();
     this.#placer.start();
+    this.#deadlines.start();
   }
 
   /** Starts nothing more; runs and their proxies continue. */
   async close(): Promise<void> {
     this.#boot.close();
+    this.#deadlines.close();
     this.#cleanup.close();
     // An engine's tools wait long for a controller that is away.
     const late = setTimeout(() => this.#options.launchers?.forEach((launcher) => launcher.close?.()), ENGINE_CLOSE_MS);
@@ -367,6 +380,9 @@ export class Engine implements Core {
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
+  }
+  lookAtGpus(): Promise<void> {
+    return this.#views.lookAtGpus();
   }
   host(): HostInfo {
     return this.#views.host();

@@ -3,6 +3,7 @@ import { JOURNAL_HEADER } from "../../journal/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/processes/cgroups.ts";
+import { GpuStates } from "../gpus/gpu_state.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host/host_resources.ts";
 import { placeOfWorker } from "../../proxy/start/start_file.ts";
@@ -38,9 +39,11 @@ const STORE_FULL = "free space on the disk of the telemetry database: the worker
 
 export class Views {
   readonly #options: ViewsOptions;
+  readonly #gpus: GpuStates;
 
   constructor(options: ViewsOptions) {
     this.#options = options;
+    this.#gpus = new GpuStates(options.gpus);
   }
 
   detail(row: RunRow): RunDetail {
@@ -139,15 +142,20 @@ export class Views {
     return plan?.launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
   }
 
+  lookAtGpus(): Promise<void> {
+    const { registry } = this.#options;
+    return this.#gpus.look(registry.gpuSlots(), (runId) => registry.get(runId)?.worker?.pid);
+  }
+
   host(): HostInfo {
-    const { registry, telemetry, layout, gpus, daemon } = this.#options;
+    const { registry, telemetry, layout, daemon } = this.#options;
     const { total, available } = memory();
     const space = disk(layout.stateDir);
     return {
       ...daemon(),
       pid: Deno.pid,
       stateDir: layout.stateDir,
-      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: gpus.deviceOf(slot)?.name ?? "" })),
+      gpus: this.#gpus.of(registry.gpuSlots()),
       cpus: cpuCount(),
       loadAverage: loadAverage(),
       memoryBytes: total,

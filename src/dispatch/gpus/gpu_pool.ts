@@ -9,6 +9,8 @@ import type { Card } from "../../os/gpus/card.ts";
 import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
 import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { FreeCheck, type FreeSlots } from "./free_check.ts";
+import type { FreeRule } from "../../os/gpus/free_memory.ts";
 import { chosen, type Device, gpuVariables, slotsFor, textOf, told } from "./devices.ts";
 
 /** What the start waits for a first answer. */
@@ -24,6 +26,8 @@ export interface GpuPoolOptions {
   option: GpuOption;
   visible: Visible;
   tools: Pick<GpuTools, "read" | "processes">;
+  /** When a card counts as free; undefined: always. */
+  free?: FreeRule | undefined;
   log: Logger;
 }
 
@@ -31,6 +35,7 @@ type Slots = Pick<Registry, "gpuDevices" | "setGpuSlots" | "appendEvent" | "get"
 
 export class GpuPool {
   readonly #options: GpuPoolOptions;
+  readonly #check: FreeCheck | undefined;
   readonly #closing = new AbortController();
   #slots = new Map<number, Device>();
   /** Devices that were there: a run that holds one may be about to start. */
@@ -48,6 +53,7 @@ export class GpuPool {
   constructor(options: GpuPoolOptions, devices: readonly Device[] = told(options.option, options.visible)) {
     this.#options = options;
     this.#slots = slotsFor(devices, []);
+    this.#check = options.free === undefined ? undefined : new FreeCheck(options.free, this, options.tools);
   }
 
   /** Asks for the first time; returns when there is an answer, or when the start cannot wait any longer. */
@@ -102,6 +108,31 @@ export class GpuPool {
 
   deviceOf(slot: number): Device | undefined {
     return this.#slots.get(slot);
+  }
+
+  /** The newest answer of the tools. */
+  get newest(): GpuReading | undefined {
+    return this.#reading;
+  }
+
+  processes(): ReturnType<GpuTools["processes"]> {
+    return this.#options.tools.processes(this.#closing.signal);
+  }
+
+  /** Slots were told by `--gpus`: they are believed if no tool works. */
+  get isTold(): boolean {
+    return this.#options.option.type !== "auto";
+  }
+
+  /**
+   * Which of these slots, which no run has, nobody else uses either.
+   * @param wanting stands for the runs that want them @param then called if the tools must be asked first
+   */
+  reallyFree(free: readonly number[], wanting: string, then: () => void): FreeSlots {
+    if (this.#check === undefined || this.#unasked || this.#reading?.tool === false) {
+      return { usable: [...free], used: [], asking: false };
+    }
+    return this.#check.of(free, wanting, then);
   }
 
   /** By which a worker sees these slots and no others. */

@@ -6,6 +6,8 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { FreeSlots } from "../gpus/free_check.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { Starter } from "../launch/starter.ts";
@@ -30,9 +32,12 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  gpus: Pick<GpuPool, "reallyFree">;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
+  /** A waiting run has ended. */
+  onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
   recovering: () => { gpus: boolean; runs: number };
 }
@@ -181,9 +186,12 @@ export class Dispatcher {
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
         this.#turn(run)
       ).filter((run) => run !== undefined);
+      const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
       const { start, queue, wakeAt } = schedule(waiting, {
         now: clock(),
-        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        freeSlots: free.usable,
+        used: free.used,
+        asking: free.asking,
         holders: this.#holders(slots),
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
@@ -200,6 +208,16 @@ export class Dispatcher {
     }
   }
 
+  /** The drivers are asked only if a run wants a card now. */
+  #reallyFree(free: number[], waiting: readonly WaitingRun[]): FreeSlots {
+    const now = clock();
+    const isAsked = ({ gpusRequested, heldSlots, notBefore }: WaitingRun) =>
+      gpusRequested > 0 && heldSlots.length === 0 && (notBefore ?? 0) <= now;
+    const wanting = free.length === 0 ? [] : waiting.filter(isAsked);
+    if (wanting.length === 0) return { usable: free, used: [], asking: false };
+    return this.#options.gpus.reallyFree(free, `${wanting.length} ${wanting[0]!.runId}`, () => this.wake());
+  }
+
   /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */
   #turn(run: Waiting): WaitingRun | undefined {
     if (run.wishes === null) return run;
@@ -211,21 +229,18 @@ export class Dispatcher {
         const until = turn.until === null ? Infinity : clock() + turn.until - Date.now();
         return { ...run, notBefore: Math.max(run.notBefore ?? 0, until), waitingFor: turn.why };
       }
-      case "cancelled":
-        return this.#cancel(run, turn);
+      case "over":
+        return this.#end(run, turn);
     }
   }
 
-  #cancel(run: Waiting, turn: Turn & { t: "cancelled" }): WaitingRun | undefined {
-    const { turns, log } = this.#options;
+  #end(run: Waiting, turn: Turn & { t: "over" }): WaitingRun | undefined {
     try {
-      const row = turns.cancel(run.runId, turn);
-      log.info({ run_id: run.runId, reason: turn.reason }, "run is cancelled");
-      this.changed(row);
+      this.#options.onEnded(this.#options.turns.end(run.runId, turn));
       return undefined;
     } catch (error) {
       // For example a full disk: the next pass tries again, and the run does not start meanwhile.
-      return { ...run, notBefore: Infinity, waitingFor: `the entry of its cancellation: ${messageOf(error)}` };
+      return { ...run, notBefore: Infinity, waitingFor: `the entry of its end: ${messageOf(error)}` };
     }
   }
 

@@ -1,5 +1,6 @@
 /** Asks turn.ts whether it is a run's turn, with what the registry knows of the run's predecessors. */
 import { planIfReadable } from "../../config/plan.ts";
+import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -12,6 +13,7 @@ const KNOWN = 20_000;
 
 export interface TurnsOptions {
   registry: Registry;
+  log: Logger;
   /** A failed run is about to get another attempt. */
   isRepeated: (row: RunRow) => boolean;
 }
@@ -33,11 +35,11 @@ export class Turns {
   }
 
   /** Enters that a run's turn never comes. @returns its row, which has ended */
-  cancel(runId: string, { reason, hint }: Turn & { t: "cancelled" }): RunRow {
-    return this.#options.registry.apply(runId, { type: "cancelled", reason }, { hint }, () => ({
-      kind: "cancelled",
-      data: { reason },
-    }));
+  end(runId: string, { as, reason, hint }: Turn & { t: "over" }): RunRow {
+    const { registry, log } = this.#options;
+    log.info({ run_id: runId, reason }, "a waiting run has ended");
+    const data = as === "failed" ? { reason, hint } : { reason };
+    return registry.apply(runId, { type: as, reason }, { hint }, () => ({ kind: as, data }));
   }
 
   #forgetChanged(): void {
@@ -81,13 +83,20 @@ function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | 
   return { end: "not_ok", how: reason === null ? verb : `${verb}: ${reason}` };
 }
 
-/** Null for a run that wishes nothing, or whose first attempt has started: order concerns the start alone. */
+/**
+ * Null for a run that wishes nothing now: order concerns the first start alone, and so does a deadline that does not stop.
+ */
 export function wishesOf(row: RunRow): Wishes | null {
   // Reading the configs of a long queue takes seconds. A stored config is compact JSON.
-  if (row.startedAt !== null || !row.configJson.includes('"queue":{')) return null;
+  if (!row.configJson.includes('"queue":{')) return null;
   const queue = planIfReadable(row.configJson)?.queue;
   if (queue === undefined) return null;
-  const beginAt = queue.beginAt(row.createdAt);
-  if (queue.after.length === 0 && beginAt === null) return null;
-  return { after: queue.after, afterNever: queue.afterNever, beginAt };
+  const isFirst = row.startedAt === null;
+  const wishes: Wishes = {
+    after: isFirst ? queue.after : [],
+    afterNever: queue.afterNever,
+    beginAt: isFirst ? queue.beginAt(row.createdAt) : null,
+    deadlineAt: isFirst || queue.deadlineStops ? queue.deadlineAt(row.createdAt) : null,
+  };
+  return wishes.after.length === 0 && wishes.beginAt === null && wishes.deadlineAt === null ? null : wishes;
 }

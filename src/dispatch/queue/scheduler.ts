@@ -29,6 +29,10 @@ export interface Capacity {
   /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
+  /** What others than runs use of further slots, as text for people. */
+  used: readonly string[];
+  /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
+  asking: boolean;
   /** Who has the others. */
   holders: readonly Holder[];
   /** All slots of the host, free or not. */
@@ -101,12 +105,16 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       wait(run, waitText({ t: "gpus_unknown", wanted }));
       continue;
     }
+    if (!holdsEnough && capacity.asking) {
+      wait(run, waitText({ t: "gpus_asked", wanted }));
+      continue;
+    }
     if (run.gpusMandatory && !holdsEnough && wanted > available) {
       if (wanted > capacity.totalSlots) {
         wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
       } else {
-        const { holders } = capacity;
-        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders }));
+        const { holders, used } = capacity;
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
         keptFor++;
       }
       continue;

@@ -68,6 +68,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
   const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after });
   const plan = planOf(prepared.configJson);
+  requireTime(plan);
   context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
@@ -95,6 +96,21 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
+  }
+}
+
+/** @throws MosaicError `invalid_argument` for a run that could never start */
+function requireTime({ queue }: RunPlan): void {
+  const now = Date.now();
+  const [beginAt, deadlineAt] = [queue.beginAt(now), queue.deadlineAt(now)];
+  if (deadlineAt === null) return;
+  const deadline = `metadata.queue.deadline is ${new Date(deadlineAt).toISOString()}`;
+  if (deadlineAt <= now) throw new MosaicError("invalid_argument", `${deadline}, which has passed`);
+  if (beginAt !== null && beginAt >= deadlineAt) {
+    throw new MosaicError(
+      "invalid_argument",
+      `${deadline}, and the run may not begin before ${new Date(beginAt).toISOString()} (metadata.queue.begin)`,
+    );
   }
 }
 

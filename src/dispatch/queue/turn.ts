@@ -21,37 +21,51 @@ export interface Wishes {
   after: readonly After[];
   afterNever: QueuePlan["afterNever"];
   beginAt: number | null;
+  /** The run does not start after it. */
+  deadlineAt: number | null;
 }
 
 export type Turn =
   | { t: "due" }
   /** @property until when to look again without another event, Unix milliseconds; null: at an event */
   | { t: "held"; why: string; until: number | null }
-  /** A predecessor has ended otherwise than the run needs, and the run is to end, too. */
-  | { t: "cancelled"; reason: string; hint: string };
+  /**
+   * Its turn never comes: a predecessor has ended otherwise than the run needs, and the run is to end, too; or its deadline
+   * has passed.
+   */
+  | { t: "over"; as: "cancelled" | "failed"; reason: string; hint: string };
 
 /** Reason of a run that is cancelled because of its predecessor; what follows the colon names it. */
 export const NEVER_SATISFIED = "dependency_never_satisfied";
+export const DEADLINE_PASSED = "deadline_passed";
 
 export function turnOf(wishes: Wishes, known: (runId: string) => Predecessor, now: number): Turn {
+  const { beginAt, deadlineAt } = wishes;
+  if (deadlineAt !== null && deadlineAt <= now) {
+    const hint = `It did not start before its deadline, ${
+      new Date(deadlineAt).toISOString()
+    } (metadata.queue.deadline).`;
+    return { t: "over", as: "failed", reason: DEADLINE_PASSED, hint };
+  }
   const before = wishes.after.map(({ run, when }) => ({ when, run: known(run) }));
   const never = before.find(({ when, run }) => run.end !== "lives" && !satisfies(run, when));
   if (never !== undefined) {
     const reason: WaitReason = { t: "never", run: never.run, when: never.when };
-    if (wishes.afterNever === "wait") return { t: "held", why: waitText(reason), until: null };
+    if (wishes.afterNever === "wait") return { t: "held", why: waitText(reason), until: deadlineAt };
     return {
-      t: "cancelled",
+      t: "over",
+      as: "cancelled",
       reason: `${NEVER_SATISFIED}: run ${never.run.runId} ${never.run.how}`,
       hint: `metadata.queue.after wants it to end ${WANTED[never.when]}, and after_never is cancel.`,
     };
   }
   const living = before.filter(({ run }) => run.end === "lives");
-  const begins = wishes.beginAt !== null && wishes.beginAt > now ? wishes.beginAt : null;
   if (living.length > 0) {
     const [{ run, when }] = living as [typeof living[0], ...typeof living];
-    return { t: "held", why: waitText({ t: "after", run, when, more: living.length - 1 }), until: null };
+    return { t: "held", why: waitText({ t: "after", run, when, more: living.length - 1 }), until: deadlineAt };
   }
-  return begins === null ? { t: "due" } : { t: "held", why: waitText({ t: "begin", at: begins }), until: begins };
+  if (beginAt === null || beginAt <= now) return { t: "due" };
+  return { t: "held", why: waitText({ t: "begin", at: beginAt }), until: Math.min(beginAt, deadlineAt ?? Infinity) };
 }
 
 export const WANTED: Record<AfterWhen, string> = { ok: "well", failed: "without success", any: "in any way" };

@@ -13,8 +13,20 @@ export type WaitReason =
   /** More than the host has. */
   | { t: "gpus_of_host"; wanted: number; total: number }
   | { t: "gpus_unknown"; wanted: number }
-  /** @property behind runs before it want GPUs @property holders who has the others, by run */
-  | { t: "gpus"; wanted: number; free: number; behind: number; holders: readonly Holder[] };
+  /** Nobody knows yet whether the free ones are used by others. */
+  | { t: "gpus_asked"; wanted: number }
+  /**
+   * @property behind runs before it want GPUs @property holders who has the others, by run
+   * @property used what others than runs use, as text (src/dispatch/gpus/foreign_use.ts)
+   */
+  | {
+    t: "gpus";
+    wanted: number;
+    free: number;
+    behind: number;
+    holders: readonly Holder[];
+    used: readonly string[];
+  };
 
 export interface Holder {
   runId: string;
@@ -47,6 +59,8 @@ export function waitText(reason: WaitReason): string {
       return `${gpus(reason.wanted)}, and this host has ${reason.total}`;
     case "gpus_unknown":
       return `${gpus(reason.wanted)} (those of this host cannot be entered into the registry yet)`;
+    case "gpus_asked":
+      return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {
       if (reason.behind > 0) {
         return `${gpus(reason.wanted)} (${runs(reason.behind)} before it ${
@@ -56,7 +70,9 @@ export function waitText(reason: WaitReason): string {
       const [shown, rest] = [reason.holders.slice(0, NAMED), reason.holders.slice(NAMED)];
       const held = shown.map((holder) => `${holder.gpus} with ${named(holder)}`);
       if (rest.length > 0) held.push(`${rest.reduce((n, { gpus }) => n + gpus, 0)} with ${more(rest.length)}`);
-      return `${gpus(reason.wanted)} (${[`${reason.free} free`, ...held].join(", ")})`;
+      const used = reason.used.slice(0, NAMED);
+      if (reason.used.length > NAMED) used.push(`${reason.used.length - NAMED} more in use`);
+      return `${gpus(reason.wanted)} (${[[`${reason.free} free`, ...held].join(", "), ...used].join("; ")})`;
     }
   }
 }

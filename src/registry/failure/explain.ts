@@ -92,6 +92,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
   max_steps: () => "The run reached its own limit, schedule.max_steps.",
+  deadline_passed: () => "The run reached its deadline, metadata.queue.deadline.",
   worker_lost: () =>
     "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
   proxy_lost: () => "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",

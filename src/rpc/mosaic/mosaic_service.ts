@@ -138,7 +138,10 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
-    getHost: () => hostMessage(core.host()),
+    async getHost({ freshGpus }) {
+      if (freshGpus) await core.lookAtGpus();
+      return hostMessage(core.host());
+    },
     async getDiskUsage() {
       const { byRun, byBase, telemetryByRun } = await core.diskUsage();
       const counts = (entries: Iterable<[string, number]>) =>

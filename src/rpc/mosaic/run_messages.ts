@@ -41,7 +41,11 @@ export function hostMessage(host: HostInfo): MessageInitShape<typeof HostRespons
     stateDir: host.stateDir,
     listen: host.listen,
     http: host.http,
-    gpus: host.gpus.map((gpu) => ({ slot: gpu.slot, runId: gpu.runId ?? "", name: gpu.name })),
+    gpus: host.gpus.map((gpu) => ({
+      ...{ slot: gpu.slot, runId: gpu.runId ?? "", name: gpu.name, uuid: gpu.uuid, others: gpu.others, lost: gpu.lost },
+      ...{ memoryMb: gpu.memoryMb ?? undefined, usedMb: gpu.usedMb ?? undefined, percent: gpu.percent ?? undefined },
+      ...{ watts: gpu.watts ?? undefined, celsius: gpu.celsius ?? undefined },
+    })),
     cpus: host.cpus,
     loadAverage: host.loadAverage,
     memoryBytes: BigInt(host.memoryBytes),

@@ -82,7 +82,10 @@ export function hostLine(host: HostInfo): HostLine {
     state_dir: host.stateDir,
     listen: host.listen,
     http: host.http,
-    gpus: host.gpus.map((g) => ({ slot: g.slot, run_id: g.runId, name: g.name })),
+    gpus: host.gpus.map((g) => ({
+      ...{ slot: g.slot, run_id: g.runId, name: g.name, uuid: g.uuid, memory_mb: g.memoryMb, used_mb: g.usedMb },
+      ...{ percent: g.percent, watts: g.watts, celsius: g.celsius, others: g.others, lost: g.lost },
+    })),
     cpus: host.cpus,
     load_average: host.loadAverage,
     memory_bytes: host.memoryBytes,

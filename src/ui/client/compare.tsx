@@ -6,7 +6,7 @@ import { comparedRuns, heardTime, listRuns, live } from "./parts/api.ts";
 import { isCrowd, MOST_RUNS, runsOfAddress } from "./parts/early.ts";
 import { Charts, toAddress } from "./charts/charts.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
-import { colorAt, placesOf } from "./parts/colors.ts";
+import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
 import { attempt } from "./parts/dialog.tsx";
 import { go } from "./parts/dom.ts";
 import { figure, plural, recorded, whole } from "./parts/format.ts";
@@ -214,14 +214,15 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
     setOpened(next);
     toAddress({ open: next });
   };
-  const places = placesOf(groups);
+  const places = colorsOfGroups(groups);
+  const own = colorsOfRuns(runs);
   // The lines of a crowd are identified by pointing at them.
-  const mark = (place: number) =>
-    !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color: colorAt(place) }} />;
+  const mark = (color: string) =>
+    !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color }} />;
   const row = (r: RunJson, i?: number) => (
     <tr key={r.run_id}>
       <td>
-        {i !== undefined && mark(i)}
+        {i !== undefined && mark(own.get(r.run_id)!)}
         <a href={`/runs/${encodeURIComponent(r.run_id)}`}>{r.name}</a>
       </td>
       <td>
@@ -233,7 +234,7 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
       <td class="num">{elapsedText(r, at)}</td>
     </tr>
   );
-  const rows = [...places].map(([group, place]) => {
+  const rows = [...places].map(([group, color]) => {
     const members = runs.filter((_, i) => groups[i] === group);
     const open = opened.includes(group);
     const spread = (values: (number | null)[], text: (n: number) => string) => {
@@ -245,7 +246,7 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
     return [
       <tr key={group} class="group">
         <th scope="row">
-          {mark(place)}
+          {mark(color)}
           <button
             type="button"
             class="link"

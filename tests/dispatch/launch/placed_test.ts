@@ -343,3 +343,19 @@ Deno.test("a run that is not due is not given to the engine: its predecessor end
   assert.match((await f.state(cancelled, "CANCELLED")).reason!, /^dependency_never_satisfied/);
   assert.equal(engine.jobs.length, 2);
 });
+
+Deno.test("a deadline that passes in the engine's queue fails the run, also when the daemon dies after the decision", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const first = f.engine.submit(config({ queue: { deadline: "+400ms" } })).runId;
+  const second = f.engine.submit(config()).runId;
+  await jobOf(engine, second);
+  const row = await f.state(first, "FAULTED");
+  assert.deepEqual([row.reason, row.startedAt], ["deadline_passed", null]);
+  // The decision is committed, and nothing was asked of the engine.
+  await f.engine.close();
+  f.registry.update(second, { faultRequested: "deadline_passed" });
+  await using next = f.successor(0, options(engine));
+  assert.equal((await next.state(second, "FAULTED")).reason, "deadline_passed");
+  assert.deepEqual(engine.jobs.filter(({ state }) => state.t !== "ended"), []);
+});

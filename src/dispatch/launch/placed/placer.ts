@@ -52,7 +52,7 @@ const SHORTAGE_MS = 5000;
 type Outcome = Launched | { t: "shortage"; why: string } | { t: "failed"; why: string };
 
 /** Whether a run may start now by its own wishes: src/dispatch/queue/turn.ts. `until`: Unix milliseconds. */
-type Turn = { t: "due" } | { t: "held"; why: string; until: number | null } | { t: "cancelled" };
+type Turn = { t: "due" } | { t: "held"; why: string; until: number | null } | { t: "over" };
 
 /** What a placed attempt needs to know of its job. */
 export interface JobView {
@@ -197,7 +197,7 @@ export class Placer {
     return true;
   }
 
-  /** A run whose cancellation is entered and whose job was never asked for ends at once. */
+  /** A run whose cancellation or failure is entered and whose job was never asked for ends at once. */
   cancelRequested(row: RunRow): void {
     const live = this.#live.of(row);
     if (live !== undefined) this.#advance(live);
@@ -537,16 +537,15 @@ export class Placer {
   #cancelled(live: LivePlacement, row: RunRow, stepReason: string | null): void {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
-    const reason = stepReason ?? row.cancelReason ?? "user_cancel";
+    // The daemon has failed it (its deadline), which the engine did not know.
+    const failed = stepReason === null && row.cancelRequestedAt === null && row.faultRequested !== null;
+    const reason = stepReason ?? (failed ? row.faultRequested! : row.cancelReason ?? "user_cancel");
     const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
-    onEnded(
-      registry.apply(
-        row.runId,
-        { type: "cancelled", reason },
-        { hint },
-        () => ({ kind: "cancelled", data: { reason } }),
-      ),
-    );
+    const type = failed ? "failed" : "cancelled";
+    onEnded(registry.apply(row.runId, { type, reason }, { hint }, () => ({
+      kind: type,
+      data: failed ? { reason, hint } : { reason },
+    })));
   }
 
   #stop(live: LivePlacement, how: "graceful" | "now"): void {
