@@ -566,7 +566,20 @@ Deno.test("metrics: series with their curves, or their points", async () => {
       "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, non_finite: 0, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
+    {
+      ...{
+        name: "loss",
+        points: 2,
+        non_finite: 0,
+        last: 0.25,
+        min: 0.25,
+        max: 1,
+        mean: 0.5,
+        min_step: null,
+        max_step: 3,
+      },
+      ...{ source: "stdout", copy_of: null },
+    },
   ]);
   const diverged: Answers = {
     ...answers,
