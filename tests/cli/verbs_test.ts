@@ -120,9 +120,9 @@ Deno.test("list: a table for people, with ids as short as can be and nothing a t
   assert.equal(
     (await run(["list"], TWO)).out,
     [
-      "RUN         NAME      STATE      GPUS  ELAPSED  STEPS  RATE  REWARD  NOTE",
-      "01K9ABCDEF  cart-1    EXECUTING  0,1    3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
-      "01K9ZZZZZZ  evil␛[2J  INIT       (2)         -      0     -       -  #1 in the queue, waits for 2 GPUs",
+      "RUN         NAME      STATE      GPUS     ELAPSED  STEPS  RATE  REWARD  NOTE",
+      "01K9ABCDEF  cart-1    EXECUTING  0,1       3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
+      "01K9ZZZZZZ  evil␛[2J  INIT       wants 2        -      0     -       -  #1 in the queue, waits for 2 GPUs",
       "",
     ].join("\n"),
   );
@@ -220,10 +220,9 @@ Deno.test("show: a run that asks for no GPU on a host with some, and for no limi
   const configs = [{ resources: { gpus: { requested: 0 } } }, { resources: { cpus: 2, gpus: { requested: 0 } } }];
   const shown = await Promise.all(configs.map(async (config) => {
     const { out } = await run(["show", "cart-1"], {
-      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], configJson: JSON.stringify(config) }),
+      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], hostGpus: 2, configJson: JSON.stringify(config) }),
       ListArtifacts: () => ({ artifacts: [] }),
       StreamEvents: () => [],
-      GetHost: () => ({ gpus: [{ slot: 0 }, { slot: 1 }] }),
     });
     return out;
   }));
@@ -567,7 +566,20 @@ Deno.test("metrics: series with their curves, or their points", async () => {
       "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, non_finite: 0, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
+    {
+      ...{
+        name: "loss",
+        points: 2,
+        non_finite: 0,
+        last: 0.25,
+        min: 0.25,
+        max: 1,
+        mean: 0.5,
+        min_step: null,
+        max_step: 3,
+      },
+      ...{ source: "stdout", copy_of: null },
+    },
   ]);
   const diverged: Answers = {
     ...answers,
