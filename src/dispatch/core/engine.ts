@@ -390,6 +390,10 @@ export class Engine implements Core {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
+  /** What a run's processes and GPUs used just now. */
+  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    this.#supervisor.sampled(runId, attempt, points);
+  }
   lookAtGpus(): Promise<void> {
     return this.#views.lookAtGpus();
   }

@@ -72,12 +72,10 @@ export function define(command: Command, context: Context): void {
         const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
         if (problem === "left_out") leftOut.add(detail ?? "");
       }
-      const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
         showText(detail, {
           now: context.now(),
           color: context.terminal.color,
-          hostGpus: gpus.length,
           leftOut: [...leftOut],
         }),
       );
