@@ -6,6 +6,7 @@ const SCRIPTS = [
   [`${CLIENT}/main.tsx`, "main.js"],
   [`${CLIENT}/first.ts`, "first.js"],
   [`${CLIENT}/parts/markdown.ts`, "markdown.js"],
+  [`${CLIENT}/charts/figure.ts`, "figure.js"],
   ["src/manual/search_box.ts", "manual.js"],
 ] as const;
 

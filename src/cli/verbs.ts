@@ -209,6 +209,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/help/skill.ts"),
   },
   {
+    name: "gpus",
+    group: "Host",
+    summary: "show the GPUs, their runs, and who else uses them",
+    load: () => import("./verbs/host/gpus.ts"),
+  },
+  {
     name: "top",
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",

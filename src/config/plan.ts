@@ -2,6 +2,7 @@
 import { type AlertRule, alertRules } from "./alerts.ts";
 import { truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
+import { type QueuePlan, queuePlan } from "./queue_fields.ts";
 import {
   BACKPRESSURE_POLICIES,
   type FlatConfig,
@@ -61,6 +62,7 @@ export interface RunPlan {
   handshakeTimeoutSeconds: number | null;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
   launcher: typeof LAUNCHERS[number];
+  queue: QueuePlan;
   slurm: SlurmPlan;
   /** Octal; of the worker's files. */
   umask: string;
@@ -243,6 +245,7 @@ function makePlan(configJson: string): RunPlan {
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
     sandbox: sandboxPlan(metadata.sandbox),
     launcher: metadata.launcher ?? "local",
+    queue: queuePlan(metadata.queue),
     slurm: {
       fields: metadata.slurm ?? {},
       lingerSeconds: metadata.slurm?.linger_seconds ?? PLAN_DEFAULTS.lingerSeconds,

@@ -25,6 +25,7 @@ import {
 import { TEXT_DIALECTS } from "../readers/text/text_dialects.ts";
 import { alerts } from "./alerts.ts";
 import { LONGEST_RUN_NAME } from "../base/run_name.ts";
+import { AFTER_NEVER, MOMENT, momentAt, MOST_PREDECESSORS } from "./queue_fields.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;
@@ -223,12 +224,40 @@ export const slurmFields = once(() =>
   })
 );
 
+const MOMENT_TEXT = "a time such as 2026-11-27T18:00:00Z, or a duration after the submission such as +2h";
+const moment = () =>
+  matching(MOMENT, MOMENT_TEXT).refine((text) => !MOMENT.test(text) || momentAt(text, 0) !== null, {
+    error: ({ input }) => `must be ${MOMENT_TEXT}, not "${input}", which is in no calendar`,
+  });
+
+/** What a run waits for; docs/how-to/queue.md. */
+const queue = once(() =>
+  closed({
+    after: list(filledText(300), "runs").max(MOST_PREDECESSORS, {
+      error: ({ input }) => `names ${(input as unknown[]).length} runs; at most ${MOST_PREDECESSORS} are taken`,
+    }).optional().describe(
+      "Runs that must have ended before this one starts: RUN or RUN:ok (well), RUN:failed (failed or cancelled), RUN:any.",
+    ),
+    after_never: oneOf(AFTER_NEVER).optional().describe(
+      "When a predecessor has ended in another way: wait (it may be retried), or cancel this run; default wait.",
+    ),
+    begin: moment().optional().describe("Time before which the run does not start, or +DURATION after its submission."),
+    deadline: moment().optional().describe(
+      "Time after which the run does not start any more (deadline_passed), or +DURATION after its submission.",
+    ),
+    deadline_stops: flag().optional().describe(
+      "Whether the deadline also stops a run that has started; default false.",
+    ),
+  })
+);
+
 const metadata = once(() =>
   open({
     run_id: optionalText(),
     run_name: optionalText(),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+    queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),
     backpressure: backpressure().optional(),

@@ -21,6 +21,8 @@ export const EVENT_KINDS = [
   "resumed",
   "edited",
   "alert",
+  "gpu_lost",
+  "gpu_back",
   "control",
   "faulted",
   "failed",

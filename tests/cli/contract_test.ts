@@ -11,6 +11,7 @@ import { TELEMETRY_KINDS } from "../../src/records/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
+import { FakeGpuTools } from "../harness/fake_gpu_tools.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -47,7 +48,7 @@ function typeOf(schema: z.ZodType, path: string): string {
     const inner = typeOf(schema.unwrap() as z.ZodType, path);
     return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
   }
-  if (schema === SHAPES.Run.shape.state && path !== "state") return "as `state`";
+  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") return "as `state`";
   if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
   if (schema instanceof z.ZodArray) {
     const item = schema.element as z.ZodType;
@@ -209,7 +210,8 @@ LINES
 `;
 
 Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
-  await using daemon = await TestDaemon.start({ gpus: "1" });
+  using gpus = new FakeGpuTools("a100x4");
+  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env });
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
@@ -308,6 +310,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("compare --group-by name", [rich, failed, live]);
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
+    await holds("gpus", []);
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -391,10 +394,19 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const missing = Object.keys(SHAPES).flatMap((shape) =>
         rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/system/slurm)
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). The next two are in tests/runs/fields. So have placements (tests/system/slurm)
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
-        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
+        [
+          "RunDetail.held_to",
+          "Run.damaged",
+          "Run.not_before",
+          "Run.values",
+          "RunDetail.values",
+          "Bucket.attempt",
+          "Backup.left_out",
+          ...REFUSALS,
+        ]
           .includes(field) ||
         field.startsWith("Run.placement") || field.startsWith("RunDetail.ranks");
       assert.deepEqual(missing.filter((field) => !elsewhere(field)), []);

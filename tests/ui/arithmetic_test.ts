@@ -161,7 +161,9 @@ function points(runId: string, values: number[], more: Partial<DataSet> = {}): D
     ...more,
   };
 }
-const STYLE: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd", overwritten: true };
+const STYLE: ChartStyle = {
+  ...{ x: "index", smoothing: 0.6, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+};
 
 Deno.test("chart: the legend of a group tells the end of its curve, of the runs that are that long", () => {
   const grown = Array.from({ length: 60 }, (_, i) => i * 5);

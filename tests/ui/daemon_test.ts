@@ -71,8 +71,8 @@ Deno.test("page of a daemon: a program that has printed nothing has no last outp
   };
   const silent = await told("sleep 60");
   const loud = await told("echo hello there; sleep 60");
-  await until(async () => (await loud()).last_output_at !== null, { what: "its output" });
-  assert.equal((await silent()).last_output_at, null);
+  await until(async () => (await loud()).telemetry.last_output_at !== null, { what: "its output" });
+  assert.equal((await silent()).telemetry.last_output_at, null);
   client.close();
 });
 

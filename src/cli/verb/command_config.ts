@@ -29,6 +29,8 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
+  /** The fields of `metadata.queue`. */
+  queue?: Record<string, unknown> | undefined;
   /** Such as `eval/reward:max`. */
   objective?: unknown;
   /** Patterns of further files to observe; false: no files are observed. */
@@ -75,6 +77,7 @@ export function commandConfig(
       },
       ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
+      ...(options.queue === undefined ? {} : { queue: options.queue }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),

@@ -10,7 +10,8 @@ import { parseBytes, parseDuration } from "../../base/text/format.ts";
 import { findVerb } from "../../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../../wire/address/tls.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { type GpuOption, parseGpuOption } from "../../os/host/gpus.ts";
+import { type FreeRule, parseFreeMemory, USUAL_FREE } from "../../os/gpus/free_memory.ts";
+import { type GpuOption, parseGpuOption } from "../../os/gpus/gpu_option.ts";
 import { parseWorkerUser, type WorkerUserOption } from "../../os/rights/worker_user.ts";
 import { cpuCount } from "../../os/host/host_resources.ts";
 import { resolveStateDir } from "../../base/layout.ts";
@@ -39,6 +40,8 @@ export interface DaemonOptions {
   /** A Unix socket for page and API for a group; every caller needs a token. */
   groupSocket: GroupSocket | undefined;
   gpus: GpuOption;
+  /** When a card that no run has counts as free; undefined: always. */
+  gpuFree: FreeRule | undefined;
   maxRuns: number;
   maxStarting: number;
   bounds: Bounds;
@@ -258,7 +261,21 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
+      checked(
+        "--gpus <which>",
+        "GPU slots: auto, a number of slots, device numbers such as 0,2, or UUIDs of cards and MIG devices",
+        parseGpuOption,
+      ),
+    )
+    .addOption(
+      checked(
+        "--gpu-free-memory <size>",
+        "what others may use of a GPU that still counts as free: 2G, 10%, or off (default: 1G or 5%, the larger)",
+        parseFreeMemory,
+      ),
+    )
+    .addOption(
+      new Option("--gpu-ignore <programs>", "programs whose GPU memory does not count as use, such as Xorg,ollama"),
     )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
     .addOption(
@@ -436,6 +453,11 @@ export function daemonOptions(
     http: given.http,
     groupSocket: given.groupSocket,
     gpus: given.gpus ?? { type: "auto" },
+    gpuFree: given.gpuFreeMemory === "off" ? undefined : {
+      ...USUAL_FREE,
+      ...given.gpuFreeMemory,
+      ignored: String(given.gpuIgnore ?? "").split(",").map((name) => name.trim()).filter((name) => name !== ""),
+    },
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,
     bounds: boundsOf(command),

@@ -71,6 +71,12 @@ export class Ends {
     return next === undefined ? undefined : this.#again(row, next);
   }
 
+  /** Whether a failed run gets another attempt by itself: it may not have begun yet. */
+  isRepeated(row: RunRow): boolean {
+    const plan = planIfReadable(row.configJson);
+    return plan !== undefined && this.#nextAttempt(row, plan, () => undefined) !== undefined;
+  }
+
   /** The newest checkpoint since the run was last reset, unless checkpoints are deleted. */
   checkpointOf(row: RunRow, plan: RunPlan): string | undefined {
     const { registry, telemetry, layout } = this.#options;
@@ -138,13 +144,13 @@ export class Ends {
   }
 
   /** Why and when a failed run gets another attempt: after a reset, or by its restart policy. */
-  #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
+  #nextAttempt(row: RunRow, plan: RunPlan, checkpoint = () => this.checkpointOf(row, plan)): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
     if (delayMs === undefined) return undefined;
-    return { reason, delayMs, resumeFrom: this.checkpointOf(row, plan) ?? row.resumeFrom };
+    return { reason, delayMs, resumeFrom: checkpoint() ?? row.resumeFrom };
   }
 
   #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {

@@ -8,7 +8,8 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { ReportOptions } from "../../runs/report/report.ts";
 import { type Band, BANDS } from "../../telemetry/series/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
-import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
+import { type ComparedRun, type SeriesNames } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 import { encodeSeries } from "./series_frame.ts";
 import { sized } from "../http/sized_messages.ts";
 
@@ -216,7 +217,7 @@ export async function comparedRuns(core: Core, ids: readonly string[]): Promise<
   const turns = new Turns();
   for (const id of ids) {
     const row = runOrNone(core, id);
-    if (row !== undefined) runs.push({ ...runLine(core.detail(row)), parameters: core.parameters(row.runId) });
+    if (row !== undefined) runs.push({ ...runJson(core.detail(row)), parameters: core.parameters(row.runId) });
     await turns.take();
   }
   return runs;

@@ -21,6 +21,7 @@ import {
   repeated,
   wholeNumber,
 } from "../../verb/flags.ts";
+import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { offerDaemon } from "../../link/offer_daemon.ts";
 import { FOLLOW_EXITS, submit } from "./submit.ts";
 
@@ -69,7 +70,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--no-observe", "read no files of trackers, only what the program prints")
     .option("--dry-run", "print the config instead of submitting it");
-  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+  connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
@@ -80,6 +81,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
             "on a node of Slurm",
           ],
+          ["mosaic run --after prepare --begin 18:00 -- python train.py", "when run prepare has ended well, tonight"],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
         exits: { ...FOLLOW_EXITS, 4: "no such program or working directory" },
@@ -97,6 +99,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       const missing = leftOut.filter((name) => !given.includes(name));
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
+        queue: queueFields(flags),
         cwd,
         nonce: crypto.randomUUID(),
         env: context.env,

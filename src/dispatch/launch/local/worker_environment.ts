@@ -17,6 +17,8 @@ export interface EnvironmentContext {
   /** The run's directory. */
   directory: string;
   gpuSlots: readonly number[];
+  /** By which the worker sees these slots and no others. */
+  gpuVariables: Record<string, string>;
   workerConfigPath: string | undefined;
   /** A file with the worker's token, if the daemon requires tokens. */
   tokenFile: string | undefined;
@@ -37,7 +39,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   // Python writes to a file in whole blocks: without this, output would appear minutes later, or never if the program is
   // killed.
   env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
-  env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
+  Object.assign(env, context.gpuVariables);
+  env.MOSAIC_GPU_SLOTS = context.gpuSlots.join(",");
   if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
   if (plan.fastlane !== null) {
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";

@@ -34,7 +34,11 @@ export const metricOf = (x: XMode): string | undefined =>
 export interface ChartStyle {
   x: XMode;
   smoothing: number;
+  /** Logarithmic y axis, x axis. */
   log: boolean;
+  logX: boolean;
+  /** Labels of lines that are not drawn. */
+  hidden: readonly string[];
   /** Also draws points that a later attempt overwrote, faded. */
   overwritten: boolean;
   band: Band;
@@ -144,5 +148,11 @@ export function linesOf(all: readonly DataSet[], style: ChartStyle, muted: strin
       };
     }),
     ...faded,
-  ];
+  ].map((line) => style.logX && style.x !== "wall" ? { ...line, table: rightOfZero(line.table) } : line);
+}
+
+/** A logarithmic x axis has no position for x ≤ 0. */
+function rightOfZero(table: uPlot.AlignedData): uPlot.AlignedData {
+  const kept = [...table[0].keys()].filter((i) => table[0][i]! > 0);
+  return table.map((column) => kept.map((i) => column[i])) as uPlot.AlignedData;
 }

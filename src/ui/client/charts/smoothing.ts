@@ -176,3 +176,9 @@ export function pointsBetween(
   }
   return first <= last ? [first, last] : undefined;
 }
+
+/** Values below which these shares of all are; null without values. */
+export function quantiles(values: readonly number[], shares: readonly number[]): (number | null)[] {
+  const sorted = Float64Array.from(values).sort();
+  return shares.map((share) => sorted.length === 0 ? null : sorted[Math.round(share * (sorted.length - 1))]!);
+}

@@ -3,6 +3,7 @@
  * events.
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, param, runApi } from "../parts/api.ts";
 import { artifactPath, NotShown } from "./save_link.tsx";
 import type { CurvePoint } from "../charts/chart.ts";
@@ -138,7 +139,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
   const caption = [
     step !== null && `step ${whole(step)}`,
     episode !== null && `episode ${whole(episode)}`,
-    typeof source === "object" && `${bytes(source.bytes)}, ${moment(source.at)}`,
+    typeof source === "object" && `${bytes(source.bytes)}, ${moment(msOf(source.at))}`,
   ].filter(Boolean).join(" · ");
   return (
     <figure class="medium" data-tag={tag}>
