@@ -4,6 +4,7 @@ import { ago, bytes, compact, count, duration, localTime, number, rate } from ".
 import type { RunJson } from "./message_json.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { valueText } from "../../runs/parameter_text.ts";
+import { notReadNote } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
 import type { Column } from "./table.ts";
 import { stateStyle } from "./text.ts";
@@ -62,7 +63,9 @@ export function note(run: RunJson, now: number): string {
     const what = run.waiting_for === null ? "" : `waits for ${run.waiting_for}`;
     return [place, what].filter((t) => t !== "").join(", ");
   }
-  if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
+  if (run.outcome !== null) {
+    return run.outcome === "succeeded" ? notReadNote(run.telemetry.violations) : run.reason ?? run.outcome;
+  }
   if (run.cancel_requested) return "being cancelled";
   if (run.waiting_for !== null) return `waits for ${run.waiting_for}`;
   // It prints, but nothing of that is telemetry.
@@ -73,7 +76,8 @@ export function note(run: RunJson, now: number): string {
   if (run.placement?.waiting_for) return run.placement.waiting_for;
   const progress = run.max_steps === null ? "" : progressText(progressOf(run));
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
-  return [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
 }
 
 /** "on n1", "on n1 and 3 more". */

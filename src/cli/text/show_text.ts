@@ -1,6 +1,7 @@
 /** The text output of `mosaic show`. */
 import { ago, bytes, count, duration, localTime, number, pathInRun, rate } from "../../base/text/format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
+import { NOT_READ } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
@@ -79,7 +80,8 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
     ["backlog", backlog(run) === 0 ? "" : bytes(backlog(run))],
     ["other lines", t.other_lines === 0 ? "" : count(t.other_lines)],
     ["malformed lines", t.malformed_lines === 0 ? "" : count(t.malformed_lines)],
-    ...Object.entries(t.violations).map(([rule, n]) => ["violations", `${count(n)} × ${rule}`] as const),
+    ...Object.entries(t.violations).filter(([rule]) => !rule.startsWith(NOT_READ))
+      .map(([rule, n]) => ["violations", `${count(n)} × ${rule}`] as const),
   ], color);
   const options = { width: undefined, color, heading: false };
   const states = table(

@@ -7,6 +7,7 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { artifactJson, eventJson, runDetailJson } from "../../text/message_json.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { NOT_READ_KINDS, NotReadLines } from "../../text/not_read_text.ts";
 import { showText } from "../../text/show_text.ts";
 
 export function define(command: Command, context: Context): void {
@@ -52,14 +53,11 @@ export function define(command: Command, context: Context): void {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
-      // Each attempt reports it again.
-      const leftOut = new Set<string>();
-      const kinds = ["source_problem"];
+      const notRead = new NotReadLines();
       const { signal } = new AbortController();
-      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
+      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds: [...NOT_READ_KINDS], sinceSeq });
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
-        const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
-        if (problem === "left_out") leftOut.add(detail ?? "");
+        notRead.add(event.kind, eventJson(event).data as Parameters<NotReadLines["add"]>[1]);
       }
       const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
@@ -67,7 +65,7 @@ export function define(command: Command, context: Context): void {
           now: context.now(),
           color: context.terminal.color,
           hostGpus: gpus.length,
-          leftOut: [...leftOut],
+          leftOut: notRead.lines,
         }),
       );
     });
