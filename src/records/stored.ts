@@ -30,6 +30,8 @@ export interface RunTelemetry {
   lastRecordAt: number | null;
   /** The highest step of a metric; 0: none. */
   toldStep: number;
+  /** The highest step of a metric of the newest attempt that this process has stored; 0: none. */
+  attemptStep: number;
   /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
   toldReward: ToldReward | null;
 }

@@ -226,6 +226,16 @@ export class Registry implements RunReader {
     ).map(outlineFrom);
   }
 
+  objectives(): Map<string, string> {
+    const rows = this.#sql.all(
+      `SELECT run_id, json_extract(config_json, '$.metadata.objective') AS objective FROM runs
+        WHERE instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
+    );
+    return new Map(
+      rows.flatMap(({ run_id, objective }) => typeof objective === "string" ? [[run_id as string, objective]] : []),
+    );
+  }
+
   countByState(): Record<string, number> {
     const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs GROUP BY state");
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
@@ -348,14 +358,16 @@ export class Registry implements RunReader {
     }
   }
 
-  /** Sets the host's slots; slots held by a run stay until released. */
-  setGpuSlots(slots: readonly number[]): void {
+  /** Sets the host's slots; slots held by a run stay until released. @param uuids of their devices, as far as known */
+  setGpuSlots(slots: readonly number[], uuids: ReadonlyMap<number, string> = new Map()): void {
     this.#write(() => {
       this.#sql.run("UPDATE gpu_slots SET offered = 0");
       for (const slot of slots) {
         this.#sql.run(
-          "INSERT INTO gpu_slots (slot, run_id, offered) VALUES (?, NULL, 1) ON CONFLICT (slot) DO UPDATE SET offered = 1",
+          `INSERT INTO gpu_slots (slot, run_id, offered, uuid) VALUES (?, NULL, 1, ?) ON CONFLICT (slot) DO UPDATE SET
+             offered = 1, uuid = CASE WHEN excluded.uuid = '' AND run_id IS NOT NULL THEN uuid ELSE excluded.uuid END`,
           slot,
+          uuids.get(slot) ?? "",
         );
       }
       this.#dropUnofferedGpus();
@@ -365,6 +377,15 @@ export class Registry implements RunReader {
   gpuSlots(): { slot: number; runId: string | null }[] {
     return this.#sql.all("SELECT slot, run_id FROM gpu_slots ORDER BY slot")
       .map((row) => ({ slot: row.slot as number, runId: row.run_id as string | null }));
+  }
+
+  /** All slots with their devices' UUIDs ("" if unknown), those that the host has lost and a run still holds included. */
+  gpuDevices(): { slot: number; uuid: string; runId: string | null }[] {
+    return this.#sql.all("SELECT slot, uuid, run_id FROM gpu_slots ORDER BY slot").map((row) => ({
+      slot: row.slot as number,
+      uuid: row.uuid as string,
+      runId: row.run_id as string | null,
+    }));
   }
 
   /** Assigns the slots to the run, all or none. @throws `failed_precondition` if one is taken. */

@@ -1,5 +1,5 @@
 /**
- * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, committed in one transaction with the
+ * The telemetry log on SQLite (docs/reference/telemetry.md): every record once, in order, committed in one transaction with the
  * journal position it was read from.
  * Synchronous and in the daemon's own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only
  * checkpoints, which sync the disk, run elsewhere.
@@ -358,6 +358,11 @@ export class TelemetryStore implements TelemetryLog {
   listSeries(runId: string): SeriesSummary[] {
     const state = this.#states.get(runId);
     return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
+  }
+
+  seriesOf(runId: string, name: string): SeriesSummary | undefined {
+    const state = this.#states.get(runId);
+    return state === undefined ? undefined : this.#summaries.one(state.runKey, name);
   }
 
   seriesNamed(name: string): (SeriesSummary & { runId: string })[] {

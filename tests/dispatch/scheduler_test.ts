@@ -18,6 +18,9 @@ function run(runId: string, fields: Partial<WaitingRun> = {}): WaitingRun {
 const ROOM: Capacity = {
   now: 1000,
   freeSlots: [0, 1, 2, 3],
+  holders: [],
+  used: [],
+  asking: false,
   totalSlots: 4,
   slotsKnown: true,
   running: 0,
@@ -55,7 +58,7 @@ Deno.test("scheduler: while a run waits for its GPUs nobody behind it takes one,
   const { start, queue } = schedule(waiting, { ...ROOM, freeSlots: [0, 1] });
   assert.deepEqual(start, [{ runId: "r3", slots: [] }, { runId: "r4", slots: [] }]);
   assert.deepEqual(queue.map((q) => q.runId), ["r1", "r2"]);
-  assert.match(queue[1]!.waitingFor, /runs before it want GPUs too/);
+  assert.match(queue[1]!.waitingFor, /1 run before it wants GPUs too/);
 });
 
 Deno.test("scheduler: a demand that this host cannot meet blocks nobody", () => {

@@ -135,8 +135,9 @@ export class Session implements ProxySession {
   }
 
   #metricStepReached({ runId, progress }: Attempt, now: number): void {
-    const { steps, toldStep } = this.#options.telemetry.summary(runId);
+    const { steps, toldStep, attemptStep } = this.#options.telemetry.summary(runId);
     if (steps === 0) progress.metricStepReached(toldStep, now);
+    progress.attemptStep = attemptStep;
   }
 
   async file(chunk: Chunk): Promise<ChunkAnswer> {

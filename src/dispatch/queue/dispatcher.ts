@@ -6,10 +6,15 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { FreeSlots } from "../gpus/free_check.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { Starter } from "../launch/starter.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import type { Turn, Wishes } from "./turn.ts";
+import { type Turns, wishesOf } from "./predecessors.ts";
+import type { Holder } from "./wait_reasons.ts";
 
 const SAFETY_NET_MS = 2000;
 /** Longest timer; the safety net covers longer waits. */
@@ -27,8 +32,12 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  gpus: Pick<GpuPool, "reallyFree">;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
+  turns: Turns;
+  /** A waiting run has ended. */
+  onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
   recovering: () => { gpus: boolean; runs: number };
 }
@@ -42,8 +51,14 @@ function backOffEnd(row: RunRow): number | null {
   return clock() + Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
 }
 
-function waitingOf(row: RunRow): WaitingRun {
+interface Waiting extends WaitingRun {
+  /** Null: it has none. */
+  wishes: Wishes | null;
+}
+
+function waitingOf(row: RunRow): Waiting {
   return {
+    wishes: wishesOf(row),
     runId: row.runId,
     priority: row.priority,
     createdAt: row.createdAt,
@@ -68,11 +83,13 @@ const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   /** INIT runs in memory, so that events do not read a long queue from the database. */
-  readonly #waiting = new Map<string, WaitingRun>();
+  readonly #waiting = new Map<string, Waiting>();
   /** Runs between the decision to start them and HANDSHAKE. */
   readonly #starting = new Map<string, Promise<void>>();
   /** Errors of the last attempts to start runs. */
   readonly #troubles = new Map<string, string>();
+  /** Names of the runs that hold GPUs. */
+  readonly #names = new Map<string, string>();
   #queue = new Map<string, QueueEntry>();
   #pass: "none" | "due" = "none";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -166,10 +183,16 @@ export class Dispatcher {
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpuSlots();
-      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
+      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
+        this.#turn(run)
+      ).filter((run) => run !== undefined);
+      const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
       const { start, queue, wakeAt } = schedule(waiting, {
         now: clock(),
-        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        freeSlots: free.usable,
+        used: free.used,
+        asking: free.asking,
+        holders: this.#holders(slots),
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,
@@ -183,6 +206,52 @@ export class Dispatcher {
     } catch (error) {
       log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }
+  }
+
+  /** The drivers are asked only if a run wants a card now. */
+  #reallyFree(free: number[], waiting: readonly WaitingRun[]): FreeSlots {
+    const now = clock();
+    const isAsked = ({ gpusRequested, heldSlots, notBefore }: WaitingRun) =>
+      gpusRequested > 0 && heldSlots.length === 0 && (notBefore ?? 0) <= now;
+    const wanting = free.length === 0 ? [] : waiting.filter(isAsked);
+    if (wanting.length === 0) return { usable: free, used: [], asking: false };
+    return this.#options.gpus.reallyFree(free, `${wanting.length} ${wanting[0]!.runId}`, () => this.wake());
+  }
+
+  /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */
+  #turn(run: Waiting): WaitingRun | undefined {
+    if (run.wishes === null) return run;
+    const turn = this.#options.turns.of(run.wishes);
+    switch (turn.t) {
+      case "due":
+        return run;
+      case "held": {
+        const until = turn.until === null ? Infinity : clock() + turn.until - Date.now();
+        return { ...run, notBefore: Math.max(run.notBefore ?? 0, until), waitingFor: turn.why };
+      }
+      case "over":
+        return this.#end(run, turn);
+    }
+  }
+
+  #end(run: Waiting, turn: Turn & { t: "over" }): WaitingRun | undefined {
+    try {
+      this.#options.onEnded(this.#options.turns.end(run.runId, turn));
+      return undefined;
+    } catch (error) {
+      // For example a full disk: the next pass tries again, and the run does not start meanwhile.
+      return { ...run, notBefore: Infinity, waitingFor: `the entry of its end: ${messageOf(error)}` };
+    }
+  }
+
+  #holders(slots: readonly { runId: string | null }[]): Holder[] {
+    const held = Map.groupBy(slots.filter(({ runId }) => runId !== null), ({ runId }) => runId!);
+    for (const runId of this.#names.keys()) if (!held.has(runId)) this.#names.delete(runId);
+    return [...held].map(([runId, { length: gpus }]) => {
+      const name = this.#names.get(runId) ?? this.#options.registry.get(runId)?.name ?? "";
+      this.#names.set(runId, name);
+      return { runId, name, gpus };
+    });
   }
 
   #wakeAt(at: number | undefined): void {

@@ -5,6 +5,8 @@
  * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
  */
 
+import { type Holder, waitText } from "./wait_reasons.ts";
+
 export interface WaitingRun {
   runId: string;
   priority: number;
@@ -14,7 +16,10 @@ export interface WaitingRun {
   gpusMandatory: boolean;
   /** Slots that it already holds from an interrupted start. */
   heldSlots: readonly number[];
-  /** It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble. */
+  /**
+   * It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble, its own
+   * wish (turn.ts). Infinity: not before something else happens.
+   */
   notBefore: number | null;
   /** What it waits for until then, as text for people. */
   waitingFor: string;
@@ -24,6 +29,12 @@ export interface Capacity {
   /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
+  /** What others than runs use of further slots, as text for people. */
+  used: readonly string[];
+  /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
+  asking: boolean;
+  /** Who has the others. */
+  holders: readonly Holder[];
   /** All slots of the host, free or not. */
   totalSlots: number;
   /** False while the slots are an earlier daemon's: then none is assigned. */
@@ -53,12 +64,8 @@ export interface QueueEntry {
 export interface Schedule {
   start: Start[];
   queue: QueueEntry[];
-  /** When the next back-off ends. */
+  /** When the next back-off or wish ends. */
   wakeAt: number | undefined;
-}
-
-function gpus(count: number): string {
-  return count === 1 ? "1 GPU" : `${count} GPUs`;
 }
 
 function inOrder(a: WaitingRun, b: WaitingRun): number {
@@ -75,7 +82,8 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
   let running = capacity.running;
   let starting = capacity.starting;
-  let keptForAnother = false;
+  /** Runs that wait for their GPUs: what is free is kept for them. */
+  let keptFor = 0;
   const start: Start[] = [];
   const queue: QueueEntry[] = [];
   const wait = (run: WaitingRun, waitingFor: string) =>
@@ -83,36 +91,40 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
 
   for (const run of due) {
     if (running >= capacity.maxRuns) {
-      wait(run, `a place among the ${capacity.maxRuns} runs that may run at once`);
+      wait(run, waitText({ t: "place", maxRuns: capacity.maxRuns, before: queue.length }));
       continue;
     }
     if (starting >= capacity.maxStarting) {
-      wait(run, "its turn to start");
+      wait(run, waitText({ t: "start" }));
       continue;
     }
-    const available = keptForAnother ? 0 : free.length;
+    const available = keptFor > 0 ? 0 : free.length;
     const holdsEnough = run.heldSlots.length > 0 || run.gpusRequested === 0;
+    const wanted = run.gpusRequested;
     if (!holdsEnough && !capacity.slotsKnown) {
-      wait(run, `${gpus(run.gpusRequested)} (those of this host cannot be entered into the registry yet)`);
+      wait(run, waitText({ t: "gpus_unknown", wanted }));
       continue;
     }
-    if (run.gpusMandatory && !holdsEnough && run.gpusRequested > available) {
-      if (run.gpusRequested > capacity.totalSlots) {
-        wait(run, `${gpus(run.gpusRequested)}, and this host has ${capacity.totalSlots}`);
+    if (!holdsEnough && capacity.asking) {
+      wait(run, waitText({ t: "gpus_asked", wanted }));
+      continue;
+    }
+    if (run.gpusMandatory && !holdsEnough && wanted > available) {
+      if (wanted > capacity.totalSlots) {
+        wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
       } else {
-        wait(
-          run,
-          `${gpus(run.gpusRequested)} (${keptForAnother ? "runs before it want GPUs too" : `${free.length} free`})`,
-        );
-        keptForAnother = true;
+        const { holders, used } = capacity;
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
+        keptFor++;
       }
       continue;
     }
-    const slots = holdsEnough ? [] : free.splice(0, Math.min(run.gpusRequested, available));
+    const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
     start.push({ runId: run.runId, slots });
     running++;
     starting++;
   }
   for (const run of backingOff) wait(run, run.waitingFor);
-  return { start, queue, wakeAt: backingOff[0]?.notBefore ?? undefined };
+  const next = backingOff[0]?.notBefore ?? Infinity;
+  return { start, queue, wakeAt: next === Infinity ? undefined : next };
 }

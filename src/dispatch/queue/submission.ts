@@ -6,8 +6,10 @@ import { parametersOf } from "../../config/parameters.ts";
 import { prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
+import { type After, readAfter } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { explainShortage } from "../../os/processes/shortage.ts";
@@ -16,11 +18,16 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
+import { wishesOf } from "./predecessors.ts";
+
+/** Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what. */
+const MOST_SEARCHED = 1000;
+
 export interface SubmissionContext {
   registry: Registry;
   layout: Layout;
-  /** GPU slots of the host, free or not. */
-  totalSlots: number;
+  /** The host's GPU slots, free or not. */
+  gpus: Pick<GpuPool, "mostRequested" | "problem">;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   /** Files survive a power failure as soon as the run does. */
@@ -50,7 +57,7 @@ export interface Submission {
  * `permission_denied` for a webhook out of the daemon's reach
  */
 export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
-  const { registry, layout, totalSlots } = context;
+  const { registry, layout, gpus } = context;
   if (isLonger(configJson, CONFIG_BYTES)) {
     throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
   }
@@ -58,14 +65,17 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
+  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after });
   const plan = planOf(prepared.configJson);
+  requireTime(plan);
   context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
     throw new MosaicError(
       "resource_exhausted",
-      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
+        (gpus.problem === "" ? "" : ` (${gpus.problem})`),
       { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
     );
   }
@@ -87,6 +97,55 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
+}
+
+/** @throws MosaicError `invalid_argument` for a run that could never start */
+function requireTime({ queue }: RunPlan): void {
+  const now = Date.now();
+  const [beginAt, deadlineAt] = [queue.beginAt(now), queue.deadlineAt(now)];
+  if (deadlineAt === null) return;
+  const deadline = `metadata.queue.deadline is ${new Date(deadlineAt).toISOString()}`;
+  if (deadlineAt <= now) throw new MosaicError("invalid_argument", `${deadline}, which has passed`);
+  if (beginAt !== null && beginAt >= deadlineAt) {
+    throw new MosaicError(
+      "invalid_argument",
+      `${deadline}, and the run may not begin before ${new Date(beginAt).toISOString()} (metadata.queue.begin)`,
+    );
+  }
+}
+
+/**
+ * The runs that the config names, by their ids. Each was submitted before, so no cycle can come about, except through the id
+ * of a deleted run that is given again. @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
+ * (a cycle)
+ */
+function predecessors(names: readonly string[], runId: string, registry: Registry): After[] {
+  const after = names.map((text, at) => {
+    const { run, when } = readAfter(text);
+    try {
+      return { run: registry.resolve(run).runId, when };
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+      const { code, message, hint } = error;
+      throw new MosaicError(code, `metadata.queue.after[${at}]: ${message}`, {
+        ...(hint === undefined ? {} : { hint }),
+      });
+    }
+  });
+  const seen = new Set<string>();
+  for (const due = after.map(({ run }) => run); due.length > 0;) {
+    const next = due.pop()!;
+    if (next === runId) {
+      throw new MosaicError("failed_precondition", `metadata.queue.after: run ${runId} would wait for itself`, {
+        hint: "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
+      });
+    }
+    if (seen.has(next) || seen.size >= MOST_SEARCHED) continue;
+    seen.add(next);
+    const row = registry.get(next);
+    if (row !== undefined) due.push(...wishesOf(row)?.after.map(({ run }) => run) ?? []);
+  }
+  return after;
 }
 
 /** `mosaic doctor` finds leftover files; the error being handled says more. */

@@ -11,6 +11,7 @@ import { MAX_PARAMETERS } from "../../records/parameters.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { submit } from "./submission.ts";
@@ -23,8 +24,8 @@ export interface SubmissionsOptions {
   dispatcher: Dispatcher;
   descriptors: FileDescriptors;
   bounds: Bounds;
-  /** GPU slots of the host, free or not. */
-  totalSlots: number;
+  /** The host's GPU slots, free or not. */
+  gpus: GpuPool;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   placer: Placer;
@@ -47,8 +48,7 @@ export class Submissions {
   }
 
   submit(configJson: string, runId: string): { runId: string; digest: string } {
-    const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable, slurm } =
-      this.#options;
+    const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
     const { admit, placer, onChanged } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
@@ -58,7 +58,7 @@ export class Submissions {
       const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,
-        totalSlots,
+        gpus,
         durable,
         slurm,
         admit,

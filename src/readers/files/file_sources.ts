@@ -45,7 +45,7 @@ export interface FileSourcesPlan extends WorkerFilesPlan {
 
 const NO_READER = {
   what: "a file in no form that mosaic reads",
-  remedy: "write JSON lines, or a table with a first row of names (docs/formats.md)",
+  remedy: "write JSON lines, or a table with a first row of names (docs/reference/formats.md)",
 };
 const NO_MATCH = {
   what: "no file has this name (--observe)",

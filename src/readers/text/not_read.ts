@@ -18,7 +18,7 @@ export interface NotRead {
 export const LINES_NOT_READ: { readonly [why in Unread]: Pick<NotRead, "what" | "remedy"> } = {
   form: {
     what: "lines with numbers in no known form",
-    remedy: "print `step=10 loss=0.3`, or write a file of a tracker (docs/formats.md)",
+    remedy: "print `step=10 loss=0.3`, or write a file of a tracker (docs/reference/formats.md)",
   },
   step: {
     what: "lines whose step is no whole number",

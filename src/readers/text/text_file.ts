@@ -86,10 +86,8 @@ export class TextFileReader extends BaseReader {
 
 /** Position of the newline or carriage return that ends the line; -1 if there is none yet. */
 function endOfLine(bytes: Uint8Array, from: number): number {
-  const newline = bytes.indexOf(LF, from);
-  const line = bytes.subarray(from, newline < 0 ? bytes.length : newline);
-  const cr = line.indexOf(CR);
-  return cr < 0 ? newline : from + cr;
+  for (let i = from; i < bytes.length; i++) if (bytes[i] === LF || bytes[i] === CR) return i;
+  return -1;
 }
 
 export function* recordsOfFields({ step, wallTime, scalars, episode }: LineFields): Generator<SourceRecord> {

@@ -1,6 +1,7 @@
 /**
- * Explains a failed run by a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists it) and a hint for a person. Pure.
  */
+import { leftOutHint } from "./left_out_hint.ts";
 import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
 /** How a worker ended, as its proxy reports it. */
@@ -25,6 +26,8 @@ export interface Ending {
   oomKilled?: OutOfMemory | undefined;
   /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
   engineEnd?: { reason: string; text: string } | undefined;
+  /** Names of the submitting shell's variables that the run did not get. */
+  leftOut?: readonly string[] | undefined;
 }
 
 export interface OutOfMemory {
@@ -62,13 +65,15 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
 }
 
-function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string | null {
+function hintOf(reason: string, { exit, runFailed, oomKilled, leftOut = [] }: Ending): string | null {
   if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const lines = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
   const raised = reason.startsWith("signal_") ? undefined : hintFromTraceback(exit?.stderrTail ?? []);
-  return hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
+  const known = hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
+  const missing = leftOutHint(lines, leftOut);
+  return missing === undefined ? known : [known, missing].filter((hint) => hint !== null).join(" ");
 }
 
 function outOfMemory(limitMb: number | null): string {
@@ -87,6 +92,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
   max_steps: () => "The run reached its own limit, schedule.max_steps.",
+  deadline_passed: () => "The run reached its deadline, metadata.queue.deadline.",
   worker_lost: () =>
     "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
   proxy_lost: () => "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",

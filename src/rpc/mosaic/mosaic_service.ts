@@ -9,7 +9,8 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
-import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
+import { artifactMessage, hostMessage } from "./run_messages.ts";
+import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp } from "../../wire/time.ts";
@@ -43,16 +44,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
-      const run = {
-        ...fullRunMessage(core.detail(row), core.runs.transitions(row.runId)),
-        parameters: core.parameters(row.runId).map(({ name, value, source }) => ({
-          name,
-          valueJson: JSON.stringify(value),
-          source,
-        })),
-        heldTo: core.enforcedLimits(row),
-        ranks: core.ranks(row).map(({ code, ...rank }) => ({ ...rank, code: code ?? undefined })),
-      };
+      const run = runMessage(core.whole(row));
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
@@ -146,7 +138,10 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
-    getHost: () => hostMessage(core.host()),
+    async getHost({ freshGpus }) {
+      if (freshGpus) await core.lookAtGpus();
+      return hostMessage(core.host());
+    },
     async getDiskUsage() {
       const { byRun, byBase, telemetryByRun } = await core.diskUsage();
       const counts = (entries: Iterable<[string, number]>) =>

@@ -104,7 +104,11 @@ export class SeriesWriter {
   record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
     addViolation(state, TOO_MANY_POINTS, leftOut);
-    if (named !== undefined && points.length > 0) state.toldStep = Math.max(state.toldStep, named);
+    if (named !== undefined && points.length > 0) {
+      state.toldStep = Math.max(state.toldStep, named);
+      if (state.attemptStep.attempt !== this.#attempt) state.attemptStep = { attempt: this.#attempt, step: 0 };
+      state.attemptStep.step = Math.max(state.attemptStep.step, named);
+    }
     const position = named ?? (step === 0 ? undefined : Math.max(0, step - state.live!.stepShift));
     for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
   }

@@ -64,6 +64,8 @@ export interface RunState {
   lastRecordAt: number | null;
   /** The highest step of a metric. */
   toldStep: number;
+  /** The highest step of a metric of the newest attempt since the store was opened, and that attempt. */
+  attemptStep: { attempt: number; step: number };
   toldReward: ToldReward | null;
   wide: boolean;
   /** The last step that is in a block, or will be after the commit. */
@@ -103,6 +105,7 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
     toldStep: state?.toldStep ?? 0,
+    attemptStep: state?.attemptStep.step ?? 0,
     toldReward: state?.toldReward ?? null,
   };
 }
@@ -238,6 +241,7 @@ export class RunRows {
       meanReward100: row.mean_reward_100 as number | null,
       lastRecordAt: row.last_record_ms as number | null,
       toldStep: number("told_step"),
+      attemptStep: { attempt: 0, step: 0 },
       toldReward: row.told_reward_name === null
         ? null
         : { name: row.told_reward_name as string, value: number("told_reward") },

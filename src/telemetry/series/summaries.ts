@@ -80,6 +80,7 @@ export class Summaries {
   readonly #save: StatementSync;
   readonly #row: ReturnType<typeof checkedRow>;
   readonly #ofRun: StatementSync;
+  readonly #one: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
   readonly #nextNames: StatementSync;
@@ -102,6 +103,10 @@ export class Summaries {
     this.#ofRun = prepareArrays(
       db,
       `SELECT ${COLUMNS} FROM series s WHERE run_key = ?1 AND NOT ${NO_LENGTHS} ORDER BY min(series, 4), name`,
+    );
+    this.#one = prepareArrays(
+      db,
+      `SELECT ${COLUMNS} FROM series s INDEXED BY series_by_name WHERE s.name = ? AND s.run_key = ?`,
     );
     this.#named = prepareArrays(
       db,
@@ -150,6 +155,11 @@ export class Summaries {
 
   ofRun(runKey: number): SeriesSummary[] {
     return allRows(this.#ofRun, runKey).map((row) => summaryOf(row as SummaryRow));
+  }
+
+  one(runKey: number, name: string): SeriesSummary | undefined {
+    const [row] = allRows(this.#one, name, runKey);
+    return row === undefined ? undefined : summaryOf(row as SummaryRow);
   }
 
   named(name: string): (SeriesSummary & { runId: string })[] {
