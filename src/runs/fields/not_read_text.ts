@@ -25,8 +25,9 @@ export class NotReadLines {
       const example = line === undefined ? "" : `, as in "${line}"`;
       const advice = remedy === undefined ? "" : `. To change it: ${remedy}`;
       this.#lines.set(`${source} ${what}`, `${name}: ${what}${example}${advice}`);
-    } else if (problem === "left_out") this.#lines.set(detail, detail);
-    else if (problem !== "replaced") {
+    } else if (problem === "left_out") {
+      this.#lines.set(detail, detail);
+    } else if (problem !== "replaced" && problem !== "torn") {
       this.#lines.set(`${source} ${problem}`, `${name}: ${detail}${n > 1 ? ` (${count(n)} times)` : ""}`);
     }
   }
