@@ -257,6 +257,7 @@ const metadata = once(() =>
     run_name: optionalText(),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+    submitted_by: optionalText().describe("Who submitted the run: a token's name, or uid:N. The daemon sets it."),
     queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),

@@ -164,6 +164,9 @@ export const Series = z.strictObject({
   mean: maybe(z.number()),
   min_step: maybe(integer()),
   max_step: maybe(integer()),
+  source: text(),
+  /** With `metrics --sources`. */
+  copy_of: maybe(text()),
 });
 
 export const Bucket = z.strictObject({

@@ -5,7 +5,14 @@
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
+import {
+  ENDED_STATES,
+  isEnded,
+  type LifecycleEvent,
+  LIVE_STATES,
+  RUN_STATES,
+  transition,
+} from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
@@ -248,6 +255,41 @@ export class Registry implements RunReader {
       `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) ORDER BY created_at, run_id`,
       live,
     ).map((row) => this.#runFrom(row));
+  }
+
+  /**
+   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and who
+   * submitted them ("": not known). Scans all transitions. `to`: null while it runs
+   */
+  attemptsSince(
+    since: number,
+  ): { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] {
+    const attempts: { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] = [];
+    const running = new Map<string, typeof attempts[number]>();
+    const rows = this.#sql.all(
+      `SELECT run_id, event, to_state, at, gpus_requested,
+         CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.submitted_by') END AS submitter
+       FROM transitions JOIN runs USING (run_id)
+       WHERE (event = 'spawned' OR to_state IN (SELECT value FROM json_each(?))) AND at > ?
+         AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
+       ORDER BY seq`,
+      JSON.stringify([...ENDED_STATES, "INIT"]),
+      since,
+    );
+    for (const { run_id, event, at, gpus_requested, submitter } of rows) {
+      const runId = run_id as string;
+      const begun = running.get(runId);
+      if (event === "spawned") {
+        const owner = typeof submitter === "string" ? submitter : "";
+        const attempt = { runId, submitter: owner, gpus: gpus_requested as number, from: at as number, to: null };
+        running.set(runId, attempt);
+        attempts.push(attempt);
+      } else if (begun !== undefined) {
+        begun.to = at as number;
+        running.delete(runId);
+      }
+    }
+    return attempts;
   }
 
   sessionTokens(): { runId: string; token: string }[] {

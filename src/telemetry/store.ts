@@ -360,6 +360,19 @@ export class TelemetryStore implements TelemetryLog {
     return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
   }
 
+  attemptStep(runId: string, attempt: number): number {
+    const newest = this.#states.get(runId)?.attemptStep;
+    return newest?.attempt === attempt ? newest.step : 0;
+  }
+
+  listSources(runId: string): SeriesSummary[] {
+    const state = this.#states.get(runId);
+    if (state === undefined) return [];
+    const copies = this.#summaries.copies(state.runKey);
+    return this.#summaries.ofRun(state.runKey)
+      .flatMap((one) => [one, ...copies.filter(({ copyOf }) => copyOf === one.name)]);
+  }
+
   seriesOf(runId: string, name: string): SeriesSummary | undefined {
     const state = this.#states.get(runId);
     return state === undefined ? undefined : this.#summaries.one(state.runKey, name);

@@ -399,6 +399,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const elsewhere = (field: string) =>
         [
           "RunDetail.held_to",
+          "Series.copy_of",
           "Run.damaged",
           "Run.not_before",
           "Run.values",

@@ -33,6 +33,8 @@ export interface CommandOptions {
   queue?: Record<string, unknown> | undefined;
   /** Such as `eval/reward:max`. */
   objective?: unknown;
+  /** Rules of `metadata.alerts`. */
+  alerts?: readonly Record<string, unknown>[] | undefined;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
@@ -82,6 +84,7 @@ export function commandConfig(
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
+      ...(options.alerts === undefined ? {} : { alerts: options.alerts }),
       ...(options.objective === undefined ? {} : { objective: options.objective }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
       worker: {

@@ -83,8 +83,11 @@ export interface Core {
   readonly startedAt: number;
   readonly version: string;
 
-  /** @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`. */
-  submit(configJson: string, runId?: string): { runId: string; digest: string };
+  /**
+   * @param submitter a token's name, or uid:N
+   * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`
+   */
+  submit(configJson: string, runId?: string, submitter?: string): { runId: string; digest: string };
   validate(
     configJson: string,
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };

@@ -95,9 +95,11 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.records.listSeries(runId).map((
-          { name, points, nonFinite, last, min, max, mean, minStep, maxStep },
+        series: (request.sources ? core.records.listSources(runId) : core.records.listSeries(runId)).map((
+          { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf },
         ) => ({
+          source: label,
+          copyOf: copyOf ?? "",
           name,
           points: BigInt(points),
           nonFinite: BigInt(nonFinite),

@@ -60,12 +60,10 @@ export function define(command: Command, context: Context): void {
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
         notRead.add(event.kind, eventJson(event).data as Parameters<NotReadLines["add"]>[1]);
       }
-      const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
         showText(detail, {
           now: context.now(),
           color: context.terminal.color,
-          hostGpus: gpus.length,
           leftOut: notRead.lines,
         }),
       );
