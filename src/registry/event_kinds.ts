@@ -18,6 +18,7 @@ export const EVENT_KINDS = [
   "not_read",
   "artifact",
   "file_left",
+  "code_changed",
   "paused",
   "resumed",
   "edited",
