@@ -25,6 +25,8 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
+import type { Shares } from "../queue/shares.ts";
+import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
@@ -42,6 +44,7 @@ import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryP
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
+import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
@@ -63,6 +66,10 @@ export interface EngineOptions {
   /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
+  /** Fair shares between the owners of runs; undefined: first come, first served. */
+  shares?: Shares | undefined;
+  /** GPU slots of one owner at a time; undefined: no limit. */
+  maxGpusPerUser?: number | undefined;
   bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
@@ -211,6 +218,7 @@ export class Engine implements Core {
       supervisor: this.#supervisor,
       placer: this.#placer,
       turns,
+      users: new Users(options),
       onEnded: onChanged,
       recovering: () => {
         recovery.retry();
@@ -260,6 +268,7 @@ export class Engine implements Core {
         admit(plan);
       },
       slurm: options.slurm ?? {},
+      maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
       durable: options.durability === "full",
     });
     this.#views = new Views({
@@ -328,8 +337,8 @@ export class Engine implements Core {
 
   // ---------------------------------------------------------------------------------------------------- submitting
 
-  submit(configJson: string, runId = ""): { runId: string; digest: string } {
-    return this.#submissions.submit(configJson, runId);
+  submit(configJson: string, runId = "", submitter = ""): { runId: string; digest: string } {
+    return this.#submissions.submit(configJson, runId, submitter);
   }
   validate(configJson: string): ReturnType<Core["validate"]> {
     return this.#submissions.validate(configJson);
@@ -380,6 +389,10 @@ export class Engine implements Core {
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
+  }
+  /** What a run's processes and GPUs used just now. */
+  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    this.#supervisor.sampled(runId, attempt, points);
   }
   lookAtGpus(): Promise<void> {
     return this.#views.lookAtGpus();
@@ -432,6 +445,13 @@ export class Engine implements Core {
   }
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#cleanup.beforeDelete(listener);
+  }
+
+  recordCode(record: CodeToRecord): Promise<void> {
+    return recordCode(this.#options.registry, record);
+  }
+  code(runId: string, diffs: boolean): RecordedCode[] {
+    return recordedCode(this.#options.registry, runId, diffs);
   }
 
   // ------------------------------------------------------------------------------------------- workers and proxies

@@ -39,6 +39,10 @@ export interface SubmissionContext {
   /** The queue position for a new run of this priority. */
   placeFor: (priority: number) => number;
   maxQueue: number;
+  /** A token's name, or uid:N; "": not known. */
+  submitter: string;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export interface Submission {
@@ -66,7 +70,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
   const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after });
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
   const plan = planOf(prepared.configJson);
   requireTime(plan);
   context.admit(plan);
@@ -77,6 +81,13 @@ export function submit(configJson: string, requestedId: string, context: Submiss
       `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
         (gpus.problem === "" ? "" : ` (${gpus.problem})`),
       { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > context.maxGpusPerUser) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `resources.gpus.requested is ${prepared.gpusRequested}, and one user may have ${context.maxGpusPerUser} GPUs at a time`,
+      { hint: "Request fewer, or start the daemon with a higher --max-gpus-per-user." },
     );
   }
   if (context.queueLength >= context.maxQueue) {

@@ -35,6 +35,8 @@ export interface SubmissionsOptions {
   durable: boolean;
   /** Defaults of metadata.slurm. */
   slurm: SlurmFields;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export class Submissions {
@@ -47,9 +49,9 @@ export class Submissions {
     this.#rate = new TokenBucket(submitRate, submitBurst, performance.now());
   }
 
-  submit(configJson: string, runId: string): { runId: string; digest: string } {
+  submit(configJson: string, runId: string, submitter: string): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
-    const { admit, placer, onChanged } = this.#options;
+    const { admit, placer, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -61,6 +63,8 @@ export class Submissions {
         gpus,
         durable,
         slurm,
+        submitter,
+        maxGpusPerUser,
         admit,
         queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),
