@@ -220,7 +220,7 @@ def main():
         for place in ("alone", "in mosaic"):
             rounds = []
             for kill in range(options.kills):
-                with tempfile.TemporaryDirectory() as directory:
+                with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
                     wanted = random.randint(200, 3000)
                     if place == "alone":
                         rounds.append(alone(directory, how, wanted))
