@@ -1,4 +1,5 @@
 /** The read-only interface of the registry, which registry.ts implements. */
+import type { GpuUse } from "./gpu_use.ts";
 import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
@@ -31,6 +32,8 @@ export interface RunReader {
   /** Names of parameters in all runs. */
   parameterNames(): string[];
   gpuSlots(): { slot: number; runId: string | null }[];
+  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
+  gpuUse(since: number): GpuUse[];
 
   /** Of one run, oldest first. */
   transitions(runId: string): TransitionRow[];

@@ -86,6 +86,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getSeries, READ],
   [mosaic.listArtifacts, READ],
   [mosaic.getHost, READ],
+  [mosaic.getGpuUse, READ],
   [mosaic.getDiskUsage, READ],
   [mosaic.shutdown, ADMIN],
 
