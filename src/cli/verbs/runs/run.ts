@@ -14,6 +14,7 @@ import { inheritedFrom } from "../../verb/caller_environment.ts";
 import { commandConfig, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
+  codeOption,
   connectionFlags,
   connectionOptions,
   decimal,
@@ -75,6 +76,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       repeated,
     )
     .option("--no-observe", "read no files of trackers, only what the program prints")
+    .addOption(codeOption())
     .option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
