@@ -21,6 +21,7 @@ export const EVENT_KINDS = [
   "resumed",
   "edited",
   "alert",
+  "rung",
   "control",
   "faulted",
   "failed",

@@ -12,12 +12,13 @@ import type { ToldReward } from "../../records/stored.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
+import type { SweepJson } from "../../sweeps/summary.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
 import type { RunQuery } from "./run_query.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunParameter, RunQuery };
+export type { RunParameter, RunQuery, SweepJson };
 
 export interface RunQueryPage {
   runs: RunDetail[];
@@ -123,6 +124,23 @@ export interface Core {
   validate(
     configJson: string,
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
+
+  /**
+   * Begins a sweep (src/sweeps/spec.ts).
+   * @param anyName a name that is taken gets a number
+   * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
+   */
+  beginSweep(specJson: string, sweepId: string, anyName: boolean): Promise<SweepJson>;
+  /** Newest first, without their trials. */
+  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
+  getSweep(ref: string, trials: number): Promise<SweepJson>;
+  /**
+   * @param action "pause", "resume", "cancel", "retry_failed", "extend"
+   * @param extension for "extend": the pieces to add, as JSON
+   * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
+   */
+  changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
 
   detail(row: RunRow): RunDetail;
   /** One value per name, sorted by name; secrets are hidden. */

@@ -1,9 +1,9 @@
 /** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
 import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
 import { boundReached } from "../../base/load_limits.ts";
-import { readConfig } from "../../config/config.ts";
+import { type ReadConfig, readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
-import { prepareRun, resolveRunId } from "../../config/prepare.ts";
+import { type PreparedRun, prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import { newUlid } from "../../config/ulid.ts";
@@ -14,6 +14,7 @@ import { explainShortage } from "../../os/processes/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
 export interface SubmissionContext {
@@ -46,29 +47,22 @@ export interface Submission {
  * - the digest of a run that lives: that run
  * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
  *
+ * @param trial the run is this trial of a sweep
  * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
  * `permission_denied` for a webhook out of the daemon's reach
  */
-export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
-  const { registry, layout, totalSlots } = context;
-  if (isLonger(configJson, CONFIG_BYTES)) {
-    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
-  }
-  const read = readConfig(configJson);
+export function submit(
+  configJson: string,
+  requestedId: string,
+  context: SubmissionContext,
+  trial?: TrialOf,
+): Submission {
+  const { registry, layout } = context;
+  const read = readBounded(configJson);
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
-  const plan = planOf(prepared.configJson);
-  context.admit(plan);
-  if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
-    throw new MosaicError(
-      "resource_exhausted",
-      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
-      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
-    );
-  }
+  const prepared = admitted(read, runId, context);
   if (context.queueLength >= context.maxQueue) {
     const what = `the queue is full: ${context.queueLength} runs wait already`;
     throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
@@ -81,12 +75,41 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     const { parameters, leftOut } = parametersOf(stored);
     const entered = { ...run, digest: read.digest, configJson: stored };
-    const row = registry.insert(entered, context.placeFor(run.priority), parameters);
+    const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial);
     return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
+}
+
+type Admission = Pick<SubmissionContext, "layout" | "totalSlots" | "admit" | "slurm">;
+
+/** Checks a config without entering it. @throws MosaicError where it can never become a run */
+export function requireAdmissible(configJson: string, context: Admission): void {
+  admitted(readBounded(configJson), newUlid(), context);
+}
+
+function readBounded(configJson: string): ReadConfig {
+  if (isLonger(configJson, CONFIG_BYTES)) {
+    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
+  }
+  return readConfig(configJson);
+}
+
+function admitted(read: ReadConfig, runId: string, { layout, totalSlots, admit, slurm }: Admission): PreparedRun {
+  const prepared = prepareRun(read, { runId, layout, slurm });
+  const plan = planOf(prepared.configJson);
+  admit(plan);
+  if (plan.webhook !== null) requireReach(plan.webhook);
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  return prepared;
 }
 
 /** `mosaic doctor` finds leftover files; the error being handled says more. */

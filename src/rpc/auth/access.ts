@@ -86,6 +86,10 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getSeries, READ],
   [mosaic.listArtifacts, READ],
   [mosaic.getHost, READ],
+  [mosaic.createSweep, SUBMIT],
+  [mosaic.listSweeps, READ],
+  [mosaic.getSweep, READ],
+  [mosaic.changeSweep, OPERATE],
   [mosaic.getDiskUsage, READ],
   [mosaic.shutdown, ADMIN],
 

@@ -9,7 +9,7 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
-import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
+import { artifactMessage, fullRunMessage, hostMessage, runMessage, sweepMessage } from "./run_messages.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp } from "../../wire/time.ts";
@@ -146,6 +146,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
+    createSweep: async ({ specJson, sweepId, anyName }) =>
+      sweepMessage(await core.beginSweep(specJson, sweepId, anyName)),
+    async listSweeps({ limit }) {
+      const sweeps = await core.listSweeps(limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT));
+      return { sweeps: sweeps.map(sweepMessage) };
+    },
+    getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
+    changeSweep: async ({ sweep, action, extensionJson }) =>
+      sweepMessage(await core.changeSweep(sweep, action, extensionJson)),
     getHost: () => hostMessage(core.host()),
     async getDiskUsage() {
       const { byRun, byBase, telemetryByRun } = await core.diskUsage();

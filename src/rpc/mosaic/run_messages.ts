@@ -1,11 +1,12 @@
 /** Runs, hosts and artifacts as messages of `mosaic.v1`. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { HostInfo, RunDetail } from "../../dispatch/core/core.ts";
+import type { HostInfo, RunDetail, SweepJson } from "../../dispatch/core/core.ts";
 import type {
   ArtifactSchema,
   EventSchema,
   HostResponseSchema,
   RunSchema,
+  SweepSchema,
   TransitionSchema,
 } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { ArtifactRow, EventRow, TransitionRow } from "../../registry/row_types.ts";
@@ -156,4 +157,9 @@ export function hostMessage(host: HostInfo): MessageInitShape<typeof HostRespons
     rssBytes: BigInt(host.rssBytes),
     runsByState: counts(host.runsByState),
   };
+}
+
+export function sweepMessage(sweep: SweepJson): MessageInitShape<typeof SweepSchema> {
+  const { sweep_id: sweepId, name, state, total, made, states } = sweep;
+  return { sweepId, name, state, total, made, states, json: JSON.stringify(sweep) };
 }
