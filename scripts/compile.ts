@@ -6,7 +6,7 @@
  *   put it. `--profile` is the permission set of deno.json that is built in: workstation (default), daemon, proxy, client,
  *   or all.
  * - `--offline` makes the portable form: a shell stub, the Deno that runs this script, and the bundled program. `--profile
- *   least` (default) gives each part only what it needs (docs/permissions.md), `all` gives it everything.
+ *   least` (default) gives each part only what it needs (docs/reference/permissions.md), `all` gives it everything.
  * Beside it: `mosaic.sha256` (checksums of the executable and the next file), `mosaic.cdx.json` (CycloneDX) and
  * `THIRD_PARTY_LICENSES`; with `--sign` and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
  */

@@ -1,13 +1,15 @@
 /**
  * `deno task gen [--check]`: writes the generated files: `src/gen` from `proto/` (by buf and protoc-gen-es, both pinned npm
- * packages), from the table of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the
- * published JSON Schema of a config from `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the
+ * packages), from the table of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), the messages and
+ * the tables of the docs for a run from the table of its fields, and the published JSON Schema of a config from
+ * `src/config/schema.ts`. `--check` writes nothing into the tree and fails if the
  * tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
+import { runFiles } from "./gen/runs.ts";
 import { taskArguments } from "./task_arguments.ts";
 
 const BUF = "npm:@bufbuild/buf@1.74.0";
@@ -64,6 +66,11 @@ function filesBelow(dir: string, prefix = ""): string[] {
 }
 
 if (values.check) {
+  for (const [path, text] of runFiles(root)) {
+    if (textOf(root + path) === text) continue;
+    console.error(`${path} is not what src/runs/fields/run_fields.ts generates; run: deno task gen`);
+    Deno.exit(1);
+  }
   const fresh = Deno.makeTempDirSync();
   await generate(fresh);
   const expected = filesBelow(fresh);
@@ -86,6 +93,8 @@ if (values.check) {
     Deno.exit(1);
   }
 } else {
+  // First: messages are generated from proto/.
+  for (const [path, text] of runFiles(root)) Deno.writeTextFileSync(root + path, text);
   await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
   Deno.writeTextFileSync(root + schemaFile, schemaText);

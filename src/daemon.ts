@@ -21,7 +21,9 @@ import { Engine } from "./dispatch/core/engine.ts";
 import { Slurm } from "./dispatch/launch/slurm/slurm.ts";
 import { messageOf } from "./base/errors.ts";
 import { RunCgroups } from "./os/processes/cgroups.ts";
-import { gpusOf } from "./os/host/gpus.ts";
+import { GpuPool } from "./dispatch/gpus/gpu_pool.ts";
+import { visibleOf } from "./os/gpus/gpu_option.ts";
+import { GpuTools } from "./os/gpus/gpu_tools.ts";
 import { Layout } from "./base/layout.ts";
 import { createLogger, type Logger } from "./base/log.ts";
 import { stderrSink } from "./base/log_line.ts";
@@ -71,19 +73,23 @@ async function serve(
   args: readonly string[],
 ): Promise<number> {
   const stop = stopRequests(log);
-  const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
-    gpusOf(options.gpus),
+  const env = hostEnvironment();
+  const gpus = new GpuPool({
+    option: options.gpus,
+    visible: visibleOf(env),
+    tools: new GpuTools(),
+    free: options.gpuFree,
+    log,
+  });
+  const [{ registry, telemetry }] = await Promise.all([
     Promise.resolve().then(() => openStores(layout, options.durability, options.bounds, log)),
+    gpus.begin(),
   ]).catch((error) => {
     requirePlace(held, layout);
     throw error;
   });
   if (Deno.uid() === 0 && options.workerUser === undefined) {
     log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
-  }
-  if (problem !== undefined) {
-    const without = gpus.length === 0 ? "there are no GPU slots" : "the slots of --gpus have no names";
-    log.warn({ problem }, `cannot query the GPUs; ${without}`);
   }
   const { kind, name } = fileSystemOf(layout.stateDir);
   if (kind === "remote") log.warn({ state_dir: layout.stateDir }, `the state directory ${remoteText(name)}`);
@@ -130,7 +136,8 @@ async function serve(
     const own = new OwnListeners([listen, local, http]);
     const side = await startSideServices({ core: engine, log, layout, own, ...options });
     engine.begin({ listen: dialable(local), http, socket, own }, options.tls === undefined ? dialable(http) : "");
-    const samples = startUsageSamples({ live: () => registry.live(), telemetry, log });
+    const samples = startUsageSamples({ live: () => registry.live(), gpus, telemetry, log });
+    gpus.watch();
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       log,
@@ -162,7 +169,7 @@ async function serve(
         pid: Deno.pid,
         version: VERSION,
         state_dir: layout.stateDir,
-        gpus: gpus.length,
+        gpus: gpus.size,
       },
       "ready",
     );
@@ -194,6 +201,7 @@ async function serve(
     endIdleHeap();
     await manager.stopping();
     await Promise.all([deletions.close(), sweeps?.close()]);
+    gpus.close();
     await samples.close();
     await engine.close();
     await servers.stop();
@@ -201,6 +209,7 @@ async function serve(
     manager.close();
     return codeOf(reason);
   } finally {
+    gpus.close();
     telemetry.close();
     registry.close();
     descriptors.close();

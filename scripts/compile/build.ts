@@ -1,5 +1,6 @@
 /** Input of both forms of the executable. */
 import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 
 export const ROOT = new URL("../..", import.meta.url).pathname;
 
@@ -94,6 +95,20 @@ export function withCommit(text: string, commit: string): string {
   return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }
 
+/** The manual for the file that shows it (src/manual/pages.ts): base64 of gzip of the JSON of an object, texts by name. */
+function withManual(text: string): string {
+  if (!text.includes("MOSAIC_MANUAL")) return text;
+  const docs = `${ROOT}docs/`;
+  const pages = [...Deno.readDirSync(docs)].filter(({ isDirectory }) => isDirectory).flatMap(({ name: folder }) =>
+    [...Deno.readDirSync(docs + folder)].filter(({ name }) => name.endsWith(".md")).map(({ name }) => {
+      const page = `${folder}/${name.slice(0, -3)}`;
+      return [page, Deno.readTextFileSync(`${docs}${page}.md`)] as const;
+    })
+  );
+  const packed = gzipSync(JSON.stringify(Object.fromEntries(pages.sort())), { level: 9 }).toString("base64");
+  return `globalThis.MOSAIC_MANUAL="${packed}";${text}`;
+}
+
 /**
  * Bundled separately. If the program and a part that is loaded later use the same library, the bundler puts everything that
  * either of them needs into one shared chunk, which is loaded at the start.
@@ -118,7 +133,8 @@ function bundled(entry: string, options: string[]): Map<string, string> {
     const made = run(Deno.execPath(), ["bundle", ...flags, entry]);
     if (!made.ok) fail(`bundling ${entry} failed:\n${made.err}`);
     const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-    const textOf = (name: string) => withLazyModules(withLazyRequire(Deno.readTextFileSync(`${directory}/${name}`)));
+    const textOf = (name: string) =>
+      withManual(withLazyModules(withLazyRequire(Deno.readTextFileSync(`${directory}/${name}`))));
     return new Map(names.map((name) => [name, textOf(name)]));
   } finally {
     Deno.removeSync(directory, { recursive: true });

@@ -1,6 +1,6 @@
 # The permissions of the client's verbs: one set for each state directory, the same for all verbs except those that read or
 # write files of the user's choice, or start programs. Part of the portable executable's stub (stub.sh): it starts no process,
-# except to resolve a target that is a host name. docs/permissions.md describes the set.
+# except to resolve a target that is a host name. docs/reference/permissions.md describes the set.
 #
 # The runtime accepts one flag for each kind of permission: `read`, `write`, `net`, `run` and `env` collect its entries, and
 # `all` the kinds that are granted without restriction.

@@ -1,8 +1,14 @@
-/** `src/gen/page`: the page's scripts, bundled and minified by `deno bundle`, and its styles after those of uPlot. */
+/** `src/gen/page`: the scripts of page and manual, bundled and minified by `deno bundle`, and its styles after those of uPlot. */
 import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
 
 const CLIENT = "src/ui/client";
-const SCRIPTS = [["main.tsx", "main.js"], ["first.ts", "first.js"], ["parts/markdown.ts", "markdown.js"]] as const;
+const SCRIPTS = [
+  [`${CLIENT}/main.tsx`, "main.js"],
+  [`${CLIENT}/first.ts`, "first.js"],
+  [`${CLIENT}/parts/markdown.ts`, "markdown.js"],
+  [`${CLIENT}/charts/figure.ts`, "figure.js"],
+  ["src/manual/search_box.ts", "manual.js"],
+] as const;
 
 /** @param root the checkout, ending with a slash @returns name and text of each file */
 export async function pageFiles(root: string): Promise<[name: string, text: string][]> {
@@ -17,7 +23,7 @@ export async function pageFiles(root: string): Promise<[name: string, text: stri
           "--minify",
           "--quiet",
           `--output=${out}/${to}`,
-          `${CLIENT}/${from}`,
+          from,
         ],
         cwd: root,
       }).output();

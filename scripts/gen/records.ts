@@ -89,7 +89,7 @@ function cleanColumn(field: RecordField): string {
 
 function types(): string {
   return `${HEAD}
-/** One step as every dialect is mapped to (docs/telemetry.md). JSON texts are kept as the worker wrote them. */
+/** One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the worker wrote them. */
 ${recordType(STEPS, "StepRecord<Text = string>", "number", "Text")}
 /** A real number may be the text "NaN", "Infinity" or "-Infinity": episodes travel as JSON. */
 ${recordType(EPISODES, "EpisodeRecord", "number | string")}

@@ -203,10 +203,22 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/mcp.ts"),
   },
   {
+    name: "docs",
+    group: "Host",
+    summary: "read, search or export the manual",
+    load: () => import("./verbs/help/docs.ts"),
+  },
+  {
     name: "skill",
     group: "Host",
     summary: "print a text that teaches an agent this command line",
-    load: () => import("./verbs/host/skill.ts"),
+    load: () => import("./verbs/help/skill.ts"),
+  },
+  {
+    name: "gpus",
+    group: "Host",
+    summary: "show the GPUs, their runs, and who else uses them",
+    load: () => import("./verbs/host/gpus.ts"),
   },
   {
     name: "top",
@@ -229,7 +241,7 @@ export const VERBS: readonly Verb[] = [
     name: "completions",
     group: "Host",
     summary: "print a shell's completion script",
-    load: () => import("./verbs/host/completions.ts"),
+    load: () => import("./verbs/help/completions.ts"),
   },
   {
     name: "permissions",

@@ -2,6 +2,7 @@
 import { type AlertRule, alertRules } from "./alerts.ts";
 import { truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
+import { type QueuePlan, queuePlan } from "./queue_fields.ts";
 import {
   BACKPRESSURE_POLICIES,
   type FlatConfig,
@@ -15,6 +16,7 @@ import {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { TEXT_DIALECTS, type TextDialect } from "../readers/text/text_dialects.ts";
 import { rawJson } from "../base/text/json_text.ts";
+import { isPlainObject } from "../base/text/exact_numbers.ts";
 import { pathText } from "./violations.ts";
 
 export type RestartCause = typeof RESTART_CAUSES[number];
@@ -35,6 +37,8 @@ export interface RunPlan {
   /** Arguments of the entry point. */
   arguments: string[];
   environment: Record<string, string>;
+  /** Names of the submitting shell's variables that the run does not get. */
+  leftOut: string[];
   /** Null: no limit. */
   resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
@@ -58,6 +62,7 @@ export interface RunPlan {
   handshakeTimeoutSeconds: number | null;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
   launcher: typeof LAUNCHERS[number];
+  queue: QueuePlan;
   slurm: SlurmPlan;
   /** Octal; of the worker's files. */
   umask: string;
@@ -154,6 +159,16 @@ export function expectedStepsOf(configJson: string): number {
   return positiveInteger(config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps);
 }
 
+/**
+ * Who submitted a run: a token's name, "uid:N", or "" if it is not known. Read without checking the rest, because a long queue
+ * has thousands of configs.
+ */
+export function submitterOf(configJson: string): string {
+  const config: { metadata?: { submitted_by?: unknown } | null } | null = JSON.parse(rawJson(configJson));
+  const submitter = config?.metadata?.submitted_by;
+  return typeof submitter === "string" ? submitter : "";
+}
+
 interface ConfigOfSteps {
   schedule?: { max_steps?: unknown } | null;
   metadata?: { worker?: { config?: { total_timesteps?: unknown } | null } | null } | null;
@@ -180,6 +195,7 @@ function makePlan(configJson: string): RunPlan {
     entryPoint: config.entry_point,
     arguments: config.arguments ?? [],
     environment: config.environment,
+    leftOut: leftOutOf(metadata["submission"]),
     resources: {
       cpus: resources.cpus ?? null,
       memoryMb: resources.memory_mb ?? null,
@@ -239,6 +255,7 @@ function makePlan(configJson: string): RunPlan {
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
     sandbox: sandboxPlan(metadata.sandbox),
     launcher: metadata.launcher ?? "local",
+    queue: queuePlan(metadata.queue),
     slurm: {
       fields: metadata.slurm ?? {},
       lingerSeconds: metadata.slurm?.linger_seconds ?? PLAN_DEFAULTS.lingerSeconds,
@@ -252,6 +269,12 @@ function makePlan(configJson: string): RunPlan {
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),
   };
+}
+
+/** As `mosaic run` writes them (src/cli/verb/command_config.ts); what other programs write there is theirs. */
+function leftOutOf(submission: unknown): string[] {
+  const names = isPlainObject(submission) ? submission["left_out"] : undefined;
+  return Array.isArray(names) ? names.filter((name): name is string => typeof name === "string").slice(0, 200) : [];
 }
 
 /** Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes. */

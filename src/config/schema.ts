@@ -1,8 +1,9 @@
 // deno-lint-ignore-file no-control-regex -- the patterns keep NUL and other control characters out
 /**
  * TrainRunConfig: the one schema that submissions are checked against and from which
- * `schema/train-run-config.v1.json` is generated. docs/configuration.md explains every field.
+ * `schema/train-run-config.v1.json` is generated. docs/reference/configuration.md explains every field.
  */
+import { OBJECTIVE_FORM, objectiveOf } from "../records/objective.ts";
 import * as z from "zod";
 import {
   anyObject,
@@ -24,6 +25,7 @@ import {
 import { TEXT_DIALECTS } from "../readers/text/text_dialects.ts";
 import { alerts } from "./alerts.ts";
 import { LONGEST_RUN_NAME } from "../base/run_name.ts";
+import { AFTER_NEVER, MOMENT, momentAt, MOST_PREDECESSORS } from "./queue_fields.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;
@@ -36,7 +38,7 @@ export const IMPORT_WORKER = "mosaic:import-worker";
 /** Entry points that are part of mosaic. */
 export const BUILT_IN_WORKERS = ["mosaic:demo-worker", IMPORT_WORKER] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
-/** What starts runs: the daemon on its own host, or an engine (docs/launchers.md). */
+/** What starts runs: the daemon on its own host, or an engine (docs/reference/launchers.md). */
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
@@ -185,7 +187,7 @@ const webhook = once(() =>
 const engineWord = () =>
   matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
 
-/** What Slurm is asked for; docs/slurm.md. */
+/** What Slurm is asked for; docs/how-to/slurm.md. */
 export const slurmFields = once(() =>
   closed({
     partition: engineWord().optional(),
@@ -222,18 +224,52 @@ export const slurmFields = once(() =>
   })
 );
 
+const MOMENT_TEXT = "a time such as 2026-11-27T18:00:00Z, or a duration after the submission such as +2h";
+const moment = () =>
+  matching(MOMENT, MOMENT_TEXT).refine((text) => !MOMENT.test(text) || momentAt(text, 0) !== null, {
+    error: ({ input }) => `must be ${MOMENT_TEXT}, not "${input}", which is in no calendar`,
+  });
+
+/** What a run waits for; docs/how-to/queue.md. */
+const queue = once(() =>
+  closed({
+    after: list(filledText(300), "runs").max(MOST_PREDECESSORS, {
+      error: ({ input }) => `names ${(input as unknown[]).length} runs; at most ${MOST_PREDECESSORS} are taken`,
+    }).optional().describe(
+      "Runs that must have ended before this one starts: RUN or RUN:ok (well), RUN:failed (failed or cancelled), RUN:any.",
+    ),
+    after_never: oneOf(AFTER_NEVER).optional().describe(
+      "When a predecessor has ended in another way: wait (it may be retried), or cancel this run; default wait.",
+    ),
+    begin: moment().optional().describe("Time before which the run does not start, or +DURATION after its submission."),
+    deadline: moment().optional().describe(
+      "Time after which the run does not start any more (deadline_passed), or +DURATION after its submission.",
+    ),
+    deadline_stops: flag().optional().describe(
+      "Whether the deadline also stops a run that has started; default false.",
+    ),
+  })
+);
+
 const metadata = once(() =>
   open({
     run_id: optionalText(),
     run_name: optionalText(),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+    submitted_by: optionalText().describe("Who submitted the run: a token's name, or uid:N. The daemon sets it."),
+    queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),
     backpressure: backpressure().optional(),
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
-    alerts: alerts().optional().describe("Rules about the run's records; docs/operations.md#alerts."),
+    alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
+      .optional()
+      .describe(
+        'The metric by which the run is judged, such as "eval/reward:max"; default: the daemon\'s --objective.',
+      ),
     observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",

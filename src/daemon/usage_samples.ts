@@ -1,13 +1,19 @@
 /** Samples what each live run's processes and GPUs use, as metrics `system/…` of the run. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/processes/usage.ts";
+import type { GpuPool } from "../dispatch/gpus/gpu_pool.ts";
+import type { Card } from "../os/gpus/card.ts";
+import { processesOf, type ProcessUsage, readProcesses } from "../os/processes/usage.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 
+/** A driver that hangs does not hold up the figures of processes. */
+const GPUS_MS = 5000;
 const INTERVAL_MS = 15_000;
 /** Samples become less frequent as a run gets older: about this many in its first hours, and few more over weeks. */
 const SAMPLES = 1000;
+
+type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius">;
 
 interface Before {
   attempt: number;
@@ -18,6 +24,7 @@ interface Before {
 
 export interface UsageSamplesOptions {
   live: () => RunRow[];
+  gpus: Pick<GpuPool, "readWithin" | "cardOf">;
   telemetry: Pick<TelemetryLog, "sample">;
   log: Logger;
 }
@@ -32,7 +39,7 @@ export function pointsOf(
   processes: readonly ProcessUsage[],
   before: Before | undefined,
   at: number,
-  gpus: readonly GpuUsage[],
+  gpus: readonly GpuFigures[],
 ): [name: string, value: number][] {
   const points: [string, number][] = [];
   const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
@@ -43,17 +50,21 @@ export function pointsOf(
   }
   points.push(["system/memory_mb", sum(processes.map((p) => p.residentBytes)) / (1 << 20)]);
   points.push(["system/processes", processes.length]);
-  if (gpus.length > 0) {
-    points.push(["system/gpu_percent", sum(gpus.map((g) => g.percent)) / gpus.length]);
-    points.push(["system/gpu_memory_mb", sum(gpus.map((g) => g.memoryMb))]);
-  }
+  // Of several cards: what a card does not say is no zero.
+  const add = (name: string, figures: readonly (number | null)[], join: (known: readonly number[]) => number) => {
+    const known = figures.filter((value) => value !== null);
+    if (known.length > 0) points.push([name, join(known)]);
+  };
+  add("system/gpu_percent", gpus.map(({ percent }) => percent), (known) => sum(known) / known.length);
+  add("system/gpu_memory_mb", gpus.map(({ usedMb }) => usedMb), sum);
+  add("system/gpu_power_w", gpus.map(({ watts }) => watts), sum);
+  add("system/gpu_temperature_c", gpus.map(({ celsius }) => celsius), (known) => Math.max(...known));
   return points;
 }
 
 /** @returns ends it, after the current sample */
-export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
+export function startUsageSamples({ live, gpus, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
   const before = new Map<string, Before>();
-  const closing = new AbortController();
   const sample = async () => {
     const now = Date.now();
     const runs = live().filter(({ runId, attempt, worker, placement, startedAt }) => {
@@ -64,17 +75,15 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
     const ids = new Set(live().map(({ runId }) => runId));
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
     if (runs.length === 0) return;
-    const gpusRead = runs.some((run) => run.gpuSlots.length > 0)
-      ? readGpus(closing.signal)
-      : Promise.resolve(new Map<number, GpuUsage>());
+    const gpusRead = runs.some((run) => run.gpuSlots.length > 0) ? gpus.readWithin(GPUS_MS) : undefined;
     const all = await readProcesses();
     const at = Date.now();
-    const gpus = await gpusRead;
+    const reading = await gpusRead;
     for (const { runId, attempt, worker, gpuSlots } of runs) {
       const processes = processesOf(worker!.pid, all);
       if (processes.length === 0) continue;
       const last = before.get(runId);
-      const its = gpuSlots.flatMap((slot) => gpus.get(slot) ?? []);
+      const its = reading === undefined ? [] : gpuSlots.flatMap((slot) => gpus.cardOf(slot, reading) ?? []);
       const points = pointsOf(processes, last?.attempt === attempt ? last : undefined, at, its);
       before.set(runId, { attempt, at, ticks: new Map(processes.map((p) => [p.pid, p.ticks])) });
       telemetry.sample(runId, attempt, points);
@@ -92,7 +101,6 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
   return {
     async close() {
       clearInterval(timer);
-      closing.abort();
       await running;
     },
   };

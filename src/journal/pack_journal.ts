@@ -1,5 +1,5 @@
 /**
- * Frees the disk space of a journal (docs/architecture.md, "What becomes of a journal"). Stored parts are packed into the
+ * Frees the disk space of a journal (docs/explanation/architecture.md, "What becomes of a journal"). Stored parts are packed into the
  * file beside the journal; when that is synced to disk, the journal's own blocks are freed. So at every moment the worker's
  * whole output is on disk, in one of the two, whatever happens to the database. The first and the last bytes stay in the
  * journal: they identify it, and `head` and `tail` show them.

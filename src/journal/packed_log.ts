@@ -1,5 +1,5 @@
 /**
- * A log whose older part is packed (docs/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
+ * A log whose older part is packed (docs/explanation/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
  * bytes from 0 on, compressed in chunks, and the log itself is a hole there. Readers see one file of one length. Each chunk
  * is a zstd frame with a checksum after a skippable frame that describes it, so `zstdcat` prints everything. Damage affects
  * only its chunk. When the log is complete, a chunk may be thinned: then its skippable frame contains data from which a

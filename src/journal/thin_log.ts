@@ -1,6 +1,6 @@
 /**
  * A chunk of a log in which lines of steps are not kept as text, because the stored steps restore them to the byte
- * (docs/architecture.md, "What becomes of a journal"). A line consists of a template's fixed parts and, between them, values
+ * (docs/explanation/architecture.md, "What becomes of a journal"). A line consists of a template's fixed parts and, between them, values
  * from a column of its step or values of its own; every other line is kept unchanged. Pure.
  */
 import { zlib } from "../base/node_modules.ts";

@@ -11,6 +11,8 @@ export function outcomeOrState(run: Run): string {
 
 /** The run's reward, if mosaic knows one: of its last 100 episodes, or the metric that most certainly is it. */
 export function rewardOf({ telemetry }: Run): string | undefined {
+  const chosen = telemetry?.objective;
+  if (chosen !== undefined) return chosen.value === undefined ? undefined : `${number(chosen.value)} (${chosen.name})`;
   if (telemetry?.meanReward100 !== undefined) return `${number(telemetry.meanReward100)} (mean of 100 episodes)`;
   const told = telemetry?.toldReward;
   return told === undefined ? undefined : `${number(told.value)} (${told.name})`;

@@ -1,7 +1,7 @@
 /**
  * The daemon's metrics, for `/metrics` and OTLP: names by Prometheus' conventions, base units, labels from closed lists.
  * No label names a run, because there are thousands of runs; a run's own numbers are in its telemetry.
- * docs/observability.md lists all metrics, and a test compares that list with this one.
+ * docs/reference/observability.md lists all metrics, and a test compares that list with this one.
  */
 import { Layout } from "../base/layout.ts";
 import { fileBytes } from "../os/files/files.ts";

@@ -3,6 +3,7 @@ export const FAILURE_CLASSES = [
   "exit_code",
   "signal",
   "oom_killed",
+  "gpu_out_of_memory",
   "run_failed",
   "heartbeat_timeout",
   "worker_timeout",
@@ -20,7 +21,7 @@ export const FAILURE_CLASSES = [
   "reset",
 ] as const;
 
-/** @param reason from docs/operations.md, such as `exit_code_3` */
+/** @param reason from docs/reference/operations.md, such as `exit_code_3` */
 export function failureClass(reason: string | null): string {
   const word = (reason ?? "").split(":")[0]!;
   return FAILURE_CLASSES.find((name) => name === word) ??

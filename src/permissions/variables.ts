@@ -23,6 +23,8 @@ const DAEMON_VARIABLES = [
   "RUNTIME_DIRECTORY",
   "OTEL_*",
   "SLURM_CONF",
+  "HIP_VISIBLE_DEVICES",
+  "ROCR_VISIBLE_DEVICES",
 ];
 
 /** Variables of OpenTelemetry with the address of a collector (src/observability/otlp/otlp.ts). */

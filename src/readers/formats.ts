@@ -1,6 +1,6 @@
 /**
  * The files that mosaic reads: one row a kind, and the first row whose pattern fits a name is the name's. Discovery, labels,
- * import, hints and the tests of docs/formats.md read this table. A new format is a reader (src/readers/format has what all of
+ * import, hints and the tests of docs/reference/formats.md read this table. A new format is a reader (src/readers/format has what all of
  * them share) and a row.
  */
 import type { FormatName, FormatReader, FormatState } from "./format/format_reader.ts";
@@ -11,7 +11,7 @@ import { EventFileReader } from "./tensorboard/event_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
 
 export interface FileKind {
-  /** For people, and in docs/formats.md. */
+  /** For people, and in docs/reference/formats.md. */
   title: string;
   /** Of the file's name without its directory. */
   name: RegExp;

@@ -6,7 +6,7 @@ import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../gen/recor
 
 import type { SealedSteps } from "./sealed_steps.ts";
 
-/** A file besides the journal that a proxy reads records from (docs/proxy.md). */
+/** A file besides the journal that a proxy reads records from (docs/reference/proxy.md). */
 export interface SourceCursor {
   /** Identifies the file within its attempt. */
   name: string;

@@ -1,5 +1,5 @@
 /**
- * The public JSON of stored records, one object per line (docs/telemetry.md), as printed by `mosaic steps -o jsonl` and sent
+ * The public JSON of stored records, one object per line (docs/reference/telemetry.md), as printed by `mosaic steps -o jsonl` and sent
  * by StreamTelemetry. Built as text, because the worker's own JSON is passed on unchanged.
  */
 import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/public_lines.ts";

@@ -1,7 +1,7 @@
 /**
  * The fields of telemetry records. From this table `deno task gen` writes straight-line code (src/gen/records): types,
  * columns of a batch, checks, public JSON, rows, gRPC frames, readers of workers' lines. A field added here is stored, sent,
- * printed and exported; docs/telemetry.md lists what else it needs.
+ * printed and exported; docs/reference/telemetry.md lists what else it needs.
  */
 
 export type TelemetryKind = "steps" | "episodes" | "events" | "metrics";

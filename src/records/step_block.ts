@@ -1,5 +1,5 @@
 /**
- * Steps of one run in one row (docs/telemetry.md, "Blocks"). The hot columns, which people query by SQL, are text that
+ * Steps of one run in one row (docs/reference/telemetry.md, "Blocks"). The hot columns, which people query by SQL, are text that
  * SQLite can read: if all rows of a column are equal, the cell is that value, otherwise it is the JSON path of the value in
  * each step's row of `hot`. If episodes and steps are consecutive, as they mostly are, they are in no row: the rows are in
  * spans, each with the episode and step of its first row. Texts are columns of their own, compressed together. Pure;

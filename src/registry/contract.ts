@@ -1,12 +1,14 @@
 /**
- * The JSON for programs and the page: what the verbs print (docs/cli.md) and what the page's API answers (docs/page.md). The
+ * The JSON for programs and the page: what the verbs print (docs/reference/cli.md) and what the page's API answers (docs/reference/page.md). The
  * program takes only types from here: only tests load this module. tests/cli/contract_test.ts compares it with the tables of
  * the docs and the real output, tests/ui/contract_test.ts with the answers of the API; a field too many fails as well as one
  * too few.
  */
 import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../records/record_fields.ts";
-import { RUN_STATES } from "./lifecycle/lifecycle.ts";
+import { BASE_DIRS } from "../base/layout.ts";
+import { RUN_FIELDS, type RunField, type RunFieldKind } from "../runs/fields/run_fields.ts";
+import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../runs/fields/lifecycle_states.ts";
 
 const text = z.string;
 const integer = z.int;
@@ -15,125 +17,57 @@ const time = () => z.iso.datetime();
 const milliseconds = z.int;
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullable();
 
-const outcome = z.enum(["succeeded", "failed", "canceled"]);
 const state = z.enum(RUN_STATES);
 
-const placement = <T extends z.ZodType>(expected_start: T) =>
-  z.strictObject({
-    launcher: text(),
-    name: text(),
-    job: maybe(text()),
-    phase: z.enum(["intended", "queued", "running", "ended"]),
-    waiting_for: maybe(text()),
-    expected_start,
-    nodes: z.array(text()),
-    gpus: z.array(text()),
-    end: maybe(text()),
-  });
+const RUN_TYPES: Record<Exclude<RunFieldKind, "object">, () => z.ZodType> = {
+  text,
+  state: () => state,
+  outcome: () => z.enum(OUTCOMES),
+  phase: () => z.enum(PLACEMENT_PHASES),
+  base: () => z.enum(BASE_DIRS),
+  integer,
+  number: z.number,
+  flag: z.boolean,
+  time,
+  texts: () => z.array(text()),
+  integers: () => z.array(integer()),
+  counts: () => z.record(text(), integer()),
+  process: integer,
+  config: z.unknown,
+  any: z.unknown,
+};
 
-/** The reward of episodes, if a metric has it. */
-const toldReward = z.strictObject({ name: text(), value: z.number() });
+function runShape(fields: readonly RunField[]): Record<string, z.ZodType> {
+  return Object.fromEntries(fields.flatMap(({ json, kind, fields, list, null: where }) => {
+    if (json === undefined) return [];
+    const one = fields === undefined
+      ? RUN_TYPES[kind as Exclude<RunFieldKind, "object">]()
+      : z.strictObject(runShape(fields));
+    const type = list ? z.array(one) : one;
+    return [[json, where === "json" || where === "both" ? maybe(type) : type]];
+  }));
+}
+
+const ALL: readonly RunField[] = RUN_FIELDS;
 
 export const Run = z.strictObject({
-  run_id: text(),
-  name: text(),
-  state,
-  outcome: maybe(outcome),
-  reason: maybe(text()),
-  hint: maybe(text()),
-  attempt: integer(),
-  max_attempts: integer(),
-  priority: integer(),
-  queue_position: maybe(integer()),
-  waiting_for: maybe(text()),
-  gpus_requested: integer(),
-  gpu_slots: z.array(integer()),
-  tags: z.array(text()),
-  notes: text(),
-  digest: text(),
-  submitted_at: maybe(time()),
-  started_at: maybe(time()),
-  finished_at: maybe(time()),
-  last_heartbeat: maybe(time()),
-  exit_code: maybe(integer()),
-  exit_signal: maybe(text()),
-  cancel_requested: z.boolean(),
-  directory: text(),
-  resume_from: maybe(text()),
-  max_steps: maybe(integer()),
-  max_rate_hz: maybe(integer()),
-  worker_id: maybe(text()),
-  worker_pid: maybe(integer()),
-  proxy_pid: maybe(integer()),
-  placement: maybe(placement(maybe(time()))),
-  telemetry: z.strictObject({
-    steps: integer(),
-    episodes: integer(),
-    events: integer(),
-    other_lines: integer(),
-    malformed_lines: integer(),
-    violations: z.record(text(), integer()),
-    journal_position: integer(),
-    journal_size: integer(),
-    mean_reward_100: maybe(z.number()),
-    steps_per_second: z.number(),
-    last_record_at: maybe(time()),
-    last_output_at: maybe(time()),
-    metrics: integer(),
-    told_step: integer(),
-    overwritten_steps: integer(),
-    overwritten_episodes: integer(),
-    told_reward: maybe(toldReward),
-  }),
-  capabilities: maybe(z.strictObject({
-    worker_kind: text(),
-    proto_version: text(),
-    schema_id: text(),
-    schema_version: integer(),
-    supports_pause: z.boolean(),
-    supports_checkpoint: z.boolean(),
-  })),
+  ...runShape(ALL.filter(({ single }) => !single)),
   /** In `list`: the requested columns `param.…` and `metric.…`. */
   values: z.record(text(), z.unknown()).optional(),
 });
 
-const transition = <T extends z.ZodType>(at: T) =>
-  z.strictObject({
-    seq: integer(),
-    from: maybe(state),
-    to: state,
-    event: text(),
-    reason: maybe(text()),
-    attempt: integer(),
-    at,
-  });
-
-const Transition = transition(maybe(time()));
-
-const parameters = z.array(z.strictObject({ name: text(), value: z.unknown(), source: text() }));
-
 /** Everything that the daemon says of a run; artifacts are requested separately. */
-export const RunDetail = Run.extend({
-  transitions: z.array(Transition),
-  parameters,
-  config: z.unknown(),
-  held_to: z.array(text()),
-  ranks: z.array(z.strictObject({ rank: integer(), node: maybe(text()), code: maybe(integer()), first: z.boolean() })),
-  stderr_tail: z.array(text()),
+export const RunDetail = Run.extend(runShape(ALL.filter(({ single }) => single)));
+
+export const Artifact = z.strictObject({
+  path: text(),
+  kind: text(),
+  bytes: integer(),
+  sha256: text(),
+  step: maybe(integer()),
+  window_id: text(),
+  at: maybe(time()),
 });
-
-const artifact = <T extends z.ZodType>(at: T) =>
-  z.strictObject({
-    path: text(),
-    kind: text(),
-    bytes: integer(),
-    sha256: text(),
-    step: maybe(integer()),
-    window_id: text(),
-    at,
-  });
-
-export const Artifact = artifact(maybe(time()));
 
 export const ShownRun = RunDetail.extend({ artifacts: z.array(Artifact) });
 
@@ -180,6 +114,21 @@ export const Usage = z.strictObject({
   total_bytes: integer(),
 });
 
+/** A GPU slot; figures are null where the driver does not tell them. */
+const gpu = z.strictObject({
+  slot: integer(),
+  run_id: maybe(text()),
+  name: text(),
+  uuid: text(),
+  memory_mb: maybe(z.number()),
+  used_mb: maybe(z.number()),
+  percent: maybe(z.number()),
+  watts: maybe(z.number()),
+  celsius: maybe(z.number()),
+  others: text(),
+  lost: z.boolean(),
+});
+
 const host = <T extends z.ZodType>(started_at: T) =>
   z.strictObject({
     version: text(),
@@ -188,7 +137,7 @@ const host = <T extends z.ZodType>(started_at: T) =>
     state_dir: text(),
     listen: text(),
     http: text(),
-    gpus: z.array(z.strictObject({ slot: integer(), run_id: maybe(text()), name: text() })),
+    gpus: z.array(gpu),
     cpus: integer(),
     load_average: z.array(z.number()),
     memory_bytes: integer(),
@@ -202,6 +151,8 @@ const host = <T extends z.ZodType>(started_at: T) =>
 
 export const Host = host(maybe(time()));
 
+export const Gpu = gpu;
+
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
   name: text(),
@@ -213,6 +164,9 @@ export const Series = z.strictObject({
   mean: maybe(z.number()),
   min_step: maybe(integer()),
   max_step: maybe(integer()),
+  source: text(),
+  /** With `metrics --sources`. */
+  copy_of: maybe(text()),
 });
 
 export const Bucket = z.strictObject({
@@ -347,46 +301,6 @@ export const Point = record("metrics");
 
 // ---- the page's API
 
-/** What the table of runs shows; sent every second for a live run. */
-export const PageRun = z.strictObject({
-  run_id: text(),
-  name: text(),
-  state,
-  attempt: integer(),
-  max_attempts: integer(),
-  priority: integer(),
-  tags: z.array(text()),
-  notes: text(),
-  is_eval: z.boolean(),
-  gpus: z.array(integer()),
-  gpus_requested: integer(),
-  queue_position: integer(),
-  waiting_for: text(),
-  created_at: milliseconds(),
-  updated_at: milliseconds(),
-  started_at: maybe(milliseconds()),
-  finished_at: maybe(milliseconds()),
-  outcome: maybe(outcome),
-  reason: maybe(text()),
-  steps: integer(),
-  episodes: integer(),
-  /** Points of metrics that are stored, with those that mosaic adds itself (`system/…`). */
-  metrics: integer(),
-  /** How many of the recorded ones a later attempt has recorded again. */
-  overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
-  steps_per_second: z.number(),
-  mean_reward_100: maybe(z.number()),
-  told_reward: maybe(toldReward),
-  last_record_at: maybe(milliseconds()),
-  last_output_at: maybe(milliseconds()),
-  backlog_bytes: integer(),
-  max_steps: integer(),
-  cancel_requested: z.boolean(),
-  pause_requested: z.boolean(),
-  max_rate_hz: integer(),
-  placement: maybe(placement(maybe(milliseconds()))),
-});
-
 /** The newest seq of each kind of record. */
 export const PageHeads = z.strictObject({
   steps: integer(),
@@ -395,38 +309,8 @@ export const PageHeads = z.strictObject({
   metrics: integer(),
 });
 
-/** Everything about one run except its config and its telemetry. */
-export const PageRunDetail = PageRun.extend({
-  digest: text(),
-  base_dir: text(),
-  directory: text(),
-  hint: maybe(text()),
-  exit_code: maybe(integer()),
-  exit_signal: maybe(text()),
-  stderr_tail: z.array(text()),
-  cancel_reason: maybe(text()),
-  last_heartbeat_at: maybe(milliseconds()),
-  not_before: maybe(milliseconds()),
-  worker_pid: maybe(integer()),
-  proxy_pid: maybe(integer()),
-  host_gpus: integer(),
-  worker_id: text(),
-  agent_id: text(),
-  worker_kind: maybe(text()),
-  proto_version: maybe(text()),
-  schema_id: maybe(text()),
-  schema_version: maybe(integer()),
-  supports_pause: z.boolean(),
-  supports_checkpoint: z.boolean(),
-  resume_from: maybe(text()),
-  other_lines: integer(),
-  malformed_lines: integer(),
-  violations: z.record(text(), integer()),
-  heads: PageHeads,
-  parameters,
-  transitions: z.array(transition(milliseconds())),
-  artifacts: z.array(artifact(milliseconds())),
-});
+/** A single run, without its config. */
+export const PageRunDetail = ShownRun.omit({ config: true }).extend({ heads: PageHeads });
 
 export const PageEvent = event(milliseconds(), z.unknown());
 
@@ -465,7 +349,7 @@ export const PageSeriesNames = z.strictObject({
 });
 
 /** A run in a comparison. */
-export const PageComparedRun = PageRun.extend({ parameters });
+export const PageComparedRun = Run.extend({ parameters: RunDetail.shape.parameters! });
 
 /** Names that columns of the table of runs can have. */
 export const PageColumnNames = z.strictObject({ parameters: z.array(text()), metrics: z.array(text()) });
@@ -567,6 +451,7 @@ export const SHAPES = {
   "Pruning": Pruning,
   "Usage": Usage,
   "Host": Host,
+  "Gpu": Gpu,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

@@ -1,4 +1,4 @@
-/** All kinds of events (docs/observability.md describes when they occur and their data). */
+/** All kinds of events (docs/reference/observability.md describes when they occur and their data). */
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 
@@ -22,6 +22,8 @@ export const EVENT_KINDS = [
   "edited",
   "alert",
   "rung",
+  "gpu_lost",
+  "gpu_back",
   "control",
   "faulted",
   "failed",

@@ -5,6 +5,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
+import { RUN_FIELDS, type RunField, type RunFieldKind, storedFields } from "../runs/fields/run_fields.ts";
 import { explainSqlite } from "./sqlite.ts";
 
 export interface Migration {
@@ -13,7 +14,7 @@ export interface Migration {
   sql: string;
 }
 
-export const MIGRATIONS: readonly Migration[] = [
+const STEPS: readonly Migration[] = [
   {
     version: 1,
     sql: `
@@ -201,11 +202,19 @@ ALTER TABLE artifacts ADD COLUMN window_id TEXT NOT NULL DEFAULT '';
   {
     version: 10,
     sql: `
+-- The slot's card or MIG device: its number may change while a run holds it. "" if unknown.
+ALTER TABLE gpu_slots ADD COLUMN uuid TEXT NOT NULL DEFAULT '';
+`,
+  },
+  {
+    version: 11,
+    sql: `
 CREATE TABLE sweeps (
   sweep_id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   state TEXT NOT NULL,
   spec_json TEXT NOT NULL,
+  submitter TEXT NOT NULL,
   -- Trials 0 to next_trial - 1 are made: each has a row in sweep_trials.
   next_trial INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
@@ -241,6 +250,31 @@ CREATE TABLE sweep_reports (
 `,
   },
 ];
+
+const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {
+  integer: ["INTEGER", "0"],
+  time: ["INTEGER", "0"],
+  flag: ["INTEGER", "0"],
+  number: ["REAL", "0"],
+  texts: ["TEXT", "'[]'"],
+};
+
+/** The steps, each followed by the columns of the fields that name its version; a version that only fields name has no more. */
+export function withColumns(steps: readonly Migration[], fields: readonly RunField[] = RUN_FIELDS): Migration[] {
+  const stored = storedFields(fields);
+  const newest = Math.max(steps.length, ...stored.map(({ since = 0 }) => since));
+  return Array.from({ length: newest }, (_, i) => {
+    const version = i + 1;
+    const columns = stored.filter(({ since }) => since === version).map(({ column, kind, null: where }) => {
+      const [type, none] = SQL_TYPES[kind] ?? ["TEXT", "''"];
+      const mayBeNull = where === "row" || where === "both";
+      return `ALTER TABLE runs ADD COLUMN ${column} ${type}${mayBeNull ? "" : ` NOT NULL DEFAULT ${none}`};\n`;
+    });
+    return { version, sql: `${steps[i]?.sql ?? ""}${columns.length === 0 ? "" : `;\n${columns.join("")}`}` };
+  });
+}
+
+export const MIGRATIONS: readonly Migration[] = withColumns(STEPS);
 
 /** The database was written by a newer mosaic; the daemon exits with a code of its own. */
 export class NewerSchemaError extends MosaicError {}

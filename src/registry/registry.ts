@@ -5,7 +5,14 @@
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
+import {
+  ENDED_STATES,
+  isEnded,
+  type LifecycleEvent,
+  LIVE_STATES,
+  RUN_STATES,
+  transition,
+} from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
@@ -244,6 +251,16 @@ export class Registry implements RunReader {
     ).map(outlineFrom);
   }
 
+  objectives(): Map<string, string> {
+    const rows = this.#sql.all(
+      `SELECT run_id, json_extract(config_json, '$.metadata.objective') AS objective FROM runs
+        WHERE instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
+    );
+    return new Map(
+      rows.flatMap(({ run_id, objective }) => typeof objective === "string" ? [[run_id as string, objective]] : []),
+    );
+  }
+
   countByState(): Record<string, number> {
     const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs GROUP BY state");
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
@@ -256,6 +273,41 @@ export class Registry implements RunReader {
       `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) ORDER BY created_at, run_id`,
       live,
     ).map((row) => this.#runFrom(row));
+  }
+
+  /**
+   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and who
+   * submitted them ("": not known). Scans all transitions. `to`: null while it runs
+   */
+  attemptsSince(
+    since: number,
+  ): { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] {
+    const attempts: { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] = [];
+    const running = new Map<string, typeof attempts[number]>();
+    const rows = this.#sql.all(
+      `SELECT run_id, event, to_state, at, gpus_requested,
+         CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.submitted_by') END AS submitter
+       FROM transitions JOIN runs USING (run_id)
+       WHERE (event = 'spawned' OR to_state IN (SELECT value FROM json_each(?))) AND at > ?
+         AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
+       ORDER BY seq`,
+      JSON.stringify([...ENDED_STATES, "INIT"]),
+      since,
+    );
+    for (const { run_id, event, at, gpus_requested, submitter } of rows) {
+      const runId = run_id as string;
+      const begun = running.get(runId);
+      if (event === "spawned") {
+        const owner = typeof submitter === "string" ? submitter : "";
+        const attempt = { runId, submitter: owner, gpus: gpus_requested as number, from: at as number, to: null };
+        running.set(runId, attempt);
+        attempts.push(attempt);
+      } else if (begun !== undefined) {
+        begun.to = at as number;
+        running.delete(runId);
+      }
+    }
+    return attempts;
   }
 
   sessionTokens(): { runId: string; token: string }[] {
@@ -366,14 +418,16 @@ export class Registry implements RunReader {
     }
   }
 
-  /** Sets the host's slots; slots held by a run stay until released. */
-  setGpuSlots(slots: readonly number[]): void {
+  /** Sets the host's slots; slots held by a run stay until released. @param uuids of their devices, as far as known */
+  setGpuSlots(slots: readonly number[], uuids: ReadonlyMap<number, string> = new Map()): void {
     this.#write(() => {
       this.#sql.run("UPDATE gpu_slots SET offered = 0");
       for (const slot of slots) {
         this.#sql.run(
-          "INSERT INTO gpu_slots (slot, run_id, offered) VALUES (?, NULL, 1) ON CONFLICT (slot) DO UPDATE SET offered = 1",
+          `INSERT INTO gpu_slots (slot, run_id, offered, uuid) VALUES (?, NULL, 1, ?) ON CONFLICT (slot) DO UPDATE SET
+             offered = 1, uuid = CASE WHEN excluded.uuid = '' AND run_id IS NOT NULL THEN uuid ELSE excluded.uuid END`,
           slot,
+          uuids.get(slot) ?? "",
         );
       }
       this.#dropUnofferedGpus();
@@ -383,6 +437,15 @@ export class Registry implements RunReader {
   gpuSlots(): { slot: number; runId: string | null }[] {
     return this.#sql.all("SELECT slot, run_id FROM gpu_slots ORDER BY slot")
       .map((row) => ({ slot: row.slot as number, runId: row.run_id as string | null }));
+  }
+
+  /** All slots with their devices' UUIDs ("" if unknown), those that the host has lost and a run still holds included. */
+  gpuDevices(): { slot: number; uuid: string; runId: string | null }[] {
+    return this.#sql.all("SELECT slot, uuid, run_id FROM gpu_slots ORDER BY slot").map((row) => ({
+      slot: row.slot as number,
+      uuid: row.uuid as string,
+      runId: row.run_id as string | null,
+    }));
   }
 
   /** Assigns the slots to the run, all or none. @throws `failed_precondition` if one is taken. */

@@ -4,60 +4,18 @@ import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { STORED_LENGTH } from "../base/field_limits.ts";
 import type { ArtifactRow, EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./row_types.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
+import { propertyOf, type RunFieldKind, storedFields } from "../runs/fields/run_fields.ts";
 import type { SqlRow } from "./sqlite.ts";
 
-type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;
 /** Kinds that are validated when read, because the run could not be handled otherwise. */
 type CheckedKind = "texts" | "process" | "state" | "base";
 
-/** Column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
-const RUN_COLUMNS = {
-  runId: ["run_id", "text"],
-  name: ["name", "text"],
-  digest: ["digest", "text"],
-  state: ["state", "state"],
-  attempt: ["attempt", "integer"],
-  maxAttempts: ["max_attempts", "integer"],
-  priority: ["priority", "integer"],
-  tags: ["tags", "texts"],
-  notes: ["notes", "text"],
-  baseDir: ["base_dir", "base"],
-  configJson: ["config_json", "text"],
-  gpusRequested: ["gpus_requested", "integer"],
-  gpusMandatory: ["gpus_mandatory", "flag"],
-  createdAt: ["created_at", "integer"],
-  updatedAt: ["updated_at", "integer"],
-  startedAt: ["started_at", "integer"],
-  finishedAt: ["finished_at", "integer"],
-  lastHeartbeatAt: ["last_heartbeat_at", "integer"],
-  notBefore: ["not_before", "integer"],
-  outcome: ["outcome", "text"],
-  reason: ["reason", "text"],
-  hint: ["hint", "text"],
-  exitCode: ["exit_code", "integer"],
-  exitSignal: ["exit_signal", "text"],
-  stderrTail: ["stderr_tail", "texts"],
-  cancelRequestedAt: ["cancel_requested_at", "integer"],
-  cancelReason: ["cancel_reason", "text"],
-  faultRequested: ["fault_requested", "text"],
-  pauseRequested: ["pause_requested", "flag"],
-  maxRateHz: ["max_rate_hz", "real"],
-  proxy: ["proxy", "process"],
-  worker: ["worker", "process"],
-  workerId: ["worker_id", "text"],
-  agentId: ["agent_id", "text"],
-  sessionToken: ["session_token", "text"],
-  workerKind: ["worker_kind", "text"],
-  protoVersion: ["proto_version", "text"],
-  schemaId: ["schema_id", "text"],
-  schemaVersion: ["schema_version", "integer"],
-  supportsPause: ["supports_pause", "flag"],
-  supportsCheckpoint: ["supports_checkpoint", "flag"],
-  resumeFrom: ["resume_from", "text"],
-} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots" | "placement" | "damaged">, readonly [string, Kind]>;
-
-type StoredField = keyof typeof RUN_COLUMNS;
-const FIELDS = Object.entries(RUN_COLUMNS) as [StoredField, readonly [string, Kind]][];
+/** Property, column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
+const FIELDS = storedFields().map(({ column, kind }) => ({
+  property: propertyOf(column) as keyof RunRow,
+  column,
+  kind,
+}));
 
 /** A placement as one JSON object. */
 const PLACEMENT = `json_object('runId', run_id, 'attempt', attempt, 'launcher', launcher, 'tries', tries, 'name', name,
@@ -77,12 +35,13 @@ export function placementFrom(row: SqlRow): Placement {
   return JSON.parse(row.placement as string);
 }
 
-function encode(kind: Kind, value: unknown): SQLInputValue {
+function encode(kind: RunFieldKind, value: unknown): SQLInputValue {
   if (value === null || value === undefined) return null;
   switch (kind) {
     case "flag":
       return value ? 1 : 0;
     case "integer":
+    case "time":
       return Math.trunc(value as number);
     case "texts":
     case "process":
@@ -102,10 +61,10 @@ const IN_ITS_PLACE: Record<CheckedKind, string | null> = {
 
 /** Value that a repair writes into each damaged column. */
 export const MENDED: ReadonlyMap<string, string | null> = new Map(
-  FIELDS.flatMap(([, [column, kind]]) => isChecked(kind) ? [[column, IN_ITS_PLACE[kind]]] : []),
+  FIELDS.flatMap(({ column, kind }) => isChecked(kind) ? [[column, IN_ITS_PLACE[kind]]] : []),
 );
 
-function isChecked(kind: Kind): kind is CheckedKind {
+function isChecked(kind: RunFieldKind): kind is CheckedKind {
   return kind in IN_ITS_PLACE;
 }
 
@@ -130,8 +89,8 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Columns with bounds of their own, which every version has had. */
-const WHOLE = ["config_json", "notes"];
+/** A column with bounds of its own, which every version has had. */
+const WHOLE = "notes";
 
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length)}… (cut)`;
@@ -147,9 +106,9 @@ function firstOf(texts: string[]): string[] {
 /** Quarantines damaged columns: substitutes their values and names them in `damaged`, so that other runs stay readable. */
 export function runFrom(row: SqlRow): RunRow {
   const damaged: string[] = [];
-  const decode = (column: string, kind: Kind): unknown => {
+  const decode = (column: string, kind: RunFieldKind): unknown => {
     const value = row[column] as string | null;
-    if (kind === "text" && typeof value === "string" && !WHOLE.includes(column)) return cut(value, STORED_LENGTH.text);
+    if (kind === "text" && typeof value === "string" && column !== WHOLE) return cut(value, STORED_LENGTH.text);
     if (!isChecked(kind)) return kind === "flag" && value !== null ? (value as unknown) === 1 : value;
     const read = readChecked(kind, value);
     if (read !== undefined) return kind === "texts" ? firstOf(read as string[]) : read;
@@ -161,7 +120,7 @@ export function runFrom(row: SqlRow): RunRow {
     placement: row.placement === null ? null : placementFrom(row),
     damaged,
   };
-  for (const [field, [column, kind]] of FIELDS) run[field] = decode(column, kind);
+  for (const { property, column, kind } of FIELDS) run[property] = decode(column, kind);
   return run as unknown as RunRow;
 }
 
@@ -189,8 +148,8 @@ export function outlineFrom(row: SqlRow): RunOutline {
 export function runColumns(values: Partial<RunRow>): { columns: string[]; values: SQLInputValue[] } {
   const columns: string[] = [];
   const encoded: SQLInputValue[] = [];
-  for (const [field, [column, kind]] of FIELDS) {
-    const value = values[field];
+  for (const { property, column, kind } of FIELDS) {
+    const value = values[property];
     if (value === undefined) continue;
     columns.push(column);
     encoded.push(encode(kind, value));

@@ -16,6 +16,8 @@ export interface RunReader {
   count(filter: RunFilter): number;
   /** All matching runs, newest submitted first, without their configs. */
   outlines(filter: RunFilter): RunOutline[];
+  /** `metadata.objective` of the runs that have one, by run id. */
+  objectives(): Map<string, string>;
   countByState(): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];

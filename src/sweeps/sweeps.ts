@@ -36,9 +36,9 @@ export interface SweepsHost {
   /** Trials at once if a sweep does not say. */
   parallel: number;
   /** @throws MosaicError where this config can never become a run */
-  check(configJson: string): void;
+  check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
-  submit(configJson: string, runId: string, trial: TrialOf): void;
+  submit(configJson: string, runId: string, submitter: string, trial: TrialOf): void;
   cancel(runId: string, reason: string): void;
   retry(runId: string): void;
 }
@@ -83,7 +83,7 @@ export class Sweeps {
    * @param anyName a name that is taken gets a number
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
-  create(specJson: string, sweepId: string, anyName: boolean): SweepRow {
+  create(specJson: string, sweepId: string, anyName: boolean, submitter: string): SweepRow {
     const { registry, log, check } = this.#host;
     if (sweepId !== "" && !isUlid(sweepId)) {
       throw new MosaicError("invalid_argument", `sweep_id ${JSON.stringify(sweepId)} is not a ULID`);
@@ -98,8 +98,8 @@ export class Sweeps {
     for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
     const trials = trialCount(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
-    check(JSON.stringify(trialConfig(spec, id, 0)));
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, specJson: JSON.stringify(spec) });
+    check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: JSON.stringify(spec) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
@@ -152,7 +152,7 @@ export class Sweeps {
         });
         const before = trialCount(spec);
         if (trialCount(extended) > before) {
-          this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)));
+          this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
         const changed = sweeps.change(row.sweepId, { specJson: JSON.stringify(extended), state });
@@ -265,7 +265,8 @@ export class Sweeps {
     const { registry, submit, log } = this.#host;
     const of = { sweepId: row.sweepId, trial };
     try {
-      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), trialRunId(row.sweepId, trial), of);
+      const runId = trialRunId(row.sweepId, trial);
+      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), runId, row.submitter, of);
     } catch (error) {
       const passes = !(error instanceof MosaicError) ||
         ["unavailable", "resource_exhausted", "internal"].includes(error.code);

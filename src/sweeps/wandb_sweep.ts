@@ -56,7 +56,7 @@ function methodIn(value: unknown): string {
   if (METHODS.includes(String(value))) return String(value);
   return refuse(
     `"${value}" needs an optimizer that learns from earlier trials; mosaic itself tries grids and random samples`,
-    "Write method: random with run_cap: N, or run an optimizer of your own (docs/sweeps.md).",
+    "Write method: random with run_cap: N, or run an optimizer of your own (docs/how-to/sweeps.md).",
   );
 }
 

@@ -4,7 +4,15 @@ import { MosaicError } from "../base/errors.ts";
 import type { SeriesBucketRow } from "../records/stored.ts";
 import { allRows, prepareArrays } from "./tables/row_reader.ts";
 import { partsOf, type Rewinds } from "./series/rewinds.ts";
-import { decimate, outline, outlineOf, type Part, rowOf } from "./series/rollup.ts";
+import {
+  decimate,
+  outline,
+  outlineFrom,
+  outlineOf,
+  type OutlineShape,
+  type PartSource,
+  rowOf,
+} from "./series/rollup.ts";
 import type { RunState } from "./runs/run_state.ts";
 import { BASE_SERIES, type SeriesRows } from "./series/series_rows.ts";
 
@@ -68,10 +76,8 @@ export class SeriesReader {
     const found = new Map<number, SeriesBucketRow[]>();
     const first = Math.max(1, Math.floor(fromX));
     // Most runs have the series under the same key, and the same number of buckets.
-    const alike = new Map<
-      string,
-      { shape: [series: number, level: number, from: number, to: number]; tails: Map<number, Part[]> }
-    >();
+    const alike = new Map<string, { series: number; shape: OutlineShape; sources: Map<number, PartSource> }>();
+    const limit = Math.max(1, Math.floor(most));
     for (const row of allRows(this.#seriesOfMany, JSON.stringify(runKeys), name)) {
       const [runKey, series, points, lastSeq, rewound] = row as [number, number | null, number, number, number];
       const last = toX > 0 ? Math.min(toX, points) : points;
@@ -79,17 +85,18 @@ export class SeriesReader {
         found.set(runKey, []);
         continue;
       }
-      const { level, from, to, tail } = outlineOf(first, last, points, Math.max(1, Math.floor(most)));
-      if (rewound || level === 0) continue;
-      const key = [series, level, from, to].join();
-      const { tails } = alike.get(key) ?? { tails: new Map<number, Part[]>() };
-      tails.set(runKey, tail ? this.#rows.source(runKey, series, points, lastSeq).points(last, last) : []);
-      alike.set(key, { shape: [series, level, from, to], tails });
+      const shape = outlineOf(first, last, points, limit);
+      if (rewound || shape.level === 0) continue;
+      const key = [series, ...Object.values(shape)].join();
+      const group = alike.get(key) ?? { series, shape, sources: new Map<number, PartSource>() };
+      group.sources.set(runKey, this.#rows.source(runKey, series, points, lastSeq));
+      alike.set(key, group);
     }
-    for (const { shape, tails } of alike.values()) {
-      for (const [runKey, parts] of this.#rows.bucketsOfMany([...tails.keys()], ...shape)) {
-        const rows = [...parts, ...tails.get(runKey)!];
-        found.set(runKey, rows.map((part) => ({ ...rowOf(part), attempt: null, overwritten: false })));
+    for (const { series, shape, sources } of alike.values()) {
+      const { level, from, to } = shape;
+      for (const [runKey, buckets] of this.#rows.bucketsOfMany([...sources.keys()], series, level, from, to)) {
+        const parts = outlineFrom(buckets, shape, sources.get(runKey)!, limit);
+        found.set(runKey, parts.map((part) => ({ ...rowOf(part), attempt: null, overwritten: false })));
       }
     }
     return found;

@@ -1,5 +1,5 @@
 /**
- * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, committed in one transaction with the
+ * The telemetry log on SQLite (docs/reference/telemetry.md): every record once, in order, committed in one transaction with the
  * journal position it was read from.
  * Synchronous and in the daemon's own thread: a batch takes milliseconds, and an acknowledged batch is committed. Only
  * checkpoints, which sync the disk, run elsewhere.
@@ -356,6 +356,24 @@ export class TelemetryStore implements TelemetryLog {
   listSeries(runId: string): SeriesSummary[] {
     const state = this.#states.get(runId);
     return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
+  }
+
+  attemptStep(runId: string, attempt: number): number {
+    const newest = this.#states.get(runId)?.attemptStep;
+    return newest?.attempt === attempt ? newest.step : 0;
+  }
+
+  listSources(runId: string): SeriesSummary[] {
+    const state = this.#states.get(runId);
+    if (state === undefined) return [];
+    const copies = this.#summaries.copies(state.runKey);
+    return this.#summaries.ofRun(state.runKey)
+      .flatMap((one) => [one, ...copies.filter(({ copyOf }) => copyOf === one.name)]);
+  }
+
+  seriesOf(runId: string, name: string): SeriesSummary | undefined {
+    const state = this.#states.get(runId);
+    return state === undefined ? undefined : this.#summaries.one(state.runKey, name);
   }
 
   seriesNamed(name: string): (SeriesSummary & { runId: string })[] {

@@ -40,8 +40,14 @@ export interface TelemetryReader {
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
   /** Counters of a run; zeros if it has no records. */
   summary(runId: string): RunTelemetry;
+  /** The highest step of a metric of the attempt, of those that this process has stored; 0: none. */
+  attemptStep(runId: string, attempt: number): number;
   /** The series that every run has, then its metrics by name. */
   listSeries(runId: string): SeriesSummary[];
+  /** The same with the copies by other sources, after the series that they are copies of. */
+  listSources(runId: string): SeriesSummary[];
+  /** The summary of one series; undefined if the run has no such series. */
+  seriesOf(runId: string, name: string): SeriesSummary | undefined;
   /** The series of this name, of all runs. */
   seriesNamed(name: string): (SeriesSummary & { runId: string })[];
   /** Names of series of all runs; the first ten thousand. */
@@ -54,8 +60,8 @@ export interface TelemetryReader {
   parameterNames(): string[];
   /**
    * Points `fromX` to `toX` (0: the last), attempt after attempt, in about this many buckets.
-   * @param rough reads no more rows than it returns, for one of many lines: a bucket may begin before `fromX`, and of the
-   *   newest points outside of buckets only the last is returned
+   * @param rough reads few rows, for one of many lines: few points come one by one; of more, the first, the last and the
+   *   extremes stay, a bucket may begin before `fromX`, and of the newest points outside of buckets only the last is returned
    * @throws `not_found` for a name without points in the run
    */
   series(

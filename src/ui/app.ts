@@ -99,6 +99,15 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   // The page's scripts and styles are half of a daemon's program, and many daemons never serve the page.
   const files = () => import("./assets.ts");
   app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));
+  // The manual; its pages name each other relative to this folder.
+  app.get("/docs", (c) => c.redirect("/docs/index.html"));
+  app.get("/docs/*", async (c) => {
+    const { siteFiles } = await import("../manual/site.ts");
+    const path = c.req.path.slice("/docs/".length);
+    const file = (await siteFiles()).get(path);
+    if (file === undefined) throw new MosaicError("not_found", `the manual has no page "${path}"`);
+    return c.body(file.text, 200, { "content-type": file.type, "cache-control": "no-cache" });
+  });
   for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
     app.get(path, async (c) => {
       const html = (await files()).shell(token, c.get("identity"), core.version);

@@ -2,6 +2,7 @@
 import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./http/viewer.ts";
+import figureJs from "../gen/page/figure.js" with { type: "text" };
 import firstJs from "../gen/page/first.js" with { type: "text" };
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };
@@ -33,6 +34,7 @@ class Asset {
 
 const ASSETS = new Map<string, Asset>(Object.entries({
   "style.css": new Asset(CSS, styleCss),
+  "figure.js": new Asset(JAVASCRIPT, figureJs),
   "first.js": new Asset(JAVASCRIPT, firstJs),
   "main.js": new Asset(JAVASCRIPT, mainJs),
   "markdown.js": new Asset(JAVASCRIPT, markdownJs),

@@ -1,5 +1,5 @@
 /**
- * Uploads the files of the run's directory to a daemon that shares no disk with this host (docs/slurm.md, "Without a shared
+ * Uploads the files of the run's directory to a daemon that shares no disk with this host (docs/how-to/slurm.md, "Without a shared
  * disk"). Logs are uploaded as they grow; other files when they have not changed for a while, and all of them at the
  * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is stored here.
  */

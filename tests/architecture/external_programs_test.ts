@@ -8,6 +8,7 @@ const SRC = new URL("../../src/", import.meta.url);
 const PLACES: Record<string, string> = {
   "os/processes/external_program.ts": "waits, with a limit",
   "os/processes/shell.ts": "scripts that the kernel answers at once; programs that outlive this process",
+  "os/files/untrusted_elsewhere.ts": "a helper that opens one file, with a limit, and sends it while somebody reads",
   "frames/shared_memory.ts": "a helper that answers requests, each with a limit",
   "os/host/sock_diag.ts": "a helper that answers requests, each with a limit",
   "os/rights/user_shell.ts": "scripts of a worker's user, with a limit; one that is stuck holds up nobody else's",

@@ -1,11 +1,11 @@
-/** Files of src/ that have one name, against the table in docs/development.md. */
+/** Files of src/ that have one name, against the table in docs/reference/development.md. */
 import { strict as assert } from "node:assert";
 import { filesOf, namesOfRows } from "./rooms.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
-const DOC = new URL("../../docs/development.md", import.meta.url);
+const DOC = new URL("../../docs/reference/development.md", import.meta.url);
 
-Deno.test("files of src/ that have one name are in the table of docs/development.md, and no others are", () => {
+Deno.test("files of src/ that have one name are in the table of docs/reference/development.md, and no others are", () => {
   const byName = new Map<string, string[]>();
   for (const file of filesOf(SRC)) {
     if (file.startsWith("gen/")) continue;

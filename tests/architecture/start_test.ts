@@ -1,4 +1,4 @@
-/** What a start loads. Any of Node's modules, except SQLite, takes 25 ms and 8 MiB: docs/performance.md. */
+/** What a start loads. Any of Node's modules, except SQLite, takes 25 ms and 8 MiB: docs/explanation/performance.md. */
 import { strict as assert } from "node:assert";
 
 const SRC = new URL("../../src/", import.meta.url);

@@ -28,6 +28,7 @@ const ALLOWED: Record<string, string | [uses: number, paths: string]> = {
   "state/doctor/free_list.ts": "databases",
   "state/doctor/doctor.ts": [2, "the state directory, daemon.json, its lock"],
   "state/doctor/state_files.ts": [5, "entries of the state directory, of configs/ and of the directories of all runs"],
+  "manual/pages.ts": "docs/, beside the source files",
   "readers/import/": "the user's own files",
   "cli/": "the user's own files and directories; a demo's worker is a worker itself",
   "dispatch/queue/submission.ts": [0, "configs/"],

@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { workedMs } from "../../src/cli/text/comparing.ts";
 import { configDifferences, optionsApart } from "../../src/config/differences.ts";
-import { runDetailJson } from "../../src/cli/text/message_json.ts";
+import { runDetailJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { DaemonApi } from "../../src/wire/client/daemon_api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";
@@ -34,7 +34,7 @@ Deno.test("compare: the mean rate is over the time of all attempts, without the 
   const states: [RunState, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], ["FAULTED", 40]];
   const retried: [RunState, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], ["EXECUTING", 81], ["PAUSED", 90]];
   const run = (list: [RunState, number][]) => ({
-    ...runDetailJson(fakeRun()),
+    ...runDetailJsonOf(fakeRun()),
     transitions: list.map(([to, s], seq) => ({
       ...{ seq, from: null, to, event: "", reason: null, attempt: 1 },
       at: new Date(NOW + s * 1000).toISOString(),

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { completionScript, runCandidates, type Shell, SHELLS } from "../../src/cli/verb/completion_scripts.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { describeVerbs } from "../../src/cli/verbs/host/completions.ts";
+import { describeVerbs } from "../../src/cli/verbs/help/completions.ts";
 import { fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
 
 /** Each makes the file "ran" in the working directory when a shell runs or expands it. */

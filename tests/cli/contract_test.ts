@@ -1,6 +1,6 @@
 /**
- * What programs rely on: the tables of docs/cli.md are held against src/registry/contract.ts, and what every command really
- * prints against the shape that docs/cli.md names for it, strictly: a field too many fails as one too few.
+ * What programs rely on: the tables of docs/reference/cli.md are held against src/registry/contract.ts, and what every command really
+ * prints against the shape that docs/reference/cli.md names for it, strictly: a field too many fails as one too few.
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
@@ -11,6 +11,7 @@ import { TELEMETRY_KINDS } from "../../src/records/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
+import { FakeGpuTools } from "../harness/fake_gpu_tools.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -19,12 +20,12 @@ import { runVerb } from "./verb.ts";
 
 type Shape = keyof typeof SHAPES;
 
-const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
+const PAGE = await Deno.readTextFile(new URL("../../docs/reference/cli.md", import.meta.url));
 
 /** The rows of the first table below a heading, without its own heading. */
 function rowsBelow(heading: string): string[][] {
   const after = PAGE.split(`\n${heading}\n`)[1];
-  assert.ok(after !== undefined, `docs/cli.md has no ${heading}`);
+  assert.ok(after !== undefined, `docs/reference/cli.md has no ${heading}`);
   const lines = after.split(/\n#+ /)[0]!.split("\n").filter((line) => line.startsWith("|"));
   return lines.slice(2).map((line) => line.slice(1, -1).split("|").map((cell) => cell.trim()));
 }
@@ -47,7 +48,7 @@ function typeOf(schema: z.ZodType, path: string): string {
     const inner = typeOf(schema.unwrap() as z.ZodType, path);
     return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
   }
-  if (schema === SHAPES.Run.shape.state && path !== "state") return "as `state`";
+  if (schema === (SHAPES.Run.shape as Record<string, z.ZodType>).state && path !== "state") return "as `state`";
   if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
   if (schema instanceof z.ZodArray) {
     const item = schema.element as z.ZodType;
@@ -89,7 +90,7 @@ function documented(shape: string): Map<string, string> {
 }
 
 for (const [name, schema] of Object.entries(SHAPES)) {
-  Deno.test(`docs/cli.md: ${name} has the fields and types of the schema`, () => {
+  Deno.test(`docs/reference/cli.md: ${name} has the fields and types of the schema`, () => {
     assert.deepEqual(Object.fromEntries(documented(name)), Object.fromEntries(fieldsOf(schema)));
   });
 }
@@ -102,7 +103,7 @@ interface Printed {
   csv: string[];
 }
 
-/** By command, what docs/cli.md says that each format holds. */
+/** By command, what docs/reference/cli.md says that each format holds. */
 const PROMISED = new Map<string, Printed>(
   rowsBelow("## Shapes").flatMap(([commands, json, jsonl, csv]) =>
     quoted(commands!).map((command): [string, Printed] => [
@@ -112,7 +113,7 @@ const PROMISED = new Map<string, Printed>(
   ),
 );
 
-Deno.test("docs/cli.md: names every command that prints for programs, with every format it has", async () => {
+Deno.test("docs/reference/cli.md: names every command that prints for programs, with every format it has", async () => {
   const real = new Map<string, string[]>();
   for (const verb of VERBS) {
     // The columns of sql are those of the query.
@@ -164,7 +165,7 @@ function look(schema: z.ZodType, value: unknown, path: string): void {
 
 function checkShape(shape: string, value: unknown, what: string): void {
   const schema: z.ZodType = SHAPES[shape as Shape];
-  assert.ok(schema !== undefined, `docs/cli.md has no shape ${shape}`);
+  assert.ok(schema !== undefined, `docs/reference/cli.md has no shape ${shape}`);
   const result = schema.safeParse(value);
   assert.ok(result.success, `${what} is no ${shape}: ${result.error && z.prettifyError(result.error)}`);
   look(schema, value, shape);
@@ -183,7 +184,7 @@ function csvRows(text: string): string[][] {
   return rows.slice(0, -1);
 }
 
-/** The columns that docs/cli.md promises, of a list or of the shape's fields. */
+/** The columns that docs/reference/cli.md promises, of a list or of the shape's fields. */
 function columnsOf(promised: string, shape: string): string[] {
   const [list] = promised.split(";");
   if (!promised.startsWith("each field of the shape")) return quoted(list!);
@@ -208,8 +209,9 @@ cat <<'LINES'
 LINES
 `;
 
-Deno.test("shapes: every command prints what docs/cli.md says, no field more and none less", async (t) => {
-  await using daemon = await TestDaemon.start({ gpus: "1" });
+Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
+  using gpus = new FakeGpuTools("a100x4");
+  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env });
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
@@ -221,7 +223,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
   const holds = (command: string, args: string[], { only = ["json", "jsonl", "csv"], codes = [0] } = {}) =>
     t.step([...command.split(" "), ...args].join(" ").replaceAll(directory, "DIR"), async () => {
       const promised = PROMISED.get(command);
-      assert.ok(promised !== undefined, `docs/cli.md does not say what ${command} prints`);
+      assert.ok(promised !== undefined, `docs/reference/cli.md does not say what ${command} prints`);
       const [verb, ...options] = command.split(" ");
       const print = (format: string) => mosaic([verb!, ...options, "-o", format, ...args], codes);
       for (const format of only) {
@@ -257,7 +259,11 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
         name: "rich",
         command: [],
         schedule: { max_steps: 100 },
-        metadata: { tags: ["sweep"], worker: { ...scripted(WORKER), worker_id: "w-1" } },
+        metadata: {
+          tags: ["sweep"],
+          objective: "episode_reward:max",
+          worker: { ...scripted(WORKER), worker_id: "w-1" },
+        },
       }),
     );
     const ended = await untilState(daemon, rich, "TERMINATED");
@@ -304,6 +310,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     await holds("compare --group-by name", [rich, failed, live]);
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
+    await holds("gpus", []);
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -387,10 +394,20 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       const missing = Object.keys(SHAPES).flatMap((shape) =>
         rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/system/slurm)
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os). The next two are in tests/runs/fields. So have placements (tests/system/slurm)
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
-        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
+        [
+          "RunDetail.held_to",
+          "Series.copy_of",
+          "Run.damaged",
+          "Run.not_before",
+          "Run.values",
+          "RunDetail.values",
+          "Bucket.attempt",
+          "Backup.left_out",
+          ...REFUSALS,
+        ]
           .includes(field) ||
         field.startsWith("Run.placement") || field.startsWith("RunDetail.ranks");
       assert.deepEqual(missing.filter((field) => !elsewhere(field)), []);

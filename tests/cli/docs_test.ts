@@ -1,13 +1,14 @@
-/** docs/cli.md is a contract: what it says of verbs, exit codes and shapes is held against the code. */
+/** docs/reference/cli.md is a contract: what it says of verbs, exit codes and shapes is held against the code. */
 import { strict as assert } from "node:assert";
 import { BOUNDS } from "../../src/base/load_limits.ts";
 import { EXIT } from "../../src/cli/link/exit.ts";
 import { findVerb } from "../../src/cli/verbs.ts";
+import { manualPages } from "../../src/manual/pages.ts";
 import { EVENT_KINDS } from "../../src/registry/event_kinds.ts";
 
-const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
+const PAGE = await Deno.readTextFile(new URL("../../docs/reference/cli.md", import.meta.url));
 
-Deno.test("docs/cli.md: names verbs that are there, and every exit code", () => {
+Deno.test("docs/reference/cli.md: names verbs that are there, and every exit code", () => {
   const commands = PAGE.slice(PAGE.indexOf("## Commands"), PAGE.indexOf("`RUN` is"));
   const named = [...commands.matchAll(/^\| (`[^|]+)/gm)].flatMap(([, cell]) =>
     [...cell!.matchAll(/`([a-z-]+)/g)].map((m) => m[1]!)
@@ -17,15 +18,15 @@ Deno.test("docs/cli.md: names verbs that are there, and every exit code", () => 
   for (const code of Object.values(EXIT)) assert.match(PAGE, new RegExp(`^\\| ${code} \\|`, "m"));
 });
 
-Deno.test("docs/observability.md: names every kind of event", async () => {
-  const page = await Deno.readTextFile(new URL("../../docs/observability.md", import.meta.url));
+Deno.test("docs/reference/observability.md: names every kind of event", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/reference/observability.md", import.meta.url));
   const table = page.slice(page.indexOf("| Kind | When | Data |"), page.indexOf("Every reader is a cursor"));
   const named = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell]) => cell!.match(/\w+/g)!);
   assert.deepEqual(named.sort(), [...EVENT_KINDS].sort());
 });
 
-Deno.test("docs/configuration.md: names every bound with its option and its default", async () => {
-  const page = await Deno.readTextFile(new URL("../../docs/configuration.md", import.meta.url));
+Deno.test("docs/reference/configuration.md: names every bound with its option and its default", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/reference/configuration.md", import.meta.url));
   for (const { option, standard } of Object.values(BOUNDS)) {
     const row = page.split("\n").find((line) => line.includes(`| \`${option} `));
     const size = standard >= 2 ** 30 ? `${standard / 2 ** 30}G` : `${standard >> 20}M`;
@@ -37,9 +38,7 @@ Deno.test("docs/configuration.md: names every bound with its option and its defa
 Deno.test("README.md and docs: every table has its header, and each of its rows as many cells", async () => {
   const root = new URL("../../", import.meta.url);
   const pages = ["README.md"];
-  for await (const { name } of Deno.readDir(new URL("docs", root))) {
-    if (name.endsWith(".md")) pages.push(`docs/${name}`);
-  }
+  pages.push(...(await manualPages()).map(({ name }) => `docs/${name}.md`));
   assert.ok(pages.length > 20);
   const wrong: string[] = [];
   for (const page of pages) {

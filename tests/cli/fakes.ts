@@ -98,6 +98,8 @@ export function fakeRun(fields: MessageInitShape<typeof RunSchema> = {}): Run {
     tags: ["sweep"],
     digest: "ab".repeat(32),
     submittedAt: timestampFromMs(NOW - 200_000),
+    updatedAt: timestampFromMs(NOW - 100_000),
+    baseDir: "runs",
     startedAt: timestampFromMs(NOW - 187_000),
     lastHeartbeat: timestampFromMs(NOW - 4000),
     directory: "/state/trainer/runs/R",

@@ -11,7 +11,7 @@ import {
   shortIds,
 } from "../../src/base/text/format.ts";
 import { ageValue } from "../../src/cli/verb/flags.ts";
-import { bar, eta, fraction, progressText } from "../../src/cli/text/progress.ts";
+import { bar, eta, fraction, progressText } from "../../src/runs/fields/progress.ts";
 
 function cases<T>(f: (value: T) => unknown, expected: readonly (readonly [T, unknown])[]): void {
   for (const [value, text] of expected) assert.equal(f(value), text, `of ${value}`);

@@ -1,16 +1,11 @@
-/** The JSON contract: these shapes are what docs/cli.md promises. A change here is a change for every script. */
+/** The JSON contract: these shapes are what docs/reference/cli.md promises. A change here is a change for every script. */
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import {
-  artifactJson,
-  eventJson,
-  hostJson,
-  runDetailJson,
-  type RunJson,
-  runJson,
-} from "../../src/cli/text/message_json.ts";
-import { note } from "../../src/cli/text/runs_table.ts";
+import { artifactJson, eventJson, hostJson } from "../../src/cli/text/message_json.ts";
+import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
+import type { RunJson } from "../../src/runs/fields/run_types.ts";
+import { note } from "../../src/runs/fields/run_texts.ts";
 import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeRun, ID_A, NOW } from "./fakes.ts";
 
@@ -32,19 +27,26 @@ const RUN = {
   notes: "",
   digest: "ab".repeat(32),
   submitted_at: "2025-11-22T13:56:40.000Z",
+  updated_at: "2025-11-22T13:58:20.000Z",
   started_at: "2025-11-22T13:56:53.000Z",
   finished_at: null,
   last_heartbeat: "2025-11-22T13:59:56.000Z",
+  not_before: null,
   exit_code: null,
   exit_signal: null,
   cancel_requested: false,
+  cancel_reason: null,
+  pause_requested: false,
+  base_dir: "runs",
   directory: "/state/trainer/runs/R",
   resume_from: null,
   max_steps: 10000,
   max_rate_hz: null,
   worker_id: "worker",
+  agent_id: null,
   worker_pid: 4242,
   proxy_pid: 4241,
+  damaged: [],
   placement: null,
   telemetry: {
     steps: 6200,
@@ -61,9 +63,10 @@ const RUN = {
     last_output_at: null,
     metrics: 0,
     told_step: 0,
+    told_reward: null,
     overwritten_steps: 0,
     overwritten_episodes: 0,
-    told_reward: null,
+    objective: null,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",
@@ -75,10 +78,15 @@ const RUN = {
   },
 };
 
-Deno.test("json: a run", () => assert.deepEqual(runJson(fakeRun()), RUN));
+/** A GPU of which the driver tells nothing. */
+const UNTOLD = {
+  ...{ uuid: "", memory_mb: null, used_mb: null, percent: null, watts: null, celsius: null, others: "", lost: false },
+};
+
+Deno.test("json: a run", () => assert.deepEqual(runJsonOf(fakeRun()), RUN));
 
 Deno.test("json: a run that has not said anything yet", () => {
-  const json = runJson(
+  const json = runJsonOf(
     create(RunSchema, { runId: ID_A, name: "n", state: "INIT", queuePosition: 2, waitingFor: "2 GPUs" }),
   );
   assert.deepEqual(Object.keys(json), Object.keys(RUN));
@@ -91,22 +99,39 @@ Deno.test("json: a run in full", () => {
   const run = fakeRun({
     transitions: [
       { seq: 1n, toState: "INIT", event: "submit", attempt: 1, at: timestampFromMs(NOW) },
-      { seq: 2n, fromState: "INIT", toState: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1 },
+      {
+        seq: 2n,
+        fromState: "INIT",
+        toState: "FAULTED",
+        event: "failed",
+        reason: "exit_code_3",
+        attempt: 1,
+        at: timestampFromMs(NOW),
+      },
     ],
     configJson: `{"run_name":"cart-1"}`,
     stderrTail: ["boom"],
   });
-  assert.deepEqual(runDetailJson(run), {
+  assert.deepEqual(runDetailJsonOf(run), {
     ...RUN,
     transitions: [
       { seq: 1, from: null, to: "INIT", event: "submit", reason: null, attempt: 1, at: "2025-11-22T14:00:00.000Z" },
-      { seq: 2, from: "INIT", to: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1, at: null },
+      {
+        seq: 2,
+        from: "INIT",
+        to: "FAULTED",
+        event: "failed",
+        reason: "exit_code_3",
+        attempt: 1,
+        at: "2025-11-22T14:00:00.000Z",
+      },
     ],
     parameters: [],
     config: { run_name: "cart-1" },
     held_to: [],
     ranks: [],
     stderr_tail: ["boom"],
+    host_gpus: 0,
   });
 });
 
@@ -136,7 +161,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     stateDir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
-    gpus: [{ slot: 0, runId: ID_A, name: "H100" }, { slot: 1, runId: "", name: "H100" }],
+    gpus: [
+      { slot: 0, runId: ID_A, name: "H100", uuid: "GPU-1", memoryMb: 81559, usedMb: 4, percent: 0 },
+      { slot: 1, runId: "", name: "H100", others: "pid 7" },
+    ],
     cpus: 2,
     loadAverage: [0.5, 1, 2],
     memoryBytes: 100n,
@@ -154,7 +182,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     state_dir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
-    gpus: [{ slot: 0, run_id: ID_A, name: "H100" }, { slot: 1, run_id: null, name: "H100" }],
+    gpus: [
+      { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
+      { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
+    ],
     cpus: 2,
     load_average: [0.5, 1, 2],
     memory_bytes: 100,

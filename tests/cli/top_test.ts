@@ -1,6 +1,8 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { hostJson, type RunDetailJson, runDetailJson, runJson } from "../../src/cli/text/message_json.ts";
+import { hostJson } from "../../src/cli/text/message_json.ts";
+import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
+import type { RunDetailJson } from "../../src/runs/fields/run_types.ts";
 import { keysOf } from "../../src/cli/top/keys.ts";
 import { INITIAL, onKey, selectedRun, type TopState, visibleRuns } from "../../src/cli/top/model.ts";
 import { draw, runsOnScreen } from "../../src/cli/top/screen.ts";
@@ -27,8 +29,8 @@ function stateOf(overrides: Partial<TopState> = {}): TopState {
     ...INITIAL,
     host: hostJson(HOST),
     runs: [
-      runJson(fakeRun({ runId: ID_B, name: "old", state: "FAULTED", outcome: "failed", reason: "exit_code_1" })),
-      runJson(fakeRun()),
+      runJsonOf(fakeRun({ runId: ID_B, name: "old", state: "FAULTED", outcome: "failed", reason: "exit_code_1" })),
+      runJsonOf(fakeRun()),
     ],
     curves: new Map([[ID_A, [1, 2, 3]]]),
     seenAt: NOW,
@@ -58,7 +60,7 @@ Deno.test("top: what would harm is asked for first; what makes no sense is told"
   assert.equal(onKey(asked.state, "n", NOW, 10).action, undefined);
   assert.equal(press(asked.state, "n").confirmation, undefined);
   assert.deepEqual(onKey(stateOf(), "p", NOW, 10).action, { type: "pause", run: ID_A });
-  const paused = stateOf({ runs: [runJson(fakeRun({ state: "PAUSED" }))] });
+  const paused = stateOf({ runs: [runJsonOf(fakeRun({ state: "PAUSED" }))] });
   assert.deepEqual(onKey(paused, "p", NOW, 10).action, { type: "resume", run: ID_A });
   assert.equal(press(stateOf(), "r").message, "cart-1 is still live");
   assert.equal(press(stateOf({ selected: ID_B }), "p").message, "old has ended");
@@ -67,7 +69,7 @@ Deno.test("top: what would harm is asked for first; what makes no sense is told"
 });
 
 Deno.test("top: the screen has as many lines as the terminal, none wider than it is", () => {
-  const detail: RunDetailJson = runDetailJson(fakeRun({ name: "日本".repeat(40) }));
+  const detail: RunDetailJson = runDetailJsonOf(fakeRun({ name: "日本".repeat(40) }));
   for (
     const state of [INITIAL, stateOf(), stateOf({ detail }), stateOf({ detail: "loading" }), stateOf({ all: false })]
   ) {
@@ -97,7 +99,7 @@ Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when
 Deno.test("top: the names of a sweep's runs are told apart, whatever else goes for it", () => {
   const names = ["cart-lr-0.003", "cart-lr-0.01", "waits-for-the-gpus"];
   const waiting = { state: "INIT", queuePosition: 1, waitingFor: "2 GPUs" };
-  const runs = names.map((name, i) => runJson(fakeRun({ ...waiting, runId: `${ID_A.slice(0, -1)}${i}`, name })));
+  const runs = names.map((name, i) => runJsonOf(fakeRun({ ...waiting, runId: `${ID_A.slice(0, -1)}${i}`, name })));
   for (const width of [60, 80, 100, 120]) {
     const text = draw(stateOf({ runs }), NOW, { width, height: 12, color: false }).join("\n");
     for (const name of names) assert.ok(text.includes(name), `${width} columns:\n${text}`);
@@ -106,7 +108,7 @@ Deno.test("top: the names of a sweep's runs are told apart, whatever else goes f
 
 Deno.test("top: the line of keys always has the way out, and ? shows all keys until the next one", () => {
   for (const width of [60, 80, 120]) {
-    for (const detail of [undefined, runDetailJson(fakeRun())]) {
+    for (const detail of [undefined, runDetailJsonOf(fakeRun())]) {
       const foot = draw(stateOf({ detail }), NOW, { width, height: 20, color: false }).at(-1)!;
       assert.match(foot, /\? keys {2}q quit$/);
       assert.equal(foot.includes("esc back"), detail !== undefined);
@@ -121,7 +123,10 @@ Deno.test("top: the line of keys always has the way out, and ? shows all keys un
 });
 
 Deno.test("top: a long list scrolls with the selection", () => {
-  const runs = Array.from({ length: 100 }, (_, i) => runJson(fakeRun({ runId: `01K9${String(i).padStart(22, "0")}` })));
+  const runs = Array.from(
+    { length: 100 },
+    (_, i) => runJsonOf(fakeRun({ runId: `01K9${String(i).padStart(22, "0")}` })),
+  );
   const state = stateOf({ runs, selected: runs[20]!.run_id });
   const shown = runsOnScreen(state, NOW, { height: 15 }).map((r) => r.run_id);
   assert.equal(shown.length, 10);

@@ -567,7 +567,20 @@ Deno.test("metrics: series with their curves, or their points", async () => {
       "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, non_finite: 0, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
+    {
+      ...{
+        name: "loss",
+        points: 2,
+        non_finite: 0,
+        last: 0.25,
+        min: 0.25,
+        max: 1,
+        mean: 0.5,
+        min_step: null,
+        max_step: 3,
+      },
+      ...{ source: "stdout", copy_of: null },
+    },
   ]);
   const diverged: Answers = {
     ...answers,
@@ -714,6 +727,46 @@ Deno.test("status: the daemon and its host", async () => {
   assert.match(out, /^gpus +1 of 2 free$/m);
 });
 
+Deno.test("gpus: each card with its figures, its run, and who else uses it", async () => {
+  const gpus = [
+    {
+      slot: 0,
+      runId: ID_A,
+      name: "H200",
+      uuid: "GPU-1",
+      memoryMb: 143771,
+      usedMb: 130013,
+      percent: 100,
+      watts: 612.4,
+      celsius: 61,
+    },
+    {
+      slot: 1,
+      name: "H200",
+      uuid: "GPU-2",
+      memoryMb: 143771,
+      usedMb: 22630,
+      others: "pid 4123 of ada, python, 22.1 GiB",
+    },
+    { slot: 2, runId: ID_A, name: "", lost: true },
+  ];
+  let fresh: unknown;
+  const answers = { GetHost: (request: unknown) => (fresh = request, { gpus }) };
+  const { out } = await run(["gpus"], answers);
+  assert.equal((fresh as { freshGpus: boolean }).freshGpus, true);
+  const lines = out.trimEnd().split("\n").map((line) => line.replace(/ {2,}/g, " | ").trim());
+  assert.deepEqual(lines[0], "SLOT | GPU | MEMORY | USE | POWER | TEMP | RUN | OTHERS");
+  assert.match(lines[1]!, /^\| ?0 \| H200 \| 127 GiB of 140 GiB \| 100% \| 612 W \| 61 °C \| \w{10} \| -$/);
+  assert.match(
+    lines[2]!,
+    /^\| ?1 \| H200 \| 22\.1 GiB of 140 GiB \| - \| - \| - \| free \| pid 4123 of ada, python, 22\.1 GiB$/,
+  );
+  assert.match(lines[3]!, /\w{10} \(card lost\) \| -$/);
+  const json = JSON.parse((await run(["gpus", "-o", "json"], answers)).out);
+  assert.deepEqual(json[1].used_mb, 22630);
+  assert.match((await run(["gpus"], { GetHost: () => ({}) })).out, /no GPU slots/);
+});
+
 Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {
   const wrong = await run(["validate", "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
   assert.equal(wrong.code, EXIT.usage);
@@ -819,7 +872,7 @@ Deno.test("token create -o json: the token with its secret", async () => {
 
 Deno.test("daemon --gpus: a value that it does not take is told once, with what it takes", () => {
   assert.throws(() => daemonOptions(["--gpus", "x"], () => undefined), (error: Error & { hint?: string }) => {
-    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers');
+    assert.equal(error.message, '--gpus "x": neither auto, nor a count, nor a list of device numbers and UUIDs');
     assert.match(error.hint ?? "", /^Give "auto", a count/);
     return true;
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { isDue, pointsOf } from "../../src/daemon/usage_samples.ts";
-import { parseGpus, parseStats, processesOf, readProcesses } from "../../src/os/processes/usage.ts";
+import { parseStats, processesOf, readProcesses } from "../../src/os/processes/usage.ts";
 import { batch, withStore } from "../telemetry/harness.ts";
 
 const line = (pid: number, name: string, parent: number, group: number, ticks: number, pages: number) =>
@@ -18,11 +18,18 @@ Deno.test("usage: the worker's group and its descendants, whatever their names, 
   assert.deepEqual(its.map((p) => [p.pid, p.ticks]), [[10, 5], [11, 100], [12, 50]]);
   assert.deepEqual(processesOf(99, all), []);
   const before = { attempt: 1, at: 0, ticks: new Map([[10, 5], [11, 20]]) };
-  assert.deepEqual(pointsOf(its, before, 1000, [{ percent: 40, memoryMb: 100 }, { percent: 60, memoryMb: 50 }]), [
-    ...[["system/cpu_percent", 130], ["system/memory_mb", 769 / 256], ["system/processes", 3]],
-    ...[["system/gpu_percent", 50], ["system/gpu_memory_mb", 150]],
-  ]);
-  assert.deepEqual([...parseGpus("0, 12, 345\n1, [N/A], 6\n")], [[0, { percent: 12, memoryMb: 345 }]]);
+  assert.deepEqual(
+    pointsOf(its, before, 1000, [
+      { percent: 40, usedMb: 100, watts: 250, celsius: 60 },
+      { percent: 60, usedMb: 50, watts: null, celsius: 70 },
+      { percent: null, usedMb: 0, watts: 50, celsius: null },
+    ]),
+    [
+      ...[["system/cpu_percent", 130], ["system/memory_mb", 769 / 256], ["system/processes", 3]],
+      ...[["system/gpu_percent", 50], ["system/gpu_memory_mb", 150]],
+      ...[["system/gpu_power_w", 300], ["system/gpu_temperature_c", 70]],
+    ],
+  );
 });
 
 Deno.test("usage: this host's processes are read; an old run is sampled less often", async () => {

@@ -53,6 +53,7 @@ export function contextWith(parts: Partial<CommandContext> = {}): CommandContext
     listenTarget: "127.0.0.1:41000",
     trackingAddress: "",
     gpuSlots: [],
+    gpuVariables: { CUDA_VISIBLE_DEVICES: (parts.gpuSlots ?? []).join(",") },
     resumeFrom: null,
     host: hostWith(),
     ...parts,

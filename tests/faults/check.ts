@@ -1,7 +1,7 @@
 /** The independent checker: what was printed against what is stored and what each subscriber saw. */
 import { type Form, lineAt } from "./lines.ts";
 
-/** A stored record as the telemetry streams give it (docs/telemetry.md). */
+/** A stored record as the telemetry streams give it (docs/reference/telemetry.md). */
 export interface StoredRecord {
   seq: number;
   step_index?: number;

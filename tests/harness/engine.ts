@@ -1,4 +1,5 @@
 /** An engine on a temporary state directory; the test plays its proxies. */
+import { gpuPool } from "./gpus.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/attempt/state/connected_proxy.ts";
@@ -96,7 +97,7 @@ export class EngineFixture implements AsyncDisposable {
       log: createLogger({ sinks: [] }),
       layout: this.layout,
       version: "test",
-      gpus: Array.from({ length: gpus }, (_, slot) => ({ slot, name: "" })),
+      gpus: gpuPool(gpus),
       maxRuns: 100,
       maxStarting: 100,
       graceSeconds: 5,

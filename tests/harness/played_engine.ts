@@ -3,6 +3,7 @@
  * services). It starts no process: its runs look like those of an earlier daemon, each with a proxy that does at once what
  * it is asked.
  */
+import { gpuPool } from "./gpus.ts";
 import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../src/base/log.ts";
 import { Layout, RunFiles } from "../../src/base/layout.ts";
@@ -98,7 +99,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
       log: createLogger({ level: "debug", sinks: [(line) => void logLines.push(line)] }),
       layout,
       version: "1.2.3-test",
-      gpus: [0, 1, 2, 3].map((slot) => ({ slot, name: "Test GPU" })),
+      gpus: gpuPool(4, "Test GPU"),
       maxRuns: 0,
       maxStarting: 0,
       graceSeconds: 5,

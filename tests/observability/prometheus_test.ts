@@ -22,7 +22,7 @@ interface Panel {
 const dashboard = JSON.parse(read("docs/grafana-dashboard.json")) as { panels: Panel[] };
 const expressions = dashboard.panels.flatMap((panel) => (panel.targets ?? []).map((target) => target.expr));
 
-const documentation = read("docs/observability.md");
+const documentation = read("docs/reference/observability.md");
 const alerts = Array.from(
   documentation.slice(documentation.indexOf("Useful alerts:")).matchAll(/^\| `([^`]+ (?:==|<|>) [^`]+)` \|/gm),
   ([, expression]) => expression!,

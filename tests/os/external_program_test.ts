@@ -1,7 +1,6 @@
 /** Programs that do not end: the call does, and a second one is not started beside the first. */
 import assert from "node:assert/strict";
 import { ProgramLate, runProgram, shellOutputLater } from "../../src/os/processes/external_program.ts";
-import { gpusOf } from "../../src/os/host/gpus.ts";
 import { identityOf } from "../../src/os/processes/identity.ts";
 import { until } from "../harness/wait.ts";
 
@@ -121,12 +120,4 @@ Deno.test("program: a caller that stops ends it, and starts none afterwards", as
 Deno.test("program: a script's output, or undefined where it fails", async () => {
   assert.equal(await shellOutputLater('echo "$0 $1"', "a", "b"), "a b\n");
   assert.equal(await shellOutputLater("exit 1"), undefined);
-});
-
-Deno.test("gpus: told slots do not need nvidia-smi; a problem with it is said", async () => {
-  const late = () => Promise.reject(new ProgramLate("nvidia-smi has not answered in 3 s"));
-  assert.deepEqual(await gpusOf({ type: "slots", slots: [0, 1] }, late), {
-    gpus: [{ slot: 0, name: "" }, { slot: 1, name: "" }],
-    problem: "nvidia-smi: nvidia-smi has not answered in 3 s",
-  });
 });

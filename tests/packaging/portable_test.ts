@@ -122,9 +122,9 @@ Deno.test("portable executable", async (t) => {
     });
 
     await t.step(
-      "it needs the programs that docs/packaging.md names, no others; what is missing is named",
+      "it needs the programs that docs/reference/packaging.md names, no others; what is missing is named",
       async () => {
-        const row = Deno.readTextFileSync(`${ROOT}/docs/packaging.md`).match(/^\| portable \|.*$/m)![0];
+        const row = Deno.readTextFileSync(`${ROOT}/docs/reference/packaging.md`).match(/^\| portable \|.*$/m)![0];
         const needed = [...row.split("|")[3]!.matchAll(/`([a-z0-9/]+)`/g)].map(([, name]) =>
           name!.replace(/^.*\//, "")
         );

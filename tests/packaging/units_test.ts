@@ -12,7 +12,7 @@ const available = (() => {
 })();
 if (!available) console.log("SKIPPED: there is no systemd-analyze, so no unit is verified");
 
-/** What docs/systemd.md says that units take away. */
+/** What docs/how-to/systemd.md says that units take away. */
 const TAKEN = [
   "UMask=0077",
   "NoNewPrivileges=yes",

@@ -1,5 +1,5 @@
 /** A gRPC server and a client of it, on a real engine that writes down what it is asked for. */
-import type { RunDetail } from "../../src/dispatch/core/core.ts";
+import type { RunDetail, WholeRun } from "../../src/dispatch/core/core.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../../src/dispatch/attempt/state/connected_proxy.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
@@ -69,10 +69,17 @@ export class RecordedEngine extends PlayedEngine {
   }
 
   override detail(row: RunRow): RunDetail {
+    this.#fail();
+    return super.detail(row);
+  }
+  override whole(row: RunRow): WholeRun {
+    this.#fail();
+    return super.whole(row);
+  }
+  #fail(): void {
     const failure = this.failure;
     this.failure = undefined;
     if (failure !== undefined) throw failure;
-    return super.detail(row);
   }
 
   override cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {

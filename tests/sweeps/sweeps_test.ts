@@ -41,7 +41,7 @@ class Played implements AsyncDisposable {
       log: createLogger({ sinks: [] }),
       parallel: 2,
       check: () => {},
-      submit: (configJson, runId, trial) => this.#submit(configJson, runId, trial),
+      submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
       cancel: (runId, reason) => {
         this.cancelled.push([runId, reason]);
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
@@ -73,7 +73,7 @@ class Played implements AsyncDisposable {
       budget: {},
       ...fields,
     });
-    return this.sweeps.create(JSON.stringify(spec), "", false).sweepId;
+    return this.sweeps.create(JSON.stringify(spec), "", false, "uid:1").sweepId;
   }
 
   live(): string[] {

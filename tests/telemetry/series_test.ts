@@ -249,7 +249,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
     const put = (at: number) =>
       bench.store.ingest("R", 1, batch(at, at + 1, { steps: { n: 5, infoJson, reward: [NaN, 2, 8, 1, 8] } }));
     put(0);
-    const summary = { nonFinite: 0, last: -1, min: -1, max: 5, minStep: 10, maxStep: 20 };
+    const summary = { nonFinite: 0, last: -1, min: -1, max: 5, minStep: 10, maxStep: 20, label: "", copyOf: null };
     const find = (name: string) => bench.store.listSeries("R").find((one) => one.name === name);
     assert.deepEqual(find("a"), { name: "a", points: 5, mean: 11 / 5, ...summary });
     bench.reopen();
@@ -353,6 +353,35 @@ Deno.test("series: outlines of several runs are those of each alone", () =>
       assert.deepEqual(bench.store.outlines(runs, "a", from, to, buckets), alone);
     }
     assert.equal(new Set(bench.store.outlines(["resumed"], "a", 0, 0, 40)[0]!.map((row) => row.attempt)).size, 2);
+  }));
+
+Deno.test("series: an outline has all of few points, and of more the first, the last and the extremes", () =>
+  withStore((bench) => {
+    const lengths = [1, 2, 33, 60, 64, 65, 100, 255, 256, 257, 300, 2049, 5000];
+    for (const n of lengths) {
+      const events = Array.from({ length: n }, (_, i) => ({
+        kind: "metrics",
+        dataJson: JSON.stringify({ step: (i + 1) * 1000, a: i === n >> 1 ? 99 : i === n >> 2 ? -99 : i }),
+        tsNs: `${i}000000`,
+      }));
+      bench.store.ingest(`r${n}`, 1, batch(0, 10, { events }));
+    }
+    const runs = lengths.map((n) => `r${n}`);
+    for (const budget of [1, 2, 40]) {
+      bench.store.outlines(runs, "a", 0, 0, budget).forEach((rows, i) => {
+        const n = lengths[i]!;
+        const of = `${n} points, a budget of ${budget}`;
+        assert.deepEqual([rows[0]!.firstX, rows[0]!.lastX, rows[0]!.step], [1, 1, 1000], of);
+        assert.deepEqual([rows.at(-1)!.lastX, rows.at(-1)!.step], [n, n * 1000], of);
+        assert.ok(rows.length >= Math.min(n, 8) && rows.length <= 64, `${of}: ${rows.length} rows`);
+        if (n <= 64) assert.equal(rows.length, n, of);
+        assert.equal(Math.max(...rows.map((r) => r.max)), Math.max(99, n === 5000 ? 4999 : n - 1), of);
+        if (n > 3) assert.equal(Math.min(...rows.map((r) => r.min)), -99, of);
+        // No point is in two parts; the newest may be in none.
+        assert.ok(rows.reduce((sum, r) => sum + r.count, 0) <= n, of);
+        rows.forEach((r, k) => k > 0 && assert.ok(r.firstX > rows[k - 1]!.lastX, of));
+      });
+    }
   }));
 
 Deno.test("events of some kinds are found among points of metrics, within a range, also after a restart", () =>

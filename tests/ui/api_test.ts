@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { RunJson } from "../../src/runs/fields/run_types.ts";
 import { JOURNAL_HEADER } from "../../src/journal/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { EMPTY_WORKER_EVENT } from "../../src/gen/records/record_types.ts";
@@ -473,13 +474,16 @@ Deno.test(
       assert.deepEqual(names.map((_, n) => texts(got[n]![r])), series);
     }
     assert.deepEqual(got.map((of) => of[3]!.last_x), [[], []]);
-    // One of very many lines: whole buckets, and the last point.
+    // One of very many lines: first and last point, and some between.
     const rough = decodeSeries(
       await (await post("series", { runs, names: ["episode_length"], buckets: 4, rough: true })).arrayBuffer(),
       ["episode_length"],
       runs.length,
     );
-    assert.deepEqual(rough[0]!.map((c) => c.last_x), [[32, 64, 90], [32, 64, 91], [32, 64, 92]]);
+    for (const [r, { first_x, last_x }] of rough[0]!.entries()) {
+      assert.deepEqual([first_x[0], last_x[0], first_x.at(-1), last_x.at(-1)], [1, 1, 90 + r, 90 + r]);
+      assert.ok(last_x.length > 40 && last_x.length <= 64, String(last_x));
+    }
     const { runs: lines } = await (await post("compared", { runs: wanted })).json();
     assert.deepEqual(lines.map((r: { run_id: string }) => r.run_id), runs);
 
@@ -490,7 +494,10 @@ Deno.test(
     const [comparedFirst, namesFirst, ...series] = messages;
     const read = (bytes?: Uint8Array) => JSON.parse(new TextDecoder().decode(bytes));
     // A rate falls from one answer to the next.
-    const withoutRate = ({ steps_per_second: _, ...line }: Record<string, unknown>) => line;
+    const withoutRate = ({ telemetry, ...run }: RunJson) => ({
+      ...run,
+      telemetry: { ...telemetry, steps_per_second: 0 },
+    });
     assert.deepEqual(read(comparedFirst).runs.map(withoutRate), lines.map(withoutRate));
     assert.deepEqual(read(namesFirst), listed);
     assert.deepEqual(
@@ -579,7 +586,7 @@ Deno.test(
 );
 
 Deno.test(
-  "artifacts by reference: films in the working directory are sent; no other file, no link, nothing elsewhere",
+  "artifacts by reference: what the worker owns in its working directory is sent; no link, nothing elsewhere",
   withApp(async ({ core, get }) => {
     const cwd = `${core.directory}/work`;
     const configJson = configOf({
@@ -590,11 +597,11 @@ Deno.test(
     Deno.mkdirSync(`${cwd}/videos`, { recursive: true });
     Deno.writeFileSync(`${cwd}/videos/a.mp4`, MP4);
     Deno.writeFileSync(`${core.directory}/b.mp4`, MP4);
-    Deno.writeTextFileSync(`${cwd}/key.mp4`, "secret");
+    Deno.writeTextFileSync(`${cwd}/model.pt`, "weights");
     Deno.symlinkSync(`${core.directory}/b.mp4`, `${cwd}/link.mp4`);
     Deno.symlinkSync(core.directory, `${cwd}/up`);
     const answers = {
-      ...{ "videos/a.mp4": 200, "key.mp4": 403, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
+      ...{ "videos/a.mp4": 200, "model.pt": 200, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
       ...{ "gone.mp4": 404, "videos": 403 },
     };
     for (const [name, status] of Object.entries(answers)) {
@@ -625,6 +632,11 @@ Deno.test(
     };
     assert.equal(await status(), 200);
     if (Deno.uid() !== 0) return;
+    const weights = `/api/runs/${row.runId}/artifacts/${encodeURIComponent(`${cwd}/model.pt`)}`;
+    Deno.chownSync(`${cwd}/model.pt`, 54_322, 54_322);
+    const refused = await get(weights);
+    assert.equal(refused.status, 403, "a file of somebody else");
+    assert.match((await refused.json()).error.hint, /copy it on the host/);
     Deno.chownSync(directory, 0, 54_321);
     assert.equal(await status(), 403, "a file of the daemon's user");
     Deno.chownSync(`${cwd}/videos/a.mp4`, 54_321, 54_321);
@@ -665,7 +677,7 @@ Deno.test(
     const { directory } = core.detail(run);
     await Deno.writeTextFile(`${directory}/eval_summary.json`, '{"episodes": 3, "avg_return": NaN}');
     assert.deepEqual(await summary(run), { summary: { episodes: 3, avg_return: null } });
-    assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).is_eval, true);
+    assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).base_dir, "evals");
     await Deno.remove(`${directory}/eval_summary.json`);
     await Deno.symlink(core.layout.registryDb, `${directory}/eval_summary.json`);
     assert.equal((await get(`/api/runs/${run.runId}/eval`)).status, 403);

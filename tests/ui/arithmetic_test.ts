@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/series/groups.ts";
 import type { SeriesColumns } from "../../src/ui/api/page_json.ts";
+import { type ChartStyle, type DataSet, linesOf } from "../../src/ui/client/charts/chart_lines.ts";
 import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/charts/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
@@ -144,4 +145,53 @@ Deno.test("groups: the bootstrap by ranks is as wide as one that draws values", 
   const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 0.12 * (high - low), `${a} is not near ${b}`);
   near(found.low, low);
   near(found.high, high);
+});
+
+/** A run's points 1 … n, a point a bucket. */
+function points(runId: string, values: number[], more: Partial<DataSet> = {}): DataSet {
+  const x = values.map((_, i) => i + 1);
+  const none = values.map(() => null);
+  const no = values.map(() => false);
+  return {
+    ...{ runId, label: runId, color: "#000000", startedAt: 0 },
+    columns: {
+      ...{ name: "a", first_x: x, last_x: x, min: values, max: values, mean: values, last: values, at: x },
+      ...{ count: values.map(() => 1), step: none, attempt: none, overwritten: no, damaged: no },
+    },
+    ...more,
+  };
+}
+const STYLE: ChartStyle = {
+  ...{ x: "index", smoothing: 0.6, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+};
+
+Deno.test("chart: the legend of a group tells the end of its curve, of the runs that are that long", () => {
+  const grown = Array.from({ length: 60 }, (_, i) => i * 5);
+  const sets = [grown, grown.map((v) => v + 10), grown.slice(0, 20)].map((v, i) =>
+    points(`r${i}`, v, { group: "a2c" })
+  );
+  for (const smoothing of [0, 0.9]) {
+    const [line] = linesOf(sets, { ...STYLE, smoothing }, "");
+    assert.deepEqual([line!.last, line!.lastRuns, line!.runs], [300, 2, 3]);
+    if (smoothing === 0) assert.equal(line!.table[4]!.at(-1), line!.last);
+  }
+});
+
+Deno.test("chart: few points are not smoothed, many are", () => {
+  const jump = (n: number) => Array.from({ length: n }, (_, i) => i < n / 2 ? 0 : 100);
+  const drawn = (n: number) => linesOf([points("r", jump(n))], STYLE, "")[0]!;
+  assert.deepEqual([drawn(20).table[4], drawn(20).smoothed], [jump(20), false]);
+  assert.equal(drawn(80).smoothed, true);
+  assert.notDeepEqual(drawn(80).table[4], jump(80));
+});
+
+Deno.test("chart: a line of a crowd goes through the extremes and the last value of its buckets", () => {
+  const rows = { mean: [1, 5, 5, 8], min: [1, -7, 2, 3], max: [1, 9, 40, 12], last: [1, 2, 3, 11] };
+  const crowd = Array.from({ length: 41 }, (_, i) => {
+    const set = points(`r${i}`, rows.mean);
+    return { ...set, columns: { ...set.columns, ...rows, count: [1, 31, 32, 32] } };
+  });
+  assert.deepEqual(linesOf(crowd, { ...STYLE, smoothing: 0 }, "")[0]!.table[4], [1, -7, 40, 11]);
+  // Where a band shows the extremes, the line stays the mean.
+  assert.deepEqual(linesOf(crowd.slice(0, 2), { ...STYLE, smoothing: 0 }, "")[0]!.table[4], rows.mean);
 });

@@ -72,6 +72,38 @@ inBrowser("what is redrawn each second keeps focus, a held press and selected te
   assert.equal(await page.evaluate(() => getSelection()!.toString()), "EXECUTING");
 });
 
+inBrowser("Enter confirms a name, and never a destruction", async ({ core, page, base }) => {
+  const ended = fail(core, core.addExecuting("first-name"));
+  await page.goto(`${base}/runs/${ended.runId}`);
+  await page.getByRole("button", { name: "Rename", exact: true }).click();
+  // The old name is selected: typing replaces it.
+  await page.keyboard.type("second-name");
+  await page.keyboard.press("Enter");
+  await page.locator(".run-title h1", { hasText: "second-name" }).waitFor();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Keep as it is");
+  await page.keyboard.press("Enter");
+  await dialog.waitFor({ state: "detached" });
+  const live = core.addExecuting("live");
+  await page.goto(`${base}/runs/${live.runId}`);
+  await page.getByRole("button", { name: "Reset", exact: true }).click();
+  await dialog.getByRole("textbox").fill("a.ckpt");
+  await page.keyboard.press("Enter");
+  assert.equal(await dialog.getByRole("textbox").inputValue(), "a.ckpt");
+  await page.keyboard.press("Escape");
+  await page.locator("#views summary").click();
+  await page.getByRole("button", { name: "Save this view" }).click();
+  await page.keyboard.type("my view");
+  await page.keyboard.press("Enter");
+  await until(() => page.evaluate(() => localStorage.getItem("mosaic-views")?.includes("my view")), {
+    what: "the view to be saved",
+  });
+  const rows = core.list({}, { limit: 9 }).runs.map(({ row }) => [row.name, row.state, row.attempt]);
+  assert.deepEqual(rows.sort(), [["live", "EXECUTING", 1], ["second-name", "FAULTED", 1]]);
+});
+
 inBrowser("figures of metrics are columns: sorted, filtered, in the address", async ({ core, page, base }) => {
   for (const length of [5, 9, 7]) core.addEpisode(core.addExecuting(`long-${length}`).runId, length);
   core.addExecuting("said-nothing");

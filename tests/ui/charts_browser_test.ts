@@ -34,22 +34,22 @@ inBrowser("seeds as one curve: groups fold, tell their runs, and are in the addr
   for (const [i, { runId }] of runs.entries()) core.addEpisodes(runId, 10 + i, 5);
   await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
   const chart = page.locator("[data-series=episode_reward]");
-  await until(async () => await chart.locator(".legend > span").count() === runs.length, {
+  await until(async () => await chart.locator(".legend > button").count() === runs.length, {
     what: "a line of each run",
   });
   await page.getByLabel("Group by").selectOption("name");
   await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
-  assert.equal(await chart.locator(".legend > span").count(), 3);
+  assert.equal(await chart.locator(".legend > button").count(), 3);
   await page.getByLabel("Band").selectOption("minmax");
   assert.match(page.url(), /[?&]group=name/);
   assert.match(page.url(), /[?&]band=minmax/);
   await chart.scrollIntoViewIfNeeded();
   const box = (await chart.locator(".u-over").boundingBox())!;
   await page.mouse.move(box.x + 5, box.y + 20);
-  await chart.locator(".value", { hasText: "12 runs" }).waitFor();
+  await page.locator(".tip", { hasText: "12 runs" }).waitFor();
   // The shorter runs of the group are over before its last episode.
   await page.mouse.move(box.x + box.width - 2, box.y + 20);
-  await chart.locator(".value", { hasText: "1 run" }).waitFor();
+  await page.locator(".tip", { hasText: /, 1 run\b/ }).waitFor();
   const group = page.getByRole("button", { name: "ppo", exact: true });
   assert.equal(await group.getAttribute("aria-expanded"), "false");
   await group.click();
@@ -204,10 +204,10 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
   await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
   await page.goto(base);
-  const steps = page.getByText("450, 100 overwritten");
+  const steps = page.getByText("450 (100 overwritten)");
   await steps.waitFor();
   // It is cut where the column is too narrow.
-  assert.equal(await steps.getAttribute("title"), "450, 100 overwritten");
+  assert.equal(await steps.getAttribute("title"), "450 (100 overwritten)");
 });
 
 inBrowser(
@@ -225,12 +225,15 @@ inBrowser(
     const drawn = await chart.locator("canvas").first().evaluate((canvas: HTMLCanvasElement) => {
       const over = canvas.parentElement!.querySelector(".u-over") as HTMLElement;
       const scale = canvas.width / canvas.clientWidth;
-      const blue = (place: number) => {
+      const colored = (place: number) => {
         const left = (over.offsetLeft + over.clientWidth * place) * scale;
         const { data } = canvas.getContext("2d")!.getImageData(left - 2, 0, 4, canvas.height);
-        return data.some((_, i) => i % 4 === 0 && data[i + 3]! > 200 && data[i + 2]! - data[i]! > 100);
+        return data.some((_, i) => {
+          const [r, g, b, a] = [...data.subarray(i, i + 4)] as [number, number, number, number];
+          return i % 4 === 0 && a > 200 && Math.max(r, g, b) - Math.min(r, g, b) > 60;
+        });
       };
-      return [0.2, 0.45, 0.8].map(blue);
+      return [0.2, 0.45, 0.8].map(colored);
     });
     assert.deepEqual(drawn, [true, false, true]);
   },
@@ -254,7 +257,8 @@ inBrowser("the x axis is any metric: of runs, of groups, and by its address", as
     await chart.locator(".readout", { hasText: "at tokens 10,000" }).waitFor();
   };
   await last();
-  assert.equal(await chart.locator(".value").first().textContent(), "0, 2 runs");
+  await page.locator(".tip .value", { hasText: /^0, 2 runs$/ }).waitFor();
+  assert.equal(await chart.locator(".value").first().textContent(), "0");
   await page.reload();
   await chart.locator("canvas").waitFor();
   await last();
@@ -405,3 +409,141 @@ inBrowser(
     await page.locator("#panel-frames .sub", { hasText: /^Episode 4, step 0/ }).waitFor();
   },
 );
+
+inBrowser(
+  "a file that is not sent: its card and its link say why, and nothing is saved",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("elsewhere");
+    const more = { bytes: 1, sha256: "", step: null, windowId: "", at: 1 };
+    core.registry.putArtifact({ runId, path: "/etc/film.gif", kind: "video", ...more });
+    const { directory } = core.detail(core.registry.require(runId));
+    Deno.writeTextFileSync(`${directory}/model.pt`, "weights");
+    core.registry.putArtifact({ runId, path: "model.pt", kind: "checkpoint", ...more });
+    await page.goto(`${base}/runs/${runId}#media`);
+    await page.locator(".medium", { hasText: "is not in the run's working directory" }).waitFor();
+    await page.locator("#tab-artifacts").click();
+    const saved: string[] = [];
+    page.on("download", (download) => saved.push(download.suggestedFilename()));
+    await page.getByRole("link", { name: "/etc/film.gif" }).click();
+    await page.locator(".notice", { hasText: "copy it on the host itself" }).waitFor();
+    await page.getByRole("link", { name: "model.pt" }).click();
+    await until(() => saved.length > 0, { what: "the file to be saved" });
+    assert.deepEqual(saved, ["model.pt"]);
+  },
+);
+
+inBrowser(
+  "a chart of several lines: values at the pointer by size, nothing moves; its legend hides and isolates",
+  async ({ core, page, base }) => {
+    const runs = ["a2c-high-seed1", "sac-low-seed1", "ppo-middle-seed1"].map((name) => core.addExecuting(name));
+    for (const [i, { runId }] of runs.entries()) for (let n = 0; n < 10; n++) core.addEpisode(runId, [30, 10, 20][i]!);
+    await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await until(async () => await chart.locator(".legend > button").count() === 3, { what: "the legend" });
+    await chart.scrollIntoViewIfNeeded();
+    const size = () =>
+      chart.evaluate((e) =>
+        `${e.clientHeight} ${
+          [...e.querySelectorAll(".legend button")].map((b) => `${b.getBoundingClientRect().left} ${b.clientWidth}`)
+        }`
+      );
+    const before = await size();
+    const box = (await chart.locator(".u-over").boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + 4);
+    await page.mouse.move(box.x + box.width / 2, box.y + 8);
+    const tip = page.locator(".tip");
+    await tip.waitFor();
+    assert.deepEqual(await tip.locator("bdi").allTextContents(), [
+      "a2c-high-seed1",
+      "ppo-middle-seed1",
+      "sac-low-seed1",
+    ]);
+    assert.equal(await tip.locator(".near bdi").textContent(), "a2c-high-seed1");
+    assert.equal(await size(), before, "the chart keeps its places under the pointer");
+    await page.mouse.move(2, 2);
+    await tip.waitFor({ state: "hidden" });
+    // Three runs, three colours, the same in the table and after one is left out.
+    const colors = () =>
+      page.locator(".compare tbody .mark").evaluateAll((all) => all.map((e) => getComputedStyle(e).color));
+    const all = await colors();
+    assert.equal(new Set(all).size, 3);
+    const entry = (name: string) => chart.locator(".legend > button", { hasText: name });
+    await entry("sac").click();
+    await until(() => page.url().includes("hide=sac-low-seed1"), { what: "the hidden line in the address" });
+    assert.equal(await entry("sac").getAttribute("aria-pressed"), "false");
+    await entry("ppo").click({ modifiers: ["Shift"] });
+    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1, {
+      what: "one line",
+    });
+    await page.reload();
+    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 1, {
+      what: "one line again",
+    });
+    await entry("ppo").click({ modifiers: ["Shift"] });
+    await until(async () => await chart.locator(".legend > button[aria-pressed=true]").count() === 3, {
+      what: "all lines",
+    });
+    await page.getByRole("button", { name: "Leave out ppo-middle-seed1" }).click();
+    await until(async () => (await colors()).length === 2, { what: "two runs" });
+    assert.deepEqual(await colors(), all.slice(0, 2));
+    assert.deepEqual(await violations(page), []);
+  },
+);
+
+inBrowser(
+  "a double click shows all again; range, log x and outliers of a chart are in the address",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("ranges");
+    for (let n = 0; n < 60; n++) core.addEpisode(runId, n === 30 ? 900 : 10 + n % 5);
+    await page.goto(`${base}/runs/${runId}?zoom=episode_reward:10-20`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await chart.locator("canvas").waitFor();
+    assert.notEqual(await chart.getAttribute("data-zoomed"), null);
+    await chart.locator(".u-over").dblclick();
+    await until(async () => await chart.getAttribute("data-zoomed") === null, { what: "the whole curve" });
+    assert.equal(await page.locator("#tab-overview").getAttribute("aria-selected"), "true");
+    const top = () => chart.locator(".plot").evaluate((e) => Number((e as HTMLElement).dataset.top));
+    await until(async () => await top() > 800, { what: "the outlier in the range" });
+    await fromMenu(chart, "Episode reward without outliers");
+    await until(async () => await top() < 100, { what: "the range without it" });
+    await fromMenu(chart, "Range of y of Episode reward");
+    await page.getByRole("dialog").getByRole("textbox").fill("0 50");
+    await page.keyboard.press("Enter");
+    await until(async () => await top() === 50, { what: "the chosen range" });
+    await page.getByLabel("Log x").check();
+    await until(
+      () => ["trim=episode_reward", "y=episode_reward%3A0,50", "logx=1"].every((part) => page.url().includes(part)),
+      {
+        what: "it in the address",
+        state: () => page.url(),
+      },
+    );
+    await page.reload();
+    await until(async () => await top() === 50, { what: "the chosen range" });
+  },
+);
+
+inBrowser("a chart is saved as SVG and PNG, with title, axes and legend", async ({ core, page, base }) => {
+  const runs = ["first <b>", "second"].map((name) => core.addExecuting(name));
+  for (const { runId } of runs) core.addEpisodes(runId, 30, 5);
+  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+  const chart = page.locator("[data-series=episode_reward]");
+  await until(async () => await chart.locator(".legend > button").count() === 2, { what: "the legend" });
+  const save = async (name: string) => {
+    const download = page.waitForEvent("download");
+    await fromMenu(chart, name);
+    return await Deno.readFile(await (await download).path());
+  };
+  const svg = new TextDecoder().decode(await save("Download Episode reward as SVG"));
+  const wrong = await page.evaluate(
+    (text) => new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent,
+    svg,
+  );
+  assert.equal(wrong, undefined);
+  for (const text of [">Episode reward<", ">first &#60;b&#62;<", ">second<", ">episode<", "<polyline"]) {
+    assert.ok(svg.includes(text), text);
+  }
+  const png = await save("Download Episode reward as PNG");
+  const { getUint32 } = { getUint32: (at: number) => new DataView(png.buffer).getUint32(at) };
+  assert.deepEqual([String.fromCharCode(...png.subarray(1, 4)), getUint32(16)], ["PNG", 1950]);
+});

@@ -28,13 +28,13 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
     });
   try {
     const listed = {
-      runs: z.array(contract.PageRun),
+      runs: z.array(contract.Run),
       total: z.int(),
       next_token: z.string().nullable(),
       head: z.int(),
     };
     await holds("runs", z.strictObject(listed), ({ runs }: { runs: unknown[] }) => runs.length === 2);
-    await holds(`runs?ids=${runId}`, z.strictObject({ runs: z.array(contract.PageRun).length(1) }));
+    await holds(`runs?ids=${runId}`, z.strictObject({ runs: z.array(contract.Run).length(1) }));
     await holds(`runs/${runId}`, contract.PageRunDetail.extend({ head: z.int() }));
     const heads = contract.PageHeads;
     await holds(`runs/${runId}/steps`, z.strictObject({ steps: z.array(contract.Step).length(40), heads }));

@@ -4,6 +4,8 @@ import { MosaicClient } from "../../src/wire/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { PlannedDaemon } from "../harness/planned_daemon.ts";
+import { submit as submitTo, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { events } from "./received.ts";
 
@@ -69,7 +71,32 @@ Deno.test("page of a daemon: a program that has printed nothing has no last outp
   };
   const silent = await told("sleep 60");
   const loud = await told("echo hello there; sleep 60");
-  await until(async () => (await loud()).last_output_at !== null, { what: "its output" });
-  assert.equal((await silent()).last_output_at, null);
+  await until(async () => (await loud()).telemetry.last_output_at !== null, { what: "its output" });
+  assert.equal((await silent()).telemetry.last_output_at, null);
   client.close();
+});
+
+Deno.test("permissions: a run's own files in its working directory are sent without a further permission", async () => {
+  await using planned = await PlannedDaemon.start();
+  const { daemon } = planned;
+  const cwd = Deno.makeTempDirSync({ prefix: "mosaic-work-" });
+  try {
+    Deno.symlinkSync("/etc/hostname", `${cwd}/link`);
+    const script = "printf 0123456789 > model.pt; for f in model.pt link; do " +
+      `echo '{"type":"event","kind":"artifact","data":{"path":"'$PWD/$f'","kind":"checkpoint"}}'; done`;
+    const worker = { script: "/bin/sh", arguments: ["-c", script], use_grpc: false, cwd };
+    const run = await submitTo(daemon, configOf({ command: ["sh"], metadata: { worker } }));
+    await untilState(daemon, run, "TERMINATED");
+    const { artifacts } = await (await fetch(`http://${daemon.http}/api/runs/${run}`)).json();
+    const paths = artifacts.map((a: { path: string }) => a.path);
+    assert.ok(paths.includes(`${cwd}/model.pt`), JSON.stringify(paths));
+    const address = `http://${daemon.http}/api/runs/${run}/artifacts/${encodeURIComponent(`${cwd}/model.pt`)}`;
+    const answer = await fetch(address, { headers: { range: "bytes=2-4" } });
+    assert.deepEqual([answer.status, await answer.text()], [206, "234"]);
+    const head = await fetch(address, { method: "HEAD" });
+    assert.deepEqual([head.status, head.headers.get("content-length")], [200, "10"]);
+    assert.equal(await (await fetch(address)).text(), "0123456789");
+  } finally {
+    await Deno.remove(cwd, { recursive: true });
+  }
 });

@@ -2,7 +2,7 @@
 import type { Context } from "../link/context.ts";
 import { EXIT } from "../link/exit.ts";
 import { hasEnded, untilEnded } from "../link/following.ts";
-import { runJson } from "../text/message_json.ts";
+import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { pause } from "../../wire/http/waiting.ts";
 import { Link } from "../link/daemon_link.ts";
 import { escapeControl } from "../text/text.ts";
@@ -80,7 +80,7 @@ async function show(
         { run, name: "episode_reward", buckets: CURVE_POINTS },
         signal,
       );
-      views.push({ run: runJson(now), rewards: buckets.map((b) => b.mean) });
+      views.push({ run: runJsonOf(now), rewards: buckets.map((b) => b.mean) });
       ended &&= hasEnded(now, Infinity);
     }
     if (isTty) {

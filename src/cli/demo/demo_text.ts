@@ -1,9 +1,9 @@
 /** The demo's output: progress of the runs, and the table at the end. */
 import { sparkline } from "../text/chart.ts";
 import { compact, count, duration, number, rate } from "../../base/text/format.ts";
-import type { RunJson } from "../text/message_json.ts";
-import { progressText } from "../text/progress.ts";
-import { elapsedMs, progressOf } from "../text/runs_table.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
+import { progressText } from "../../runs/fields/progress.ts";
+import { elapsedMs, progressOf } from "../../runs/fields/run_texts.ts";
 import { table } from "../text/table.ts";
 import { cut, escapeControl, pad, paint, stateStyle } from "../text/text.ts";
 

@@ -1,5 +1,5 @@
 /**
- * `mosaic demo-worker`: trains on CartPole and prints telemetry in the documented dialect (docs/telemetry.md). It uses
+ * `mosaic demo-worker`: trains on CartPole and prints telemetry in the documented dialect (docs/reference/telemetry.md). It uses
  * only these environment variables: RUN_ID, MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
  */
 import { messageOf } from "../../base/errors.ts";

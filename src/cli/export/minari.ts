@@ -16,7 +16,8 @@ const MINARI_VERSION = "0.5.3";
 /** Minari takes each batch of Arrow as an episode, and Arrow's reader makes batches of at most 131 072 rows. */
 const MOST_STEPS = 131_071;
 
-const RECORD_THEM = 'Wrap the environment in mosaic.RecordSteps, or print what docs/python.md says ("Data sets").';
+const RECORD_THEM =
+  'Wrap the environment in mosaic.RecordSteps, or print what docs/how-to/python.md says ("Data sets").';
 
 export interface Environment {
   env_id?: string;
@@ -385,7 +386,7 @@ function noEpisodesError({ firstMissing, holed }: LeftOut): MosaicError {
   }
   return holed > 0
     ? new MosaicError("failed_precondition", "every episode lacks steps", {
-      hint: "See docs/python.md, Data sets: each environment needs episode numbers, or an agent_id, of its own.",
+      hint: "See docs/how-to/python.md, Data sets: each environment needs episode numbers, or an agent_id, of its own.",
     })
     : new MosaicError("failed_precondition", "no episode of these runs has steps", { hint: RECORD_THEM });
 }

@@ -1,4 +1,4 @@
-/** Exit codes of the verbs. Stable, documented in docs/cli.md. */
+/** Exit codes of the verbs. Stable, documented in docs/reference/cli.md. */
 import { type ErrorCode, MosaicError } from "../../base/errors.ts";
 import type { Outcome } from "../../registry/lifecycle/lifecycle.ts";
 

@@ -1,7 +1,8 @@
 /** Reads the daemon's list of runs, page by page. */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Link } from "./daemon_link.ts";
-import { type RunJson, runJson } from "../text/message_json.ts";
+import { runJsonOf } from "../../runs/fields/run_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 
 const PAGE = 1000;
 
@@ -35,7 +36,7 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
     }, signal);
     for (const [i, run] of page.runs.entries()) {
       const values = (page.values[i]?.json ?? []).map((json, c) => [columns[c]!, JSON.parse(json)]);
-      runs.push({ ...runJson(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
+      runs.push({ ...runJsonOf(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
     }
     pageToken = page.nextPageToken;
     if (pageToken === "") break;

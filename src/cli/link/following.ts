@@ -5,11 +5,13 @@ import type { Context } from "./context.ts";
 import { eventLine } from "../text/events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
 import { compact, duration, number, rate } from "../../base/text/format.ts";
-import { eventJson, type RunJson, runJson } from "../text/message_json.ts";
+import { eventJson } from "../text/message_json.ts";
+import { runJsonOf } from "../../runs/fields/run_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import { anyOf, pause } from "../../wire/http/waiting.ts";
 import type { Link } from "./daemon_link.ts";
-import { progressText } from "../text/progress.ts";
-import { elapsedMs, progressOf, rewardOf } from "../text/runs_table.ts";
+import { progressText } from "../../runs/fields/progress.ts";
+import { elapsedMs, progressOf, rewardOf } from "../../runs/fields/run_texts.ts";
 import { cut, escapeControl } from "../text/text.ts";
 
 /** Poll interval of a followed run; its events trigger an earlier poll. */
@@ -92,7 +94,7 @@ export async function followRun(
       link,
       runId,
       either.signal,
-      (run) => status.draw(statusText(runJson(run), context.now(), context.terminal.width)),
+      (run) => status.draw(statusText(runJsonOf(run), context.now(), context.terminal.width)),
       () => new Promise((resolve) => wake = resolve),
     );
     stop.abort();

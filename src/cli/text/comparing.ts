@@ -2,8 +2,8 @@
 import type { ComparisonRow } from "../../config/differences.ts";
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { count, duration, number, rate } from "../../base/text/format.ts";
-import type { RunDetailJson } from "./message_json.ts";
-import { elapsedMs, rewardOf, stepsOf } from "./runs_table.ts";
+import type { RunDetailJson } from "../../runs/fields/run_types.ts";
+import { elapsedMs, rewardOf, stepsOf } from "../../runs/fields/run_texts.ts";
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {

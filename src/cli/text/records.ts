@@ -1,4 +1,4 @@
-/** Telemetry records as the daemon sends them (JSON Lines, docs/cli.md), for tables and CSV. */
+/** Telemetry records as the daemon sends them (JSON Lines, docs/reference/cli.md), for tables and CSV. */
 import { publicFields, type TelemetryKind } from "../../records/record_fields.ts";
 import { number } from "../../base/text/format.ts";
 import type { Column } from "./table.ts";

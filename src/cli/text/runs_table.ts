@@ -1,10 +1,10 @@
 /** Columns of the table of runs: text for people, and plain values for CSV and sorting. */
 import { MosaicError } from "../../base/errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "../../base/text/format.ts";
-import type { RunJson } from "./message_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { valueText } from "../../runs/parameter_text.ts";
-import { progressText } from "./progress.ts";
+import { backlog, elapsedMs, msOf, note, rewardOf, stepsOf, withOverwritten } from "../../runs/fields/run_texts.ts";
 import type { Column } from "./table.ts";
 import { stateStyle } from "./text.ts";
 
@@ -42,75 +42,11 @@ export const WIDE_COLUMNS = [
   "note",
 ] as const;
 
-const ms = (time: string | null) => time === null ? null : Date.parse(time);
-
-/** Milliseconds that the current (or last) attempt has run; null before its start. */
-export function elapsedMs(run: RunJson, now: number): number | null {
-  const start = ms(run.started_at);
-  return start === null ? null : Math.max(0, (ms(run.finished_at) ?? now) - start);
-}
-
-/** Journal bytes not yet stored. */
-export function backlog(run: RunJson): number {
-  return Math.max(0, run.telemetry.journal_size - run.telemetry.journal_position);
-}
-
-/** The most relevant detail for the run's state: queue position, reason or progress. */
-export function note(run: RunJson, now: number): string {
-  if (run.state === "INIT") {
-    const place = run.queue_position === null ? "" : `#${run.queue_position} in the queue`;
-    const what = run.waiting_for === null ? "" : `waits for ${run.waiting_for}`;
-    return [place, what].filter((t) => t !== "").join(", ");
-  }
-  if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
-  if (run.cancel_requested) return "being cancelled";
-  if (run.waiting_for !== null) return `waits for ${run.waiting_for}`;
-  // It prints, but nothing of that is telemetry.
-  if (run.state === "READY" && run.telemetry.last_output_at !== null) {
-    return `no telemetry; last output ${ago(ms(run.telemetry.last_output_at), now)}`;
-  }
-  // The engine doubts that the job is alive; its proxy may nevertheless be connected.
-  if (run.placement?.waiting_for) return run.placement.waiting_for;
-  const progress = run.max_steps === null ? "" : progressText(progressOf(run));
-  const where = run.placement === null ? "" : onNodes(run.placement.nodes);
-  return [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
-}
-
-/** "on n1", "on n1 and 3 more". */
-function onNodes([first, ...more]: readonly string[]): string {
-  return first === undefined ? "" : `on ${first}${more.length === 0 ? "" : ` and ${more.length} more`}`;
-}
-
-/** Recorded steps, or the highest step of a metric: most programs record no steps. */
-export function stepsOf({ telemetry }: RunJson): number {
-  return Math.max(telemetry.steps, telemetry.told_step);
-}
-
-/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
-export function rewardOf({ telemetry }: RunJson): number | null {
-  return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
-}
-
-/** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */
-export function withOverwritten(n: number, overwritten: number): string {
-  return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
-}
-
-export function progressOf(run: RunJson) {
-  const { telemetry } = run;
-  return {
-    state: run.state,
-    steps: Math.max(telemetry.steps - telemetry.overwritten_steps, telemetry.told_step),
-    maxSteps: run.max_steps ?? 0,
-    stepsPerSecond: telemetry.steps_per_second,
-  };
-}
-
 export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
   const time = (name: string, at: (run: RunJson) => string | null): RunColumn => ({
     name,
     value: at,
-    text: (run) => at(run) === null ? "" : localTime(ms(at(run))!),
+    text: (run) => at(run) === null ? "" : localTime(msOf(at(run))!),
   });
   const figure = (
     name: string,
@@ -181,13 +117,13 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
       name: "last_record",
       align: "right",
       value: (r) => r.telemetry.last_record_at,
-      text: (r) => r.telemetry.last_record_at === null ? "" : ago(ms(r.telemetry.last_record_at), now),
+      text: (r) => r.telemetry.last_record_at === null ? "" : ago(msOf(r.telemetry.last_record_at), now),
     },
     {
       name: "last_output",
       align: "right",
       value: (r) => r.telemetry.last_output_at,
-      text: (r) => r.telemetry.last_output_at === null ? "" : ago(ms(r.telemetry.last_output_at), now),
+      text: (r) => r.telemetry.last_output_at === null ? "" : ago(msOf(r.telemetry.last_output_at), now),
     },
     figure("backlog", backlog, (n) => n === 0 ? "" : bytes(n), bytes),
     figure("exit_code", (r) => r.exit_code, String),

@@ -1,8 +1,9 @@
 /** The text output of `mosaic show`. */
 import { ago, bytes, count, duration, localTime, number, pathInRun, rate } from "../../base/text/format.ts";
-import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
-import { progressText } from "./progress.ts";
-import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "./runs_table.ts";
+import type { ArtifactJson } from "./message_json.ts";
+import type { RunDetailJson } from "../../runs/fields/run_types.ts";
+import { progressText } from "../../runs/fields/progress.ts";
+import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "../../runs/fields/run_texts.ts";
 import { facts, table } from "./table.ts";
 import { valueText } from "../../runs/parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
@@ -197,7 +198,10 @@ function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
 }
 
 function rewardText({ telemetry }: RunDetailJson): string {
-  const { mean_reward_100: mean, told_reward: metric } = telemetry;
+  const { mean_reward_100: mean, told_reward: metric, objective } = telemetry;
+  if (objective !== null) {
+    return objective.value === null ? `none yet (${objective.name})` : `${number(objective.value)} (${objective.name})`;
+  }
   if (mean !== null) return `${number(mean)} (mean of the last 100 episodes)`;
   return metric === null ? "" : `${number(metric.value)} (${metric.name})`;
 }

@@ -1,7 +1,8 @@
 /** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/host/top.ts executes the actions. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
-import type { HostJson, RunDetailJson, RunJson } from "../text/message_json.ts";
-import { elapsedMs, rewardOf } from "../text/runs_table.ts";
+import type { HostJson } from "../text/message_json.ts";
+import type { RunDetailJson, RunJson } from "../../runs/fields/run_types.ts";
+import { elapsedMs, rewardOf } from "../../runs/fields/run_texts.ts";
 
 const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
 export type Sort = typeof SORTS[number];

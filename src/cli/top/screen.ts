@@ -1,8 +1,9 @@
 /** Draws `mosaic top`: as many lines as the terminal has, none wider than it. */
 import { plot, sparkline } from "../text/chart.ts";
 import { bytes, duration, shortIds } from "../../base/text/format.ts";
-import type { HostJson, RunJson } from "../text/message_json.ts";
-import { bar } from "../text/progress.ts";
+import type { HostJson } from "../text/message_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
+import { bar } from "../../runs/fields/progress.ts";
 import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../text/runs_table.ts";
 import { showText } from "../text/show_text.ts";
 import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";

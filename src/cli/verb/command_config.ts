@@ -1,6 +1,5 @@
 /** Builds the config of a run that was given as a command line. */
 import { MosaicError } from "../../base/errors.ts";
-import { matchesName, PASSED_ON } from "../../os/processes/inherited_environment.ts";
 import { LONGEST_RUN_NAME } from "../../base/run_name.ts";
 
 export interface CommandOptions {
@@ -30,6 +29,10 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
+  /** The fields of `metadata.queue`. */
+  queue?: Record<string, unknown> | undefined;
+  /** Such as `eval/reward:max`. */
+  objective?: unknown;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
@@ -74,10 +77,12 @@ export function commandConfig(
       },
       ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
+      ...(options.queue === undefined ? {} : { queue: options.queue }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
+      ...(options.objective === undefined ? {} : { objective: options.objective }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
       worker: {
         script: program,
@@ -88,42 +93,6 @@ export function commandConfig(
         ...(options.workerId === undefined ? {} : { worker_id: options.workerId }),
       },
     },
-  };
-}
-
-/** Variables by which a program's libraries and interpreter are found: the daemon's may be those of another shell. */
-const PASSED_VARIABLES = [
-  ...["PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHON*", "PYENV_*", "UV_*", "LD_LIBRARY_PATH", "LANG", "LC_*", "TZ"],
-  ...["*_NUM_THREADS", "XLA_FLAGS", "MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER"],
-];
-/** Variables of the shell, the terminal and the desktop; and those that each run gets from the daemon. */
-const OF_THE_SESSION = [
-  ...["_", "PWD", "OLDPWD", "SHLVL", "TERM*", "COLORTERM", "COLUMNS", "LINES", "LS_COLORS", "PS1", "PS2", "HIST*"],
-  ...["EDITOR", "VISUAL", "PAGER", "LESS*", "MAIL", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SSH_*", "GPG_*"],
-  ...["DBUS_*", "XDG_*", "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "DESKTOP_SESSION", "GNOME_*", "GTK_*", "QT_*"],
-  ...["KDE_*", "SESSION_MANAGER", "WINDOWID", "VTE_VERSION", "TMUX*", "STY", "VSCODE_*", "npm_*", "NVM_*", "INIT_CWD"],
-  // Variables of the caller's own Slurm allocation; a job has its own.
-  "SLURM_*",
-  ...["INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_*", "SUDO_*", "HOME", "USER", "LOGNAME", "SHELL"],
-  ...["TMPDIR", "NODE", "DEBIAN_FRONTEND", "MOSAIC_*", "DENO_*", "CUDA_VISIBLE_DEVICES"],
-];
-/** Variables of a single process. */
-const OF_THE_PROCESS = ["_", "PWD", "OLDPWD", "SHLVL", "MOSAIC_*", "CUDA_VISIBLE_DEVICES"];
-
-/**
- * The caller's variables that a run gets by default, and the names of others that a program may need.
- * @param all everything, except what belongs to the calling process, and the GPUs, which the daemon assigns
- */
-export function inheritedFrom(
-  env: Readonly<Record<string, string>>,
-  all: boolean,
-): { inherited: Record<string, string>; leftOut: string[] } {
-  const is = (patterns: readonly string[], name: string) => patterns.some((pattern) => matchesName(pattern, name));
-  const wanted = (name: string) => all ? !is(OF_THE_PROCESS, name) : is(PASSED_VARIABLES, name);
-  const names = Object.keys(env).sort();
-  return {
-    inherited: Object.fromEntries(names.filter(wanted).map((name) => [name, env[name]!])),
-    leftOut: all ? [] : names.filter((name) => !wanted(name) && !is(PASSED_ON, name) && !is(OF_THE_SESSION, name)),
   };
 }
 

@@ -6,7 +6,7 @@ import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { exitOfError } from "../link/exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
-import { runJson } from "../text/message_json.ts";
+import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { Link } from "../link/daemon_link.ts";
 import { pathInRun } from "../../base/text/format.ts";
 import { escapeControl } from "../text/text.ts";
@@ -45,7 +45,7 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
 
 /** A verb that controls runs: the daemon answers with the run. */
 export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
-  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJson });
+  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJsonOf });
 }
 
 /** The next attempt after a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */

@@ -6,7 +6,7 @@ import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { Link } from "../link/daemon_link.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
-import { runJson } from "../text/message_json.ts";
+import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { escapeControl } from "../text/text.ts";
 import type { VerbModule } from "./verb.ts";
 
@@ -32,7 +32,7 @@ export function editVerb({ description, argument, examples, edit, done }: EditVe
         using link = await Link.open(context, connectionFlags(flags));
         const edited = await link.unary(link.methods.editRun, { run, ...change });
         const text = flags["output"] === "json"
-          ? JSON.stringify(runJson(edited), null, 2)
+          ? JSON.stringify(runJsonOf(edited), null, 2)
           : `${edited.runId}  ${escapeControl(done(edited))}`;
         context.out.write(`${text}\n`);
         result.code = 0;

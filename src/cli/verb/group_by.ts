@@ -10,7 +10,7 @@ import {
   spreadText,
 } from "../../runs/run_groups.ts";
 import type { Series } from "../text/chart.ts";
-import type { RunJson } from "../text/message_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import type { RunColumn } from "../text/runs_table.ts";
 import type { Column } from "../text/table.ts";
 import { oneOf } from "./verb_parser.ts";

@@ -2,7 +2,7 @@
 import type { GroupBy } from "../../telemetry/series/groups.ts";
 import type { Context } from "../link/context.ts";
 import { commaSeparated, type Format } from "./flags.ts";
-import type { RunJson } from "../text/message_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import { type Group, type GroupValue, inGroups, statesText } from "../../runs/run_groups.ts";
 import { groupable, groupColumn } from "./group_by.ts";
 import { chooseColumns, queried, type RunColumn, runColumns, valueColumn } from "../text/runs_table.ts";

@@ -107,5 +107,8 @@ const CONNECTION_ENVIRONMENT: Entries = [
   ["MOSAIC_TARGET", "the daemon's address, unless --target is given"],
   ["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"],
   ["MOSAIC_TOKEN", "token, if the daemon requires one: with --auth token, and for other users"],
-  ["MOSAIC_TLS_CA", "certificate authority of a daemon with TLS (docs/security.md lists the other TLS variables)"],
+  [
+    "MOSAIC_TLS_CA",
+    "certificate authority of a daemon with TLS (docs/explanation/security.md lists the other TLS variables)",
+  ],
 ];

@@ -1,4 +1,4 @@
-/** The daemon's exit codes, stable for service managers and scripts (docs/operations.md). */
+/** The daemon's exit codes, stable for service managers and scripts (docs/reference/operations.md). */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { explainShortage } from "../../os/processes/shortage.ts";
 

@@ -1,4 +1,5 @@
 /** The options of `mosaic daemon`. */
+import { OBJECTIVE_FORM, objectiveOf } from "../../records/objective.ts";
 import { withoutTrailingSlashes } from "../../base/text/trailing_slashes.ts";
 import { DEFAULT_HTTP, DEFAULT_LISTEN, GRACE_S } from "../../base/agreed.ts";
 import { type Command, CommanderError, Option } from "commander";
@@ -9,12 +10,14 @@ import { parseBytes, parseDuration } from "../../base/text/format.ts";
 import { findVerb } from "../../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../../wire/address/tls.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { type GpuOption, parseGpuOption } from "../../os/host/gpus.ts";
+import { type FreeRule, parseFreeMemory, USUAL_FREE } from "../../os/gpus/free_memory.ts";
+import { type GpuOption, parseGpuOption } from "../../os/gpus/gpu_option.ts";
 import { parseWorkerUser, type WorkerUserOption } from "../../os/rights/worker_user.ts";
 import { cpuCount } from "../../os/host/host_resources.ts";
 import { resolveStateDir } from "../../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../../base/log_line.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
+import { HALF_LIFE_MS, parseShares, type Shares } from "../../dispatch/queue/shares.ts";
 import type { RetentionPolicy } from "../../registry/retention/retention.ts";
 import { absolutePath } from "../../permissions/find_option.ts";
 import { parseListen } from "../../wire/address/address.ts";
@@ -38,8 +41,14 @@ export interface DaemonOptions {
   /** A Unix socket for page and API for a group; every caller needs a token. */
   groupSocket: GroupSocket | undefined;
   gpus: GpuOption;
+  /** When a card that no run has counts as free; undefined: always. */
+  gpuFree: FreeRule | undefined;
   maxRuns: number;
   maxStarting: number;
+  /** Fair shares between the owners of runs; undefined: first come, first served. */
+  shares: Shares | undefined;
+  /** GPU slots of one owner at a time; undefined: no limit. */
+  maxGpusPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -55,6 +64,8 @@ export interface DaemonOptions {
   workerUser: WorkerUserOption | undefined;
   /** Rules for every run, in addition to its own; see config_defaults.ts. */
   alerts: string | undefined;
+  /** The metric by which runs are judged that choose none. */
+  objective: string | undefined;
   /** Defaults of `metadata.slurm`. */
   slurm: string | undefined;
   /** Address and certificate authority of the API for proxies on other hosts. */
@@ -83,6 +94,11 @@ function listenAddress(text: string): string {
   if (text !== "none" && !isListenAddress(text)) {
     throw new Error(`must be HOST:PORT (such as ${DEFAULT_LISTEN}), unix:PATH, or none`);
   }
+  return text;
+}
+
+function objective(text: string): string {
+  if (objectiveOf(text) === undefined) throw new Error(`must be ${OBJECTIVE_FORM}`);
   return text;
 }
 
@@ -250,7 +266,21 @@ export function daemonOptions(
       ),
     )
     .addOption(
-      checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
+      checked(
+        "--gpus <which>",
+        "GPU slots: auto, a number of slots, device numbers such as 0,2, or UUIDs of cards and MIG devices",
+        parseGpuOption,
+      ),
+    )
+    .addOption(
+      checked(
+        "--gpu-free-memory <size>",
+        "what others may use of a GPU that still counts as free: 2G, 10%, or off (default: 1G or 5%, the larger)",
+        parseFreeMemory,
+      ),
+    )
+    .addOption(
+      new Option("--gpu-ignore <programs>", "programs whose GPU memory does not count as use, such as Xorg,ollama"),
     )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
     .addOption(
@@ -261,6 +291,18 @@ export function daemonOptions(
         Math.max(4, 2 * cpuCount()),
       ),
     )
+    .addOption(
+      checked(
+        "--share <owners>",
+        "fair shares among runs of one priority: equal, or weights such as alice=2,uid:1001=0.5 (see docs/how-to/queue.md)",
+        parseShares,
+      ),
+    )
+    .addOption(
+      checked("--share-half-life <duration>", "after it, past use counts half in shares", duration, HALF_LIFE_MS)
+        .default(HALF_LIFE_MS, "7d"),
+    )
+    .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
     .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
@@ -299,6 +341,14 @@ export function daemonOptions(
       new Option(
         "--alerts <rules>",
         'rules for every run, as metadata.alerts: \'[{"when": "nan", "metric": "loss"}]\'',
+      ),
+    )
+    .addOption(
+      checked(
+        "--objective <metric>",
+        "the number by which list, page, top and compare judge runs that choose none themselves, as eval/reward:max " +
+          "(or :min, :last, :mean)",
+        objective,
       ),
     )
     .addOption(
@@ -420,8 +470,15 @@ export function daemonOptions(
     http: given.http,
     groupSocket: given.groupSocket,
     gpus: given.gpus ?? { type: "auto" },
+    gpuFree: given.gpuFreeMemory === "off" ? undefined : {
+      ...USUAL_FREE,
+      ...given.gpuFreeMemory,
+      ignored: String(given.gpuIgnore ?? "").split(",").map((name) => name.trim()).filter((name) => name !== ""),
+    },
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,
+    shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
+    maxGpusPerUser: given.maxGpusPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,
@@ -432,6 +489,7 @@ export function daemonOptions(
     cgroupParent: given.cgroupParent,
     workerUser: given.workerUser,
     alerts: given.alerts,
+    objective: given.objective,
     slurm: given.slurm,
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,

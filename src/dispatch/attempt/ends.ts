@@ -1,5 +1,5 @@
 /** Commits how attempts end, and whether another attempt follows. */
-import { planOf, type RunPlan } from "../../config/plan.ts";
+import { planIfReadable, planOf, type RunPlan } from "../../config/plan.ts";
 import { kindOf } from "../../os/files/file_kinds.ts";
 import { freeSpaceOf, freeSpaceText } from "../../os/host/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -56,13 +56,25 @@ export class Ends {
   commit(attempt: Attempt, ended: Ended, now: number, runFailed: () => string | undefined): RunRow {
     if (ended.t === "not_started") return this.#startAgain(attempt, now);
     const row = this.#options.registry.require(attempt.runId);
-    return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine), now);
+    const leftOut = planIfReadable(row.configJson)?.leftOut;
+    return this.#end(
+      attempt,
+      row,
+      () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine, leftOut),
+      now,
+    );
   }
 
   /** The next attempt of a failed run if an earlier daemon has not begun it; undefined when none is due. */
   restart(row: RunRow): RunRow | undefined {
     const next = this.#nextAttempt(row, planOf(row.configJson));
     return next === undefined ? undefined : this.#again(row, next);
+  }
+
+  /** Whether a failed run gets another attempt by itself: it may not have begun yet. */
+  isRepeated(row: RunRow): boolean {
+    const plan = planIfReadable(row.configJson);
+    return plan !== undefined && this.#nextAttempt(row, plan, () => undefined) !== undefined;
   }
 
   /** The newest checkpoint since the run was last reset, unless checkpoints are deleted. */
@@ -132,13 +144,13 @@ export class Ends {
   }
 
   /** Why and when a failed run gets another attempt: after a reset, or by its restart policy. */
-  #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
+  #nextAttempt(row: RunRow, plan: RunPlan, checkpoint = () => this.checkpointOf(row, plan)): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
     if (delayMs === undefined) return undefined;
-    return { reason, delayMs, resumeFrom: this.checkpointOf(row, plan) ?? row.resumeFrom };
+    return { reason, delayMs, resumeFrom: checkpoint() ?? row.resumeFrom };
   }
 
   #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {

@@ -268,6 +268,11 @@ export class Supervisor {
     if (waiting !== undefined) this.#options.onChanged(waiting);
   }
 
+  /** A failed run is about to get another attempt. */
+  isRepeated(row: RunRow): boolean {
+    return this.#ends.isRepeated(row);
+  }
+
   /** The checkpoint that a next attempt would resume from. */
   checkpointOf(row: RunRow): string | undefined {
     return this.#ends.checkpointOf(row, planOf(row.configJson));

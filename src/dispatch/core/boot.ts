@@ -6,6 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { LocalHost } from "../launch/local/local_host.ts";
@@ -17,6 +18,7 @@ export interface BootOptions {
   registry: Registry;
   log: Logger;
   host: LocalHost;
+  gpus: GpuPool;
   recovery: Recovery;
   supervisor: Supervisor;
   dispatcher: Dispatcher;
@@ -40,11 +42,11 @@ export class Boot {
 
   /** Recovers runs and GPU slots, and retries what cannot be recovered yet. Call it before proxies can connect. */
   recover(): void {
-    const { registry, log, host, recovery, supervisor } = this.#options;
+    const { registry, log, gpus, dispatcher, recovery, supervisor } = this.#options;
     recovery.do({
       what: "the host's GPU slots",
       keepsBack: "gpus",
-      work: () => registry.setGpuSlots(host.gpus.map((gpu) => gpu.slot)),
+      work: () => gpus.enter(registry, () => dispatcher.wake()),
     });
     for (const { runId, state } of [...registry.live(), ...registry.ofUnknownState()]) {
       recovery.do({

@@ -10,6 +10,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 import { editedFields } from "./edits.ts";
+import { wishesOf } from "../queue/predecessors.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 
@@ -182,6 +183,7 @@ export class Control {
     const { registry, log, placeFor, refuseDeleted, onChanged } = this.#options;
     refuseDeleted(row.runId);
     requireWhole(row);
+    requireTimeLeft(row);
     const waiting = registry.apply(row.runId, { type: "retry", reason }, {
       resumeFrom,
       notBefore: null,
@@ -200,6 +202,17 @@ export function requireWhole({ runId, damaged }: RunRow): void {
     "failed_precondition",
     `the row of run ${runId} in the registry is damaged (${damaged.join(", ")} cannot be read)`,
     { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and retry the run." },
+  );
+}
+
+/** Another attempt would end before it starts. @throws MosaicError `failed_precondition` */
+function requireTimeLeft(row: RunRow): void {
+  const deadlineAt = wishesOf(row)?.deadlineAt ?? null;
+  if (deadlineAt === null || deadlineAt > Date.now()) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `the deadline of run ${row.runId} has passed (${new Date(deadlineAt).toISOString()})`,
+    { hint: "Submit its config again with another metadata.queue.deadline." },
   );
 }
 

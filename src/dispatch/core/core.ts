@@ -2,23 +2,24 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
+import type { GpuState } from "../gpus/gpu_state.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import type { TelemetryKind } from "../../records/record_fields.ts";
-import type { ToldReward } from "../../records/stored.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { SweepJson } from "../../sweeps/summary.ts";
 import type { Logger } from "../../base/log.ts";
+import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
 import type { RunQuery } from "./run_query.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunParameter, RunQuery, SweepJson };
+export type { RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
 
 export interface RunQueryPage {
   runs: RunDetail[];
@@ -28,42 +29,6 @@ export interface RunQueryPage {
   total: number;
 }
 
-/** Everything that is shown of a run, computed on demand. */
-export interface RunDetail {
-  row: RunRow;
-  /** 1 is next; 0: the run does not wait. */
-  queuePosition: number;
-  /** Why an INIT run does not start yet, such as "2 GPUs" or "back-off until …"; "" otherwise. */
-  waitingFor: string;
-  directory: string;
-  maxSteps: number;
-  telemetry: {
-    steps: number;
-    episodes: number;
-    events: number;
-    otherLines: number;
-    malformedLines: number;
-    violations: Record<string, number>;
-    journalPosition: number;
-    journalSize: number;
-    meanReward100: number | null;
-    /** Steps per second over the last seconds; 0 for a run that is not EXECUTING. */
-    stepsPerSecond: number;
-    lastRecordAt: number | null;
-    /** When a live worker last wrote to its logs; null if it has written nothing, or its logs are on another host. */
-    lastOutputAt: number | null;
-    metrics: number;
-    /** The highest step of a metric. */
-    toldStep: number;
-    /** The reward of episodes, if a metric has it. */
-    toldReward: ToldReward | null;
-    /** How many of the recorded ones a later attempt has recorded again. */
-    overwritten: { steps: number; episodes: number };
-  };
-  /** GPU slots of the host. */
-  hostGpus: number;
-}
-
 export interface HostInfo {
   version: string;
   pid: number;
@@ -71,7 +36,7 @@ export interface HostInfo {
   stateDir: string;
   listen: string;
   http: string;
-  gpus: { slot: number; runId: string | null; name: string }[];
+  gpus: GpuState[];
   cpus: number;
   loadAverage: number[];
   memoryBytes: number;
@@ -119,8 +84,11 @@ export interface Core {
   readonly startedAt: number;
   readonly version: string;
 
-  /** @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`. */
-  submit(configJson: string, runId?: string): { runId: string; digest: string };
+  /**
+   * @param submitter a token's name, or uid:N
+   * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`
+   */
+  submit(configJson: string, runId?: string, submitter?: string): { runId: string; digest: string };
   validate(
     configJson: string,
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
@@ -128,9 +96,10 @@ export interface Core {
   /**
    * Begins a sweep (src/sweeps/spec.ts).
    * @param anyName a name that is taken gets a number
+   * @param submitter of its runs
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
-  beginSweep(specJson: string, sweepId: string, anyName: boolean): Promise<SweepJson>;
+  beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
   /** Newest first, without their trials. */
   listSweeps(limit: number): Promise<SweepJson[]>;
   /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
@@ -143,10 +112,12 @@ export interface Core {
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
 
   detail(row: RunRow): RunDetail;
+  /** With the fields that only a single run is shown with. */
+  whole(row: RunRow): WholeRun;
+  /** The number by which lists sort runs: `oneNumber`. */
+  rewardOf(row: RunRow): number | null;
   /** One value per name, sorted by name; secrets are hidden. */
   parameters(runId: string): RunParameter[];
-  /** Names of the config's `resources` that the host enforces ("memory_mb", "cpus"); the others are advice. */
-  enforcedLimits(row: RunRow): string[];
   list(
     filter: RunFilter,
     page: { limit: number; token?: string },
@@ -212,5 +183,7 @@ export interface Core {
   /** The ranks of the newest attempt; empty for a run with one rank. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;
+  /** Asks the GPUs' drivers anew, for `host`. */
+  lookAtGpus(): Promise<void>;
   requestShutdown(reason: string): void;
 }

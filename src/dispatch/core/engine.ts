@@ -11,7 +11,7 @@ import type { OwnListeners } from "../../observability/webhooks/own_listeners.ts
 import type { WorkerUserOption } from "../../os/rights/worker_user.ts";
 import type { RunCgroups } from "../../os/processes/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/processes/descriptors.ts";
-import type { Gpu } from "../../os/host/gpus.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -26,6 +26,10 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
+import type { Shares } from "../queue/shares.ts";
+import { Users } from "../queue/users.ts";
+import { Deadlines } from "../queue/run_deadlines.ts";
+import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
 import type { Launcher } from "../launch/engine/launcher.ts";
 import { localLauncher, type ProxyLauncher } from "../launch/local/proxy_process.ts";
@@ -37,7 +41,7 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage } from "./core.ts";
+import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage, WholeRun } from "./core.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
@@ -60,16 +64,22 @@ export interface EngineOptions {
   log: Logger;
   layout: Layout;
   version: string;
-  gpus: readonly Gpu[];
+  gpus: GpuPool;
   /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
+  /** Fair shares between the owners of runs; undefined: first come, first served. */
+  shares?: Shares | undefined;
+  /** GPU slots of one owner at a time; undefined: no limit. */
+  maxGpusPerUser?: number | undefined;
   bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
   /** Rules for every run, in addition to its own. */
   alerts?: readonly AlertRule[];
+  /** The metric by which runs are judged that choose none, such as `eval/reward:max`. */
+  objective?: string | undefined;
   /** Authentication of calls. */
   auth?: Auth;
   /** A TCP listener requires no token from processes of the daemon's user. */
@@ -117,6 +127,7 @@ export class Engine implements Core {
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #placer: Placer;
+  readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
@@ -143,6 +154,10 @@ export class Engine implements Core {
     const placeFor = (priority: number) => this.#dispatcher.placeFor(priority);
     const onChanged = (row: RunRow) => {
       if (!this.#placer.changed(row)) this.#dispatcher.changed(row);
+      // A run that either of them holds back may wait for it.
+      else this.#dispatcher.wake();
+      this.#placer.otherChanged();
+      this.#deadlines.changed(row);
     };
     const { local, hostOf, launcherOf, admit } = hosts({
       ...options,
@@ -175,6 +190,7 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
+    const turns = new Turns({ registry, log, isRepeated: (row) => this.#supervisor.isRepeated(row) });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
       ...options,
@@ -190,6 +206,12 @@ export class Engine implements Core {
         const nodeDirectory = launcherOf(plan)?.nodeDirectory?.(plan);
         return local.placed(placed, plan, files, { target, tls: tlsOf(target, ca), nodeDirectory });
       },
+      turn: (row) => {
+        const wishes = wishesOf(row);
+        const turn = wishes === null ? { t: "due" as const } : turns.of(wishes);
+        if (turn.t === "over") onChanged(turns.end(row.runId, turn));
+        return turn;
+      },
       begin: (row) => starter.begin(row, this.#supervisor),
       onEnded: (row) => this.#placer.changed(row),
     });
@@ -198,6 +220,9 @@ export class Engine implements Core {
       starter,
       supervisor: this.#supervisor,
       placer: this.#placer,
+      turns,
+      users: new Users(options),
+      onEnded: onChanged,
       recovering: () => {
         recovery.retry();
         return { gpus: recovery.keptBack("gpus") > 0, runs: recovery.keptBack("a place") };
@@ -213,6 +238,13 @@ export class Engine implements Core {
       dispatcher: this.#dispatcher,
       placer: this.#placer,
     };
+    this.#deadlines = new Deadlines({
+      ...parts,
+      wake: () => {
+        this.#dispatcher.wake();
+        this.#placer.otherChanged();
+      },
+    });
     this.#imports = { registry, telemetry, log, layout };
     this.#cleanup = new Cleanup({
       ...parts,
@@ -233,16 +265,18 @@ export class Engine implements Core {
       activity: this.activity,
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
-      totalSlots: gpus.length,
+      gpus,
       admit: (plan) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
         admit(plan);
       },
       slurm: options.slurm ?? {},
+      maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
       durable: options.durability === "full",
     });
     this.#views = new Views({
       ...parts,
+      objective: options.objective,
       daemon: () => ({ version: this.version, startedAt: this.startedAt, ...this.#addresses }),
     });
     this.#workerCalls = new WorkerCalls({ ...parts, control: this.#control });
@@ -282,6 +316,7 @@ export class Engine implements Core {
     this.#boot.begin();
     this.#dispatcher.start();
     this.#placer.start();
+    this.#deadlines.start();
     if (this.#options.registry.sweeps.unfinished().length > 0) {
       this.#sweepParts().catch((error) => this.log.error({ error: messageOf(error) }, "sweeps do not continue"));
     }
@@ -293,6 +328,7 @@ export class Engine implements Core {
     const sweeps = await this.#sweeps?.catch(() => undefined);
     await sweeps?.sweeps.close();
     this.#boot.close();
+    this.#deadlines.close();
     this.#cleanup.close();
     // An engine's tools wait long for a controller that is away.
     const late = setTimeout(() => this.#options.launchers?.forEach((launcher) => launcher.close?.()), ENGINE_CLOSE_MS);
@@ -310,8 +346,8 @@ export class Engine implements Core {
 
   // ---------------------------------------------------------------------------------------------------- submitting
 
-  submit(configJson: string, runId = ""): { runId: string; digest: string } {
-    return this.#submissions.submit(configJson, runId);
+  submit(configJson: string, runId = "", submitter = ""): { runId: string; digest: string } {
+    return this.#submissions.submit(configJson, runId, submitter);
   }
   validate(configJson: string): ReturnType<Core["validate"]> {
     return this.#submissions.validate(configJson);
@@ -330,9 +366,9 @@ export class Engine implements Core {
         registry,
         records: telemetry,
         log,
-        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.length),
-        check: (configJson) => this.#submissions.check(configJson),
-        submit: (configJson, runId, trial) => this.#submissions.submit(configJson, runId, trial),
+        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.mostRequested),
+        check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
+        submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
         retry: (runId) => this.#control.retry(runId),
       });
@@ -341,9 +377,9 @@ export class Engine implements Core {
     });
   }
 
-  async beginSweep(specJson: string, sweepId: string, anyName: boolean): Promise<SweepJson> {
+  async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
     const { sweeps } = await this.#sweepParts();
-    return this.getSweep(sweeps.create(specJson, sweepId, anyName).sweepId, 0);
+    return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
   }
   async listSweeps(limit: number): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
@@ -370,8 +406,15 @@ export class Engine implements Core {
   detail(row: RunRow): RunDetail {
     return this.#views.detail(row);
   }
+  rewardOf(row: RunRow): number | null {
+    return this.#views.rewardOf(row);
+  }
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
-    const { found, nextToken, total } = await queryRuns(this, filter, query);
+    const { found, nextToken, total } = await queryRuns(
+      { runs: this.runs, records: this.records, objective: this.#options.objective },
+      filter,
+      query,
+    );
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);
@@ -384,8 +427,8 @@ export class Engine implements Core {
     return parametersOfRun(this, runId);
   }
 
-  enforcedLimits(row: RunRow): string[] {
-    return this.#views.enforcedLimits(row);
+  whole(row: RunRow): WholeRun {
+    return { ...this.#views.whole(row), parameters: this.parameters(row.runId) };
   }
   list(filter: RunFilter, page: { limit: number; token?: string }): ReturnType<Core["list"]> {
     return this.#views.list(filter, page);
@@ -403,6 +446,9 @@ export class Engine implements Core {
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
+  }
+  lookAtGpus(): Promise<void> {
+    return this.#views.lookAtGpus();
   }
   host(): HostInfo {
     return this.#views.host();

@@ -2,6 +2,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
+import { objectiveOf, oneNumber } from "../../records/objective.ts";
 import { fitting } from "../../registry/listing.ts";
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
@@ -30,6 +31,8 @@ export interface QueryPage {
 interface Readers {
   runs: RunReader;
   records: TelemetryReader;
+  /** Of runs that choose none. */
+  objective?: string | undefined;
 }
 
 type Lookup = (run: RunOutline) => Value;
@@ -88,7 +91,7 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   };
 }
 
-function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
+function lookupOf({ runs, records, objective }: Readers, column: QueryColumn): Lookup {
   if (column.type === "param" && column.name === ALL_PARAMETERS) {
     return ({ runId }) => parametersOfRun({ runs, records }, runId).map(({ name, value }) => [name, value]);
   }
@@ -119,12 +122,34 @@ function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
     finished: (run) => time(run.finishedAt),
     steps: (run) => records.summary(run.runId).steps,
     episodes: (run) => records.summary(run.runId).episodes,
-    reward: (run) => {
-      const { meanReward100, toldReward } = records.summary(run.runId);
-      return meanReward100 ?? toldReward?.value;
-    },
+    reward: rewardLookup({ runs, records, objective }),
   };
   return known[column.name]!;
+}
+
+/** As `oneNumber`. Objectives and their series are read once for all runs. */
+function rewardLookup({ runs, records, objective }: Readers): Lookup {
+  let own: Map<string, string> | undefined;
+  const series = new Map<string, Map<string, number | null>>();
+  const valuesOf = (chosen: string) => {
+    let values = series.get(chosen);
+    if (values === undefined) {
+      const parsed = objectiveOf(chosen);
+      const found = parsed === undefined ? [] : records.seriesNamed(parsed.name);
+      series.set(
+        chosen,
+        values = new Map(found.map((one) => [one.runId, parsed === undefined ? null : one[parsed.value]])),
+      );
+    }
+    return values;
+  };
+  return ({ runId }) => {
+    own ??= runs.objectives();
+    const chosen = own.get(runId) ?? objective;
+    const { meanReward100, toldReward } = records.summary(runId);
+    const value = chosen === undefined ? undefined : { value: valuesOf(chosen).get(runId) };
+    return oneNumber(value, meanReward100, toldReward) ?? undefined;
+  };
 }
 
 /** Runs without the value come last in either direction, after those with null; numbers before texts; then newest first. */

@@ -3,12 +3,14 @@ import { JOURNAL_HEADER } from "../../journal/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/processes/cgroups.ts";
-import type { Gpu } from "../../os/host/gpus.ts";
+import { GpuStates } from "../gpus/gpu_state.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host/host_resources.ts";
 import { placeOfWorker } from "../../proxy/start/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
+import { objectiveIn, objectiveOf, type ObjectiveValue, oneNumber } from "../../records/objective.ts";
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
@@ -16,17 +18,19 @@ import type { Dispatcher } from "../queue/dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { HostInfo, LogOf, RunDetail } from "./core.ts";
+import type { HostInfo, LogOf, RunDetail, WholeRun } from "./core.ts";
 import { infoOf } from "../../os/files/untrusted.ts";
 
 export interface ViewsOptions {
   registry: Registry;
   telemetry: TelemetryLog;
   layout: Layout;
-  gpus: readonly Gpu[];
+  gpus: GpuPool;
   supervisor: Supervisor;
   dispatcher: Dispatcher;
   placer: Placer;
+  /** Of runs that choose none; undefined: none. */
+  objective?: string | undefined;
   /** What is known of the daemon itself. */
   daemon: () => { version: string; startedAt: number; listen: string; http: string };
 }
@@ -35,9 +39,11 @@ const STORE_FULL = "free space on the disk of the telemetry database: the worker
 
 export class Views {
   readonly #options: ViewsOptions;
+  readonly #gpus: GpuStates;
 
   constructor(options: ViewsOptions) {
     this.#options = options;
+    this.#gpus = new GpuStates(options.gpus);
   }
 
   detail(row: RunRow): RunDetail {
@@ -52,22 +58,35 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
-      hostGpus: this.#options.gpus.length,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
         lastOutputAt: this.#lastOutputAt(row),
-        overwritten: this.#overwritten(row),
+        ...this.#overwritten(row),
+        objective: this.#objective(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
   }
 
-  #overwritten({ runId, attempt }: RunRow): { steps: number; episodes: number } {
+  rewardOf(row: RunRow): number | null {
+    const { meanReward100, toldReward } = this.#options.telemetry.summary(row.runId);
+    return oneNumber(this.#objective(row), meanReward100, toldReward);
+  }
+
+  #objective({ runId, configJson }: RunRow): ObjectiveValue | null {
+    const chosen = objectiveIn(configJson) ?? this.#options.objective;
+    const objective = chosen === undefined ? undefined : objectiveOf(chosen);
+    if (chosen === undefined || objective === undefined) return null;
+    const series = this.#options.telemetry.seriesOf(runId, objective.name);
+    return { name: chosen, value: series?.[objective.value] ?? null };
+  }
+
+  #overwritten({ runId, attempt }: RunRow): { overwrittenSteps: number; overwrittenEpisodes: number } {
     const { telemetry } = this.#options;
     const count = (series: string) =>
       attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
-    return { steps: count("reward"), episodes: count(EPISODE_REWARD) };
+    return { overwrittenSteps: count("reward"), overwrittenEpisodes: count(EPISODE_REWARD) };
   }
 
   #lastOutputAt(row: RunRow): number | null {
@@ -85,8 +104,15 @@ export class Views {
     return Math.max(...times) || null;
   }
 
-  enforcedLimits(row: RunRow): string[] {
-    return enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup);
+  /** All but its parameters. */
+  whole(row: RunRow): Omit<WholeRun, "parameters"> {
+    return {
+      ...this.detail(row),
+      transitions: this.#options.registry.transitions(row.runId),
+      heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
+      ranks: this.ranks(row),
+      hostGpus: this.#options.gpus.size,
+    };
   }
 
   list(
@@ -116,16 +142,20 @@ export class Views {
     return plan?.launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
   }
 
+  lookAtGpus(): Promise<void> {
+    const { registry } = this.#options;
+    return this.#gpus.look(registry.gpuSlots(), (runId) => registry.get(runId)?.worker?.pid);
+  }
+
   host(): HostInfo {
-    const { registry, telemetry, layout, gpus, daemon } = this.#options;
-    const names = new Map(gpus.map((gpu) => [gpu.slot, gpu.name]));
+    const { registry, telemetry, layout, daemon } = this.#options;
     const { total, available } = memory();
     const space = disk(layout.stateDir);
     return {
       ...daemon(),
       pid: Deno.pid,
       stateDir: layout.stateDir,
-      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: names.get(slot) ?? "" })),
+      gpus: this.#gpus.of(registry.gpuSlots()),
       cpus: cpuCount(),
       loadAverage: loadAverage(),
       memoryBytes: total,

@@ -6,10 +6,16 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { FreeSlots } from "../gpus/free_check.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import type { Starter } from "../launch/starter.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import type { Turn, Wishes } from "./turn.ts";
+import { type Turns, wishesOf } from "./predecessors.ts";
+import type { Users } from "./users.ts";
+import type { Holder } from "./wait_reasons.ts";
 
 const SAFETY_NET_MS = 2000;
 /** Longest timer; the safety net covers longer waits. */
@@ -27,8 +33,13 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  gpus: Pick<GpuPool, "reallyFree">;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
+  turns: Turns;
+  users: Users;
+  /** A waiting run has ended. */
+  onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
   recovering: () => { gpus: boolean; runs: number };
 }
@@ -42,8 +53,16 @@ function backOffEnd(row: RunRow): number | null {
   return clock() + Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
 }
 
-function waitingOf(row: RunRow): WaitingRun {
+interface Waiting extends WaitingRun {
+  /** Null: it has none. */
+  wishes: Wishes | null;
+}
+
+function waitingOf(row: RunRow, users: Users): Waiting {
   return {
+    rank: 0,
+    owner: users.ownerOf(row),
+    wishes: wishesOf(row),
     runId: row.runId,
     priority: row.priority,
     createdAt: row.createdAt,
@@ -68,11 +87,13 @@ const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   /** INIT runs in memory, so that events do not read a long queue from the database. */
-  readonly #waiting = new Map<string, WaitingRun>();
+  readonly #waiting = new Map<string, Waiting>();
   /** Runs between the decision to start them and HANDSHAKE. */
   readonly #starting = new Map<string, Promise<void>>();
   /** Errors of the last attempts to start runs. */
   readonly #troubles = new Map<string, string>();
+  /** Names of the runs that hold GPUs. */
+  readonly #names = new Map<string, string>();
   #queue = new Map<string, QueueEntry>();
   #pass: "none" | "due" = "none";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -89,6 +110,7 @@ export class Dispatcher {
 
   /** Reads the queue of waiting runs and starts dispatching. */
   start(): void {
+    this.#options.users.start();
     this.#readQueue();
     this.#net = setInterval(() => {
       // A difference between the two would be a defect.
@@ -128,7 +150,8 @@ export class Dispatcher {
 
   /** A run's row has changed: it begins or ceases to wait, or has freed its place. */
   changed(row: RunRow): void {
-    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row));
+    this.#options.users.changed(row);
+    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     else this.#waiting.delete(row.runId);
     this.wake();
   }
@@ -147,7 +170,7 @@ export class Dispatcher {
     this.#waiting.clear();
     for (const row of this.#options.registry.live()) {
       if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) continue;
-      this.#waiting.set(row.runId, waitingOf(row));
+      this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     }
   }
 
@@ -162,14 +185,24 @@ export class Dispatcher {
   }
 
   #dispatch(): void {
-    const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
+    const { registry, supervisor, maxRuns, maxStarting, log, users } = this.#options;
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpuSlots();
-      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
-      const { start, queue, wakeAt } = schedule(waiting, {
+      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
+        this.#turn(run)
+      ).filter((run) => run !== undefined);
+      const ranks = users.ranks(waiting);
+      const ranked = ranks.size === 0 ? waiting : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
+      const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
+      const { start, queue, wakeAt } = schedule(ranked, {
         now: clock(),
-        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        freeSlots: free.usable,
+        used: free.used,
+        asking: free.asking,
+        holders: this.#holders(slots),
+        gpusOf: users.gpusOf(slots),
+        maxGpusPerUser: users.maxGpus,
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,
@@ -183,6 +216,52 @@ export class Dispatcher {
     } catch (error) {
       log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }
+  }
+
+  /** The drivers are asked only if a run wants a card now. */
+  #reallyFree(free: number[], waiting: readonly WaitingRun[]): FreeSlots {
+    const now = clock();
+    const isAsked = ({ gpusRequested, heldSlots, notBefore }: WaitingRun) =>
+      gpusRequested > 0 && heldSlots.length === 0 && (notBefore ?? 0) <= now;
+    const wanting = free.length === 0 ? [] : waiting.filter(isAsked);
+    if (wanting.length === 0) return { usable: free, used: [], asking: false };
+    return this.#options.gpus.reallyFree(free, `${wanting.length} ${wanting[0]!.runId}`, () => this.wake());
+  }
+
+  /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */
+  #turn(run: Waiting): WaitingRun | undefined {
+    if (run.wishes === null) return run;
+    const turn = this.#options.turns.of(run.wishes);
+    switch (turn.t) {
+      case "due":
+        return run;
+      case "held": {
+        const until = turn.until === null ? Infinity : clock() + turn.until - Date.now();
+        return { ...run, notBefore: Math.max(run.notBefore ?? 0, until), waitingFor: turn.why };
+      }
+      case "over":
+        return this.#end(run, turn);
+    }
+  }
+
+  #end(run: Waiting, turn: Turn & { t: "over" }): WaitingRun | undefined {
+    try {
+      this.#options.onEnded(this.#options.turns.end(run.runId, turn));
+      return undefined;
+    } catch (error) {
+      // For example a full disk: the next pass tries again, and the run does not start meanwhile.
+      return { ...run, notBefore: Infinity, waitingFor: `the entry of its end: ${messageOf(error)}` };
+    }
+  }
+
+  #holders(slots: readonly { runId: string | null }[]): Holder[] {
+    const held = Map.groupBy(slots.filter(({ runId }) => runId !== null), ({ runId }) => runId!);
+    for (const runId of this.#names.keys()) if (!held.has(runId)) this.#names.delete(runId);
+    return [...held].map(([runId, { length: gpus }]) => {
+      const name = this.#names.get(runId) ?? this.#options.registry.get(runId)?.name ?? "";
+      this.#names.set(runId, name);
+      return { runId, name, gpus };
+    });
   }
 
   #wakeAt(at: number | undefined): void {
@@ -213,7 +292,7 @@ export class Dispatcher {
         const now = registry.get(runId);
         if (now !== undefined && waits(now)) {
           const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
-          this.#waiting.set(runId, { ...waitingOf(now), ...waits });
+          this.#waiting.set(runId, { ...waitingOf(now, this.#options.users), ...waits });
         }
         this.wake();
       });

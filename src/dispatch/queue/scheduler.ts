@@ -1,20 +1,29 @@
 /**
  * Decides which runs start now: a pure function of the waiting runs and of free resources.
- * Higher priority first, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
+ * Higher priority first, then by fair shares if there are any, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
  * it waits no run behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that need no GPU
  * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
  */
 
+import { type Holder, waitText } from "./wait_reasons.ts";
+
 export interface WaitingRun {
   runId: string;
   priority: number;
+  /** Among runs of its priority, by fair shares (shares.ts); the same for all without them. */
+  rank: number;
+  /** Who is charged for its GPUs. */
+  owner: string;
   /** Unix milliseconds; ties are broken by run id. */
   createdAt: number;
   gpusRequested: number;
   gpusMandatory: boolean;
   /** Slots that it already holds from an interrupted start. */
   heldSlots: readonly number[];
-  /** It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble. */
+  /**
+   * It may not start before this time (of the clock of `now`): back-off of the restart policy, temporary trouble, its own
+   * wish (turn.ts). Infinity: not before something else happens.
+   */
   notBefore: number | null;
   /** What it waits for until then, as text for people. */
   waitingFor: string;
@@ -24,6 +33,15 @@ export interface Capacity {
   /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
+  /** How many each owner has, and the most for one. */
+  gpusOf: ReadonlyMap<string, number>;
+  maxGpusPerUser: number;
+  /** What others than runs use of further slots, as text for people. */
+  used: readonly string[];
+  /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
+  asking: boolean;
+  /** Who has the others. */
+  holders: readonly Holder[];
   /** All slots of the host, free or not. */
   totalSlots: number;
   /** False while the slots are an earlier daemon's: then none is assigned. */
@@ -53,16 +71,12 @@ export interface QueueEntry {
 export interface Schedule {
   start: Start[];
   queue: QueueEntry[];
-  /** When the next back-off ends. */
+  /** When the next back-off or wish ends. */
   wakeAt: number | undefined;
 }
 
-function gpus(count: number): string {
-  return count === 1 ? "1 GPU" : `${count} GPUs`;
-}
-
 function inOrder(a: WaitingRun, b: WaitingRun): number {
-  return b.priority - a.priority || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
+  return b.priority - a.priority || a.rank - b.rank || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
 }
 
 export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Schedule {
@@ -73,9 +87,13 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   );
 
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
+  const gpusOf = new Map(capacity.gpusOf);
+  /** How many runs of an owner wait because of the owner's limit. */
+  const limited = new Map<string, number>();
   let running = capacity.running;
   let starting = capacity.starting;
-  let keptForAnother = false;
+  /** Runs that wait for their GPUs: what is free is kept for them. */
+  let keptFor = 0;
   const start: Start[] = [];
   const queue: QueueEntry[] = [];
   const wait = (run: WaitingRun, waitingFor: string) =>
@@ -83,36 +101,53 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
 
   for (const run of due) {
     if (running >= capacity.maxRuns) {
-      wait(run, `a place among the ${capacity.maxRuns} runs that may run at once`);
+      wait(run, waitText({ t: "place", maxRuns: capacity.maxRuns, before: queue.length }));
       continue;
     }
     if (starting >= capacity.maxStarting) {
-      wait(run, "its turn to start");
+      wait(run, waitText({ t: "start" }));
       continue;
     }
-    const available = keptForAnother ? 0 : free.length;
     const holdsEnough = run.heldSlots.length > 0 || run.gpusRequested === 0;
+    const wanted = run.gpusRequested;
     if (!holdsEnough && !capacity.slotsKnown) {
-      wait(run, `${gpus(run.gpusRequested)} (those of this host cannot be entered into the registry yet)`);
+      wait(run, waitText({ t: "gpus_unknown", wanted }));
       continue;
     }
-    if (run.gpusMandatory && !holdsEnough && run.gpusRequested > available) {
-      if (run.gpusRequested > capacity.totalSlots) {
-        wait(run, `${gpus(run.gpusRequested)}, and this host has ${capacity.totalSlots}`);
+    if (!holdsEnough && capacity.asking) {
+      wait(run, waitText({ t: "gpus_asked", wanted }));
+      continue;
+    }
+    const own = gpusOf.get(run.owner) ?? 0;
+    const before = limited.get(run.owner) ?? 0;
+    const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - own);
+    // What its owner may not use is kept from the owner's later runs only.
+    if (run.gpusMandatory && !holdsEnough && wanted > allowed) {
+      const limit = capacity.maxGpusPerUser;
+      limited.set(run.owner, before + 1);
+      if (before > 0) {
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }));
+      } else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }));
+      continue;
+    }
+    const available = keptFor > 0 ? 0 : Math.min(allowed, free.length);
+    if (run.gpusMandatory && !holdsEnough && wanted > available) {
+      if (wanted > capacity.totalSlots) {
+        wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
       } else {
-        wait(
-          run,
-          `${gpus(run.gpusRequested)} (${keptForAnother ? "runs before it want GPUs too" : `${free.length} free`})`,
-        );
-        keptForAnother = true;
+        const { holders, used } = capacity;
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
+        keptFor++;
       }
       continue;
     }
-    const slots = holdsEnough ? [] : free.splice(0, Math.min(run.gpusRequested, available));
+    const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
     start.push({ runId: run.runId, slots });
+    gpusOf.set(run.owner, own + slots.length);
     running++;
     starting++;
   }
   for (const run of backingOff) wait(run, run.waitingFor);
-  return { start, queue, wakeAt: backingOff[0]?.notBefore ?? undefined };
+  const next = backingOff[0]?.notBefore ?? Infinity;
+  return { start, queue, wakeAt: next === Infinity ? undefined : next };
 }

@@ -6,8 +6,10 @@ import { parametersOf } from "../../config/parameters.ts";
 import { type PreparedRun, prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
+import { type After, readAfter } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { explainShortage } from "../../os/processes/shortage.ts";
@@ -17,11 +19,16 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
+import { wishesOf } from "./predecessors.ts";
+
+/** Runs before a new one in which a cycle is searched; one beyond them would wait, and say for what. */
+const MOST_SEARCHED = 1000;
+
 export interface SubmissionContext {
   registry: Registry;
   layout: Layout;
-  /** GPU slots of the host, free or not. */
-  totalSlots: number;
+  /** The host's GPU slots, free or not. */
+  gpus: Pick<GpuPool, "mostRequested" | "problem">;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   /** Files survive a power failure as soon as the run does. */
@@ -33,6 +40,10 @@ export interface SubmissionContext {
   /** The queue position for a new run of this priority. */
   placeFor: (priority: number) => number;
   maxQueue: number;
+  /** A token's name, or uid:N; "": not known. */
+  submitter: string;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export interface Submission {
@@ -83,7 +94,10 @@ export function submit(
   }
 }
 
-type Admission = Pick<SubmissionContext, "layout" | "totalSlots" | "admit" | "slurm">;
+type Admission = Pick<
+  SubmissionContext,
+  "registry" | "layout" | "gpus" | "admit" | "slurm" | "submitter" | "maxGpusPerUser"
+>;
 
 /** Checks a config without entering it. @throws MosaicError where it can never become a run */
 export function requireAdmissible(configJson: string, context: Admission): void {
@@ -97,19 +111,79 @@ function readBounded(configJson: string): ReadConfig {
   return readConfig(configJson);
 }
 
-function admitted(read: ReadConfig, runId: string, { layout, totalSlots, admit, slurm }: Admission): PreparedRun {
-  const prepared = prepareRun(read, { runId, layout, slurm });
+function admitted(read: ReadConfig, runId: string, context: Admission): PreparedRun {
+  const { registry, layout, gpus } = context;
+  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
   const plan = planOf(prepared.configJson);
-  admit(plan);
+  requireTime(plan);
+  context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
     throw new MosaicError(
       "resource_exhausted",
-      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
+        (gpus.problem === "" ? "" : ` (${gpus.problem})`),
       { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
     );
   }
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > context.maxGpusPerUser) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `resources.gpus.requested is ${prepared.gpusRequested}, and one user may have ${context.maxGpusPerUser} GPUs at a time`,
+      { hint: "Request fewer, or start the daemon with a higher --max-gpus-per-user." },
+    );
+  }
   return prepared;
+}
+
+/** @throws MosaicError `invalid_argument` for a run that could never start */
+function requireTime({ queue }: RunPlan): void {
+  const now = Date.now();
+  const [beginAt, deadlineAt] = [queue.beginAt(now), queue.deadlineAt(now)];
+  if (deadlineAt === null) return;
+  const deadline = `metadata.queue.deadline is ${new Date(deadlineAt).toISOString()}`;
+  if (deadlineAt <= now) throw new MosaicError("invalid_argument", `${deadline}, which has passed`);
+  if (beginAt !== null && beginAt >= deadlineAt) {
+    throw new MosaicError(
+      "invalid_argument",
+      `${deadline}, and the run may not begin before ${new Date(beginAt).toISOString()} (metadata.queue.begin)`,
+    );
+  }
+}
+
+/**
+ * The runs that the config names, by their ids. Each was submitted before, so no cycle can come about, except through the id
+ * of a deleted run that is given again. @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
+ * (a cycle)
+ */
+function predecessors(names: readonly string[], runId: string, registry: Registry): After[] {
+  const after = names.map((text, at) => {
+    const { run, when } = readAfter(text);
+    try {
+      return { run: registry.resolve(run).runId, when };
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+      const { code, message, hint } = error;
+      throw new MosaicError(code, `metadata.queue.after[${at}]: ${message}`, {
+        ...(hint === undefined ? {} : { hint }),
+      });
+    }
+  });
+  const seen = new Set<string>();
+  for (const due = after.map(({ run }) => run); due.length > 0;) {
+    const next = due.pop()!;
+    if (next === runId) {
+      throw new MosaicError("failed_precondition", `metadata.queue.after: run ${runId} would wait for itself`, {
+        hint: "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
+      });
+    }
+    if (seen.has(next) || seen.size >= MOST_SEARCHED) continue;
+    seen.add(next);
+    const row = registry.get(next);
+    if (row !== undefined) due.push(...wishesOf(row)?.after.map(({ run }) => run) ?? []);
+  }
+  return after;
 }
 
 /** `mosaic doctor` finds leftover files; the error being handled says more. */

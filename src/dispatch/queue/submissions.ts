@@ -12,6 +12,7 @@ import type { SlurmFields } from "../../config/schema.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
+import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { requireAdmissible, submit } from "./submission.ts";
@@ -24,8 +25,8 @@ export interface SubmissionsOptions {
   dispatcher: Dispatcher;
   descriptors: FileDescriptors;
   bounds: Bounds;
-  /** GPU slots of the host, free or not. */
-  totalSlots: number;
+  /** The host's GPU slots, free or not. */
+  gpus: GpuPool;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan) => void;
   placer: Placer;
@@ -35,6 +36,8 @@ export interface SubmissionsOptions {
   durable: boolean;
   /** Defaults of metadata.slurm. */
   slurm: SlurmFields;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export class Submissions {
@@ -48,10 +51,14 @@ export class Submissions {
   }
 
   /** @param trial the run is this trial of a sweep, which has bounds of its own instead of the rate of submissions */
-  submit(configJson: string, runId: string, trial?: TrialOf): { runId: string; digest: string } {
-    const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable, slurm } =
-      this.#options;
-    const { admit, placer, onChanged } = this.#options;
+  submit(
+    configJson: string,
+    runId: string,
+    submitter: string,
+    trial?: TrialOf,
+  ): { runId: string; digest: string } {
+    const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
+    const { admit, placer, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -60,9 +67,11 @@ export class Submissions {
       const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,
-        totalSlots,
+        gpus,
         durable,
         slurm,
+        submitter,
+        maxGpusPerUser,
         admit,
         queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),
@@ -84,8 +93,8 @@ export class Submissions {
   }
 
   /** Checks a config without entering it. @throws MosaicError where it can never become a run */
-  check(configJson: string): void {
-    requireAdmissible(configJson, this.#options);
+  check(configJson: string, submitter: string): void {
+    requireAdmissible(configJson, { ...this.#options, submitter });
   }
 
   /** Reading a config and entering a run takes time of this thread, which all runs share. */

@@ -1,6 +1,6 @@
 // Written by scripts/gen/records.ts from src/records/record_fields.ts; "deno task gen" writes it anew.
 
-/** One step as every dialect is mapped to (docs/telemetry.md). JSON texts are kept as the worker wrote them. */
+/** One step as every dialect is mapped to (docs/reference/telemetry.md). JSON texts are kept as the worker wrote them. */
 export interface StepRecord<Text = string> {
   episode: number;
   step: number;

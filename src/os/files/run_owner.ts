@@ -9,12 +9,17 @@ import { groupOfWorker } from "../rights/worker_user.ts";
 /** Made by giveRunTo in mosaic's own directory, where no worker changes anything: its owner is the worker's user. */
 const USER_FILE = ".mosaic/user";
 
+/** An open file, or what was found out about it. */
+type Opened = { descriptor: number } | { uid: number; gid: number; mode: number };
+
 /** @param path of the opened file */
-export function isOfRun(file: { descriptor: number }, path: string, runDirectory: string): boolean {
+export function isOfRun(file: Opened, path: string, runDirectory: string): boolean {
   const group = groupOfWorker(runDirectory);
   // The worker has the daemon's own rights.
   if (group === undefined) return true;
-  const { uid, gid, mode } = process.getBuiltinModule("node:fs").fstatSync(file.descriptor);
+  const { uid, gid, mode } = "descriptor" in file
+    ? process.getBuiltinModule("node:fs").fstatSync(file.descriptor)
+    : file;
   const user = infoIfThere(`${runDirectory}/${USER_FILE}`)?.uid;
   if (uid === user) return true;
   // The worker may read it anyway; or it has no such file, from an earlier version.
@@ -26,10 +31,16 @@ export function isOfRun(file: { descriptor: number }, path: string, runDirectory
 }
 
 /** Closes the file and throws MosaicError `permission_denied` unless it is the run's. */
-export function requireOfRun(file: { descriptor: number; close(): void }, path: string, runDirectory: string): void {
+export function requireOfRun(file: Opened & { close(): void }, path: string, runDirectory: string): void {
   if (isOfRun(file, path, runDirectory)) return;
   file.close();
   throw new MosaicError("permission_denied", `"${path}" does not belong to the user that the run's worker has`, {
     hint: "The daemon may read what that user may not; copy the file on the host itself.",
   });
+}
+
+/** Whether a file outside of the run's directory is its worker's own, which it could as well have put inside. */
+export function isWorkersOwn(file: { uid: number }, runDirectory: string): boolean {
+  const users = [`${runDirectory}/${USER_FILE}`, runDirectory].map((path) => infoIfThere(path)?.uid ?? undefined);
+  return file.uid === users.find((uid) => uid !== undefined);
 }

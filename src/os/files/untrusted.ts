@@ -76,6 +76,7 @@ export abstract class OpenFile implements Disposable {
     dev: number;
     ino: number;
     mode: number;
+    uid: number;
     gid: number;
     size: number;
     blocks: number;
@@ -84,8 +85,8 @@ export abstract class OpenFile implements Disposable {
     isFile: boolean;
   } {
     const info = nodeFs().fstatSync(this.descriptor);
-    const { dev, ino, mode, gid, size, blocks, mtimeMs, birthtimeMs } = info;
-    return { dev, ino, mode, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
+    const { dev, ino, mode, uid, gid, size, blocks, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, mode, uid, gid, size, blocks, mtimeMs, birthtimeMs, isFile: info.isFile() };
   }
 
   close(): void {

@@ -59,5 +59,5 @@ export function fileSystemOf(directory: string): FileSystem {
 /** What to say of a state directory there. */
 export function remoteText(name: string): string {
   return `is on a network or FUSE file system (${name}): when its server is away or answers late, the daemon and its runs ` +
-    "wait or fail, and what it reports as written may be lost; a local disk is safe (docs/operations.md, File systems)";
+    "wait or fail, and what it reports as written may be lost; a local disk is safe (docs/reference/operations.md, File systems)";
 }

@@ -17,6 +17,22 @@ export const PASSED_ON: readonly string[] = [
   ...["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"],
   ...["http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"],
   ...["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"],
+  // Where libraries keep their data, and how they compute.
+  ...["HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_*", "TORCH_*", "PYTORCH_*"],
+  ...[
+    "TORCHINDUCTOR_*",
+    "TRITON_*",
+    "JAX_*",
+    "XLA_*",
+    "TF_*",
+    "KERAS_*",
+    "NCCL_*",
+    "GLOO_*",
+    "OMP_*",
+    "KMP_*",
+    "MKL_*",
+  ],
+  ...["WANDB_MODE", "WANDB_DIR", "WANDB_CACHE_DIR", "MPLBACKEND", "TOKENIZERS_PARALLELISM"],
 ];
 
 /** Variable of the daemon with further names, separated by commas. */

@@ -1,8 +1,7 @@
 /**
- * Current resource use of processes and GPUs. One shell reads /proc, because Deno refuses most of it under a permission set.
+ * Current resource use of processes. One shell reads /proc, because Deno refuses most of it under a permission set.
  */
-import { hostEnvironment } from "./environment.ts";
-import { runProgram, shellOutputLater } from "./external_program.ts";
+import { shellOutputLater } from "./external_program.ts";
 
 export interface ProcessUsage {
   pid: number;
@@ -15,7 +14,6 @@ export interface ProcessUsage {
 
 const STATS =
   'getconf PAGESIZE; for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :';
-const GPU_TIMEOUT_MS = 5000;
 
 /** All processes of the host; none if they cannot be read. */
 export async function readProcesses(): Promise<ProcessUsage[]> {
@@ -46,28 +44,4 @@ export function processesOf(worker: number, all: readonly ProcessUsage[]): Proce
   const found = new Set(all.filter((p) => p.group === group));
   for (const process of found) for (const child of children.get(process.pid) ?? []) found.add(child);
   return [...found];
-}
-
-export interface GpuUsage {
-  percent: number;
-  memoryMb: number;
-}
-
-/** By device number; empty if nvidia-smi does not answer in 5 s. */
-export async function readGpus(signal?: AbortSignal): Promise<Map<number, GpuUsage>> {
-  const query = ["nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits"];
-  try {
-    return parseGpus((await runProgram(query, { env: hostEnvironment(), limitMs: GPU_TIMEOUT_MS, signal })).stdout);
-  } catch {
-    // It could not be started or does not answer; the run continues, and the series has a gap.
-    return new Map();
-  }
-}
-
-export function parseGpus(text: string): Map<number, GpuUsage> {
-  const rows = text.split("\n").map((line) => line.split(",").map((field) => Number(field.trim() || NaN)));
-  return new Map(
-    rows.filter((row) => row.length === 3 && row.every(Number.isFinite))
-      .map(([slot, percent, memoryMb]) => [slot!, { percent: percent!, memoryMb: memoryMb! }]),
-  );
 }

@@ -10,6 +10,12 @@
 In a program that mosaic did not start, every function does nothing. No function raises: if something cannot be recorded,
 the module says so once on standard error. Each record is one line, written at once to the standard output that the process
 had when it imported this module; sys.stdout may be redirected, and lines of several threads and processes do not mix.
+
+    mosaic.runs(where="lr<1e-3").to_pandas()
+    mosaic.get_run("@last").metrics("loss")
+    mosaic.submit("python train.py --lr 1e-3", name="lr-3").wait()
+
+read from a daemon, submit to it, and raise MosaicError.
 """
 import functools
 import json
@@ -20,6 +26,7 @@ import time
 
 __all__ = [
     "init", "log", "episode", "video", "checkpoint", "resume_path", "active",
+    "runs", "get_run", "submit", "Daemon", "Run", "Runs", "Table", "MosaicError",
     "SB3Callback", "LightningCallback", "RecordSteps",
 ]
 
@@ -310,6 +317,361 @@ def _file(path, step, more):
 def resume_path():
     """The checkpoint that this attempt resumes from; None if it starts from the beginning."""
     return os.environ.get("MOSAIC_RESUME_FROM") or None
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+class MosaicError(Exception):
+    """What a daemon or its address refused. `code` is that of the API, such as "not_found"."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Daemon:
+    """Calls a daemon's API (docs/reference/wire.md): Connect with JSON, over its Unix socket or HTTP.
+
+    target: "unix:PATH", "HOST:PORT" or "http(s)://HOST:PORT"; default $MOSAIC_TARGET, else the daemon of the state
+    directory ($MOSAIC_STATE_DIR, else ~/.local/state/mosaic). token: default $MOSAIC_TOKEN. Another machine's daemon needs
+    TLS; $MOSAIC_TLS_CA names its certificate authority.
+    """
+
+    def __init__(self, target=None, token=None, timeout=60.0):
+        self.target = target or os.environ.get("MOSAIC_TARGET") or _target_of_state_dir()
+        self.token = token or os.environ.get("MOSAIC_TOKEN")
+        self.timeout = timeout
+
+    def _connection(self):
+        import http.client
+        import socket
+        import ssl
+        from urllib.parse import urlsplit
+
+        if self.target.startswith("unix:"):
+            connection = http.client.HTTPConnection("localhost", timeout=self.timeout)
+            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(self.timeout)
+            connection.sock.connect(self.target[5:])
+            return connection
+        address = urlsplit(self.target if "://" in self.target else "http://" + self.target)
+        if address.hostname is None or address.port is None:
+            raise MosaicError("invalid_argument", "%r is not an address; use HOST:PORT or unix:PATH" % self.target)
+        if address.scheme == "https":
+            context = ssl.create_default_context(cafile=os.environ.get("MOSAIC_TLS_CA"))
+            return http.client.HTTPSConnection(address.hostname, address.port, timeout=self.timeout, context=context)
+        if self.token and address.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise MosaicError("failed_precondition", "a token is not sent unencrypted to %s: use https://" % self.target)
+        return http.client.HTTPConnection(address.hostname, address.port, timeout=self.timeout)
+
+    def _post(self, method, content_type, body):
+        headers = {"content-type": content_type, "connect-protocol-version": "1"}
+        if self.token:
+            headers["authorization"] = "Bearer " + self.token
+        try:
+            connection = self._connection()
+            connection.request("POST", "/" + method, body, headers)
+            return connection, connection.getresponse()
+        except OSError as error:
+            raise MosaicError(
+                "unavailable", "no daemon answers at %s: %s. Start one with \"mosaic up\"." % (self.target, error)
+            ) from error
+
+    def call(self, method, request):
+        """One unary call, such as call("mosaic.v1.Mosaic/GetRun", {"run": "@last"}); the answer as a dict."""
+        connection, answer = self._post(method, "application/json", json.dumps(request))
+        try:
+            body = answer.read()
+        finally:
+            connection.close()
+        if answer.status == 200:
+            return json.loads(body)
+        raise _refusal(body, answer.status)
+
+    def stream(self, method, request):
+        """The messages of a call that answers with a stream, as dicts."""
+        message = json.dumps(request).encode()
+        body = b"\0" + len(message).to_bytes(4, "big") + message
+        connection, answer = self._post(method, "application/connect+json", body)
+        try:
+            if answer.status != 200:
+                raise _refusal(answer.read(), answer.status)
+            while True:
+                head = answer.read(5)
+                if len(head) < 5:
+                    raise MosaicError("unavailable", "the daemon has ended the stream before its end")
+                payload = answer.read(int.from_bytes(head[1:], "big"))
+                if head[0] & 2:
+                    end = json.loads(payload or b"{}")
+                    if "error" in end:
+                        raise _refusal(json.dumps(end["error"]).encode(), 200)
+                    return
+                yield json.loads(payload)
+        finally:
+            connection.close()
+
+    def runs(self, where="", tags=(), name="", states=(), sort="", limit=None):
+        request = {"where": where, "tags": _several(tags), "nameContains": name, "states": _several(states), "sort": sort}
+        found = Runs()
+        while limit is None or len(found) < limit:
+            page = self.call(
+                "mosaic.v1.Mosaic/ListRuns",
+                dict(request, limit=min(1000, (limit or 10**9) - len(found)), columns=["param.*", "reward"]),
+            )
+            values = page.get("values", [])
+            for row, value in zip(page.get("runs", []), values):
+                parameters, reward = [json.loads(text) for text in value["json"]]
+                found.append(Run(self, row, dict(parameters or []), reward))
+            request["pageToken"] = page.get("nextPageToken", "")
+            if not request["pageToken"]:
+                break
+        return found
+
+    def get_run(self, run):
+        row = self.call("mosaic.v1.Mosaic/GetRun", {"run": run})
+        parameters = {one["name"]: json.loads(one["valueJson"]) for one in row.get("parameters", [])}
+        return Run(self, row, parameters)
+
+    def submit(self, command=None, config=None, name=None, tags=(), gpus=0, env=None, cwd=None, **options):
+        if (command is None) == (config is None):
+            raise MosaicError("invalid_argument", "submit takes either a command or a config")
+        if config is None:
+            config = _config_of(command, name, _several(tags), gpus, env, cwd, options)
+        answer = self.call("gymgui.trainer.TrainerService/SubmitRun", {"configJson": json.dumps(config)})
+        return self.get_run(answer["runId"])
+
+
+def _target_of_state_dir():
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    directory = os.environ.get("MOSAIC_STATE_DIR") or os.path.join(home, "mosaic")
+    try:
+        with open(os.path.join(directory, "trainer", "daemon.json")) as file:
+            return "unix:" + json.load(file)["socket"]
+    except (OSError, ValueError, KeyError) as error:
+        raise MosaicError(
+            "unavailable", "no daemon runs in %s. Start one with \"mosaic up\", or set MOSAIC_TARGET." % directory
+        ) from error
+
+
+def _refusal(body, status):
+    try:
+        error = json.loads(body)
+        return MosaicError(error["code"], error.get("message", error["code"]))
+    except (ValueError, KeyError, TypeError):
+        return MosaicError("unavailable", "the answer of status %d is not mosaic's: %r" % (status, body[:200]))
+
+
+def _several(words):
+    return [words] if isinstance(words, str) else list(words)
+
+
+def _config_of(command, name, tags, gpus, env, cwd, options):
+    import shlex
+    import shutil
+    import uuid
+
+    words = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
+    if not words:
+        raise MosaicError("invalid_argument", "the command is empty")
+    program = shutil.which(words[0]) or words[0]
+    metadata = {
+        "tags": tags,
+        "submission": {"by": "python", "nonce": uuid.uuid4().hex},
+        "worker": {"script": program, "arguments": words[1:], "cwd": os.path.abspath(cwd or "."), "use_grpc": False},
+    }
+    metadata.update(options)
+    return {
+        "run_name": name or os.path.basename(words[-1] if len(words) > 1 else words[0]),
+        "entry_point": program,
+        "arguments": words[1:],
+        "environment": {"PATH": os.environ.get("PATH", os.defpath), **(env or {})},
+        "resources": {"gpus": {"requested": gpus, "mandatory": gpus > 0}},
+        "artifacts": {},
+        "metadata": metadata,
+    }
+
+
+class Table(list):
+    """Rows as dicts, in order. The methods need the library that they name."""
+
+    def to_pandas(self):
+        import pandas
+
+        return pandas.DataFrame(list(self._plain()))
+
+    def to_polars(self):
+        import polars
+
+        return polars.DataFrame(list(self._plain()), infer_schema_length=None)
+
+    def to_pyarrow(self):
+        import pyarrow
+
+        return pyarrow.Table.from_pylist(list(self._plain()))
+
+    def _plain(self):
+        return self
+
+    def _repr_html_(self):
+        rows = [dict(row) for row in self._plain()]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        head = "".join("<th>%s</th>" % _html(name) for name in columns)
+        body = "".join(
+            "<tr>%s</tr>" % "".join("<td>%s</td>" % _html(row.get(name, "")) for name in columns) for row in rows[:50]
+        )
+        more = "" if len(rows) <= 50 else "<p>and %d more</p>" % (len(rows) - 50)
+        return "<table><thead><tr>%s</tr></thead><tbody>%s</tbody></table>%s" % (head, body, more)
+
+
+class Runs(Table):
+    """Runs; as a table: a row for each, with its parameters."""
+
+    def _plain(self):
+        for run in self:
+            row = {"id": run.id, "name": run.name, "state": run.state, "reward": run.reward}
+            row.update(("param." + name, value) for name, value in run.parameters.items())
+            yield row
+
+    def wait(self, timeout=None):
+        """Waits for all of them. Returns them as they are then. Raises TimeoutError."""
+        end = None if timeout is None else time.monotonic() + timeout
+        return Runs(run.wait(None if end is None else max(0.0, end - time.monotonic())) for run in self)
+
+
+class Run:
+    """A run as it was when it was read; `refresh()` reads it anew. `data` has all fields of the API."""
+
+    def __init__(self, daemon, data, parameters=None, reward=None):
+        self._daemon = daemon
+        self.data = data
+        self.parameters = parameters or {}
+        self._reward = reward
+
+    id = property(lambda self: self.data["runId"])
+    name = property(lambda self: self.data.get("name", ""))
+    state = property(lambda self: self.data["state"], doc="INIT, EXECUTING, TERMINATED, FAULTED, CANCELLED …")
+    outcome = property(lambda self: self.data.get("outcome", ""), doc="succeeded, failed, canceled; empty while it is live")
+    reason = property(lambda self: self.data.get("reason", ""))
+    tags = property(lambda self: self.data.get("tags", []))
+    directory = property(lambda self: self.data.get("directory", ""))
+
+    @property
+    def reward(self):
+        """The number that `mosaic list` shows; None if there is none."""
+        if self._reward is None:
+            rows = self._daemon.runs(where="run_id=%s" % self.id, limit=1)
+            self._reward = rows[0]._reward if rows else None
+        return self._reward
+
+    def metrics(self, name=None):
+        """Every stored point of the metric, or of all: dicts with seq, name, step, value and more. NaN is None."""
+        points = self._records("metrics")
+        return Table(points if name is None else (point for point in points if point["name"] == name))
+
+    def episodes(self):
+        return Table(self._records("episodes"))
+
+    def steps(self):
+        return Table(self._records("steps"))
+
+    def events(self):
+        return Table(self._records("events"))
+
+    def series(self):
+        """Its metrics: dicts with name, points, last, min, max and mean."""
+        rows = self._daemon.call("mosaic.v1.Mosaic/ListSeries", {"run": self.id}).get("series", [])
+        figures = ("last", "min", "max", "mean")
+        return Table(
+            {"name": row["name"], "points": int(row.get("points", 0)), **{key: row.get(key) for key in figures}} for row in rows
+        )
+
+    def _records(self, kind):
+        import base64
+
+        for batch in self._daemon.stream("mosaic.v1.Mosaic/StreamTelemetry", {"run": self.id, "kind": kind}):
+            for line in base64.b64decode(batch.get("jsonl", "")).splitlines():
+                yield json.loads(line)
+
+    def refresh(self):
+        fresh = self._daemon.get_run(self.id)
+        self.data, self.parameters, self._reward = fresh.data, fresh.parameters, None
+        return self
+
+    def wait(self, timeout=None):
+        """Waits until the run has ended; returns it. Raises TimeoutError after that many seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = 0.1
+        while not self.refresh().outcome:
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError("run %s is still %s" % (self.id, self.state))
+            time.sleep(pause if end is None else min(pause, max(0.0, end - time.monotonic())))
+            pause = min(2.0, pause * 1.5)
+        return self
+
+    def cancel(self):
+        self.data = self._daemon.call("mosaic.v1.Mosaic/CancelRun", {"run": self.id})
+        return self
+
+    def retry(self):
+        self.data = self._daemon.call("mosaic.v1.Mosaic/RetryRun", {"run": self.id})
+        return self
+
+    def __repr__(self):
+        return "<Run %s %s %s>" % (self.id, self.name, self.reason and "%s: %s" % (self.state, self.reason) or self.state)
+
+    def _repr_html_(self):
+        facts = [("state", self.state if not self.reason else "%s: %s" % (self.state, self.reason)), ("id", self.id)]
+        facts += [("hint", self.data["hint"])] if self.data.get("hint") else []
+        facts += list(self.parameters.items())
+        rows = "".join("<tr><th>%s</th><td>%s</td></tr>" % (_html(name), _html(value)) for name, value in facts)
+        curves = "".join(self._curve(one["name"]) for one in self.series()[:4])
+        return "<h4>%s</h4><table>%s</table>%s" % (_html(self.name), rows, curves)
+
+    def _curve(self, name):
+        request = {"run": self.id, "name": name, "buckets": 200}
+        buckets = self._daemon.call("mosaic.v1.Mosaic/GetSeries", request).get("buckets", [])
+        points = [(float(b.get("firstX", 0)), b["mean"]) for b in buckets if isinstance(b.get("mean", 0), (int, float))]
+        if len(points) < 2:
+            return ""
+        low, high = min(y for _, y in points), max(y for _, y in points)
+        first, last = points[0][0], points[-1][0]
+        place = [
+            "%.1f,%.1f" % (280 * (x - first) / (last - first or 1), 58 - 56 * (y - low) / (high - low or 1)) for x, y in points
+        ]
+        return (
+            '<figure style="display:inline-block;margin:4px 12px 4px 0"><svg width="280" height="60"><polyline fill="none" '
+            'stroke="#1a5fc4" stroke-width="1.5" points="%s"/></svg><figcaption>%s: %.4g to %.4g, last %.4g</figcaption></figure>'
+            % (" ".join(place), _html(name), low, high, points[-1][1])
+        )
+
+
+def _html(value):
+    import html
+
+    return html.escape("%.6g" % value if isinstance(value, float) else str(value))
+
+
+def runs(where="", tags=(), name="", states=(), sort="", limit=None):
+    """Runs of the daemon, newest first: runs(where="lr<1e-3 and seed=1", tags="study", sort="-reward").
+
+    The filter is that of `mosaic list --where`. Unlike the functions that record, this one raises MosaicError.
+    """
+    return Daemon().runs(where, tags, name, states, sort, limit)
+
+
+def get_run(run="@last"):
+    """One run: by its id, the beginning of its id, its name, or "@last". Raises MosaicError."""
+    return Daemon().get_run(run)
+
+
+def submit(command=None, config=None, **options):
+    """Submits a command (a list of words, or a line as for a shell) or a whole config; returns the run.
+
+    Options for a command: name, tags, gpus, env (a dict), cwd, and fields of the config's metadata, such as
+    restart={"max_attempts": 3}. Raises MosaicError.
+    """
+    return Daemon().submit(command, config, **options)
 
 
 # ------------------------------------------------------------------------------------------------- for other libraries

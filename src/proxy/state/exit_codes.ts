@@ -1,4 +1,4 @@
-/** The proxy's exit statuses (docs/proxy.md). */
+/** The proxy's exit statuses (docs/reference/proxy.md). */
 import type { WorkerExit } from "./exit_record.ts";
 
 /** Statuses that are not its worker's. */

@@ -28,7 +28,7 @@ const RESERVED = 120;
  *   the record is in the unfinished file (readUnfinishedExit).
  * - The pid's start time is the 20th field after the command's name, as in src/os/processes/identity.ts.
  * - The worker's output files lose the write permission once they are open: a script that opens /dev/stdout or /dev/stderr
- *   would open them again, and `>` would truncate them (docs/architecture.md).
+ *   would open them again, and `>` would truncate them (docs/explanation/architecture.md).
  * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - A signal to the group may interrupt `mv`, so it is tried more than once; what it moves is complete in any case. A worker

@@ -70,7 +70,7 @@ function oneFile(path: string): FoundRun {
     throw new MosaicError("invalid_argument", `${path}: its name matches no format that mosaic reads`, {
       hint:
         "It reads *.tfevents.*, *.wandb, *.csv, *.jsonl, progress*.json, result.json, and what a program printed as " +
-        "*.log, *.out or *.txt (docs/formats.md).",
+        "*.log, *.out or *.txt (docs/reference/formats.md).",
     });
   }
   return { directory: path.slice(0, path.lastIndexOf("/")) || "/", files: [path] };

@@ -1,5 +1,5 @@
 /**
- * Converts records of a tracker to lines of mosaic's own dialect (docs/telemetry.md). Pure.
+ * Converts records of a tracker to lines of mosaic's own dialect (docs/reference/telemetry.md). Pure.
  * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
 import { hideSecret } from "../../base/text/secrets.ts";

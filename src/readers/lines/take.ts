@@ -1,4 +1,4 @@
-/** Reads values from the fields of a line, for all dialects (the table is in docs/telemetry.md). */
+/** Reads values from the fields of a line, for all dialects (the table is in docs/reference/telemetry.md). */
 import { parsedObject, repairedJson } from "../../base/text/json_text.ts";
 import type { FieldTaker } from "../../gen/records/line_fields.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";

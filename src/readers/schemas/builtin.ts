@@ -1,4 +1,4 @@
-/** The schemas that a config may name in `worker.config.schema_id`; docs/telemetry.md describes them. */
+/** The schemas that a config may name in `worker.config.schema_id`; docs/reference/telemetry.md describes them. */
 import type { JsonSchema } from "./compile.ts";
 
 /** Rules for a run's records, by kind; an absent kind has none. */

@@ -1,7 +1,8 @@
 /**
- * Explains a failed run by a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists it) and a hint for a person. Pure.
  */
-import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
+import { leftOutHint } from "./left_out_hint.ts";
+import { gpuMemoryFrom, hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
 /** How a worker ended, as its proxy reports it. */
 export interface ExitReport {
@@ -25,6 +26,8 @@ export interface Ending {
   oomKilled?: OutOfMemory | undefined;
   /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
   engineEnd?: { reason: string; text: string } | undefined;
+  /** Names of the submitting shell's variables that the run did not get. */
+  leftOut?: readonly string[] | undefined;
 }
 
 export interface OutOfMemory {
@@ -35,6 +38,13 @@ export interface OutOfMemory {
 export interface Explanation {
   reason: string;
   hint: string | null;
+}
+
+/** Signals that somebody sends: the program's last words are not their cause. */
+const KILLS = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
+
+function isKilled({ code, signal }: Pick<ExitReport, "code" | "signal">): boolean {
+  return KILLS.includes(signal) || KILLS.includes(SIGNAL_OF_NUMBER[(code ?? 0) - 128] ?? "");
 }
 
 /** Texts of workers become part of a reason: one line of this many characters at most. */
@@ -55,6 +65,8 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
   if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
+  const gpu = exit.code === 0 || isKilled(exit) ? undefined : gpuMemoryFrom(exit.stderrTail);
+  if (gpu !== undefined) return gpu === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${oneLine(gpu)}`;
   if (exit.signal !== "") return `signal_${exit.signal}`;
   if (exit.code === null) return "worker_lost";
   if (exit.code !== 0) return `exit_code_${exit.code}`;
@@ -62,13 +74,15 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
 }
 
-function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string | null {
+function hintOf(reason: string, { exit, runFailed, oomKilled, leftOut = [] }: Ending): string | null {
   if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const lines = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
   const raised = reason.startsWith("signal_") ? undefined : hintFromTraceback(exit?.stderrTail ?? []);
-  return hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
+  const known = hintFromLines(lines) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
+  const missing = leftOutHint(lines, leftOut);
+  return missing === undefined ? known : [known, missing].filter((hint) => hint !== null).join(" ");
 }
 
 function outOfMemory(limitMb: number | null): string {
@@ -87,6 +101,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
     "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
   max_steps: () => "The run reached its own limit, schedule.max_steps.",
+  deadline_passed: () => "The run reached its deadline, metadata.queue.deadline.",
   worker_lost: () =>
     "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
   proxy_lost: () => "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",

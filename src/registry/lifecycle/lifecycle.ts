@@ -1,41 +1,19 @@
 /**
  * The lifecycle of a run as a pure function: (state, event) → next state, or an error. The registry is its only
- * caller that writes; see docs/architecture.md, invariant 1.
+ * caller that writes; see docs/explanation/architecture.md, invariant 1.
  */
 import { MosaicError } from "../../base/errors.ts";
+import { isEnded, type Outcome, type RunState } from "../../runs/fields/lifecycle_states.ts";
 
-/**
- * - `INIT`: submitted (or to be attempted again), waiting to be started
- * - `HANDSHAKE`: its proxy was started and has not registered yet
- * - `READY`: registered; the worker has not printed a record yet
- * - `EXECUTING`: telemetry or a lifecycle event has arrived
- * - `PAUSED`: held by a person or by the backpressure policy
- * - `FAULTED`: this attempt failed; final unless attempts are left or somebody retries it
- * - `TERMINATED`: the worker ended with exit code 0
- * - `CANCELLED`: somebody cancelled it and its process group is gone
- */
-export const RUN_STATES = [
-  "INIT",
-  "HANDSHAKE",
-  "READY",
-  "EXECUTING",
-  "PAUSED",
-  "FAULTED",
-  "TERMINATED",
-  "CANCELLED",
-] as const;
-export type RunState = typeof RUN_STATES[number];
-
-export const ENDED_STATES: readonly RunState[] = ["FAULTED", "TERMINATED", "CANCELLED"];
-export const LIVE_STATES: readonly RunState[] = RUN_STATES.filter((s) => !ENDED_STATES.includes(s));
-/** States in which a proxy and worker may exist. */
-export const RUNNING_STATES: readonly RunState[] = ["HANDSHAKE", "READY", "EXECUTING", "PAUSED"];
-
-export function isEnded(state: RunState): boolean {
-  return ENDED_STATES.includes(state);
-}
-
-export type Outcome = "succeeded" | "failed" | "canceled";
+export {
+  ENDED_STATES,
+  isEnded,
+  LIVE_STATES,
+  type Outcome,
+  RUN_STATES,
+  RUNNING_STATES,
+  type RunState,
+} from "../../runs/fields/lifecycle_states.ts";
 
 export type LifecycleEvent =
   | { type: "spawned" }
@@ -45,7 +23,7 @@ export type LifecycleEvent =
   | { type: "pause"; reason: string }
   | { type: "resume" }
   | { type: "exited_ok" }
-  /** Any failure; `reason` is from the vocabulary in docs/operations.md, such as `exit_code_3`. */
+  /** Any failure; `reason` is from the vocabulary in docs/reference/operations.md, such as `exit_code_3`. */
   | { type: "failed"; reason: string }
   | { type: "cancelled"; reason: string }
   /** FAULTED → INIT: the next attempt, by the restart policy or by hand. */

@@ -31,6 +31,8 @@ export interface SweepRow {
   name: string;
   state: SweepState;
   specJson: string;
+  /** Who began it, as `submitter` of a run. */
+  submitter: string;
   /** Trials 0 to nextTrial - 1 are made. */
   nextTrial: number;
   createdAt: number;
@@ -92,7 +94,9 @@ export class SweepRows {
   }
 
   /** @throws `already_exists` for a name that another sweep has; the sweep of the same id is returned as it is */
-  insert({ sweepId, name, specJson }: Pick<SweepRow, "sweepId" | "name" | "specJson">): SweepRow {
+  insert(
+    { sweepId, name, specJson, submitter }: Pick<SweepRow, "sweepId" | "name" | "specJson" | "submitter">,
+  ): SweepRow {
     return this.#write(() => {
       const known = this.get(sweepId);
       if (known !== undefined) return known;
@@ -103,8 +107,8 @@ export class SweepRows {
       }
       const now = this.#now();
       this.#sql.run(
-        "INSERT INTO sweeps (sweep_id, name, state, spec_json, next_trial, created_at, updated_at) VALUES (?, ?, 'running', ?, 0, ?, ?)",
-        ...[sweepId, name, specJson, now, now],
+        "INSERT INTO sweeps (sweep_id, name, state, spec_json, submitter, next_trial, created_at, updated_at) VALUES (?, ?, 'running', ?, ?, 0, ?, ?)",
+        ...[sweepId, name, specJson, submitter, now, now],
       );
       return this.get(sweepId)!;
     });
@@ -287,6 +291,7 @@ function sweepFrom(row: SqlRow): SweepRow {
     name: row.name as string,
     state: row.state as SweepState,
     specJson: row.spec_json as string,
+    submitter: row.submitter as string,
     nextTrial: row.next_trial as number,
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,

@@ -1,5 +1,5 @@
 /**
- * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/architecture.md): data for a reader that reads nothing
+ * Bounded sends. The runtime's HTTP/2 has no send backpressure (docs/explanation/architecture.md): data for a reader that reads nothing
  * accumulates in native memory without bound. So every long stream waits for this gate before its next message.
  * Per connection, the bytes written by us are compared with the socket's own count of sent bytes. Other bytes (headers,
  * pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can be low by such overhead

@@ -9,8 +9,10 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
-import { artifactMessage, fullRunMessage, hostMessage, runMessage, sweepMessage } from "./run_messages.ts";
+import { artifactMessage, hostMessage, sweepMessage } from "./run_messages.ts";
+import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
+import { submitterOf } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp } from "../../wire/time.ts";
 
@@ -43,16 +45,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
-      const run = {
-        ...fullRunMessage(core.detail(row), core.runs.transitions(row.runId)),
-        parameters: core.parameters(row.runId).map(({ name, value, source }) => ({
-          name,
-          valueJson: JSON.stringify(value),
-          source,
-        })),
-        heldTo: core.enforcedLimits(row),
-        ranks: core.ranks(row).map(({ code, ...rank }) => ({ ...rank, code: code ?? undefined })),
-      };
+      const run = runMessage(core.whole(row));
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
@@ -103,9 +96,11 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.records.listSeries(runId).map((
-          { name, points, nonFinite, last, min, max, mean, minStep, maxStep },
+        series: (request.sources ? core.records.listSources(runId) : core.records.listSeries(runId)).map((
+          { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf },
         ) => ({
+          source: label,
+          copyOf: copyOf ?? "",
           name,
           points: BigInt(points),
           nonFinite: BigInt(nonFinite),
@@ -146,8 +141,8 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
-    createSweep: async ({ specJson, sweepId, anyName }) =>
-      sweepMessage(await core.beginSweep(specJson, sweepId, anyName)),
+    createSweep: async ({ specJson, sweepId, anyName }, caller) =>
+      sweepMessage(await core.beginSweep(specJson, sweepId, anyName, submitterOf(caller))),
     async listSweeps({ limit }) {
       const sweeps = await core.listSweeps(limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT));
       return { sweeps: sweeps.map(sweepMessage) };
@@ -155,7 +150,10 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
     changeSweep: async ({ sweep, action, extensionJson }) =>
       sweepMessage(await core.changeSweep(sweep, action, extensionJson)),
-    getHost: () => hostMessage(core.host()),
+    async getHost({ freshGpus }) {
+      if (freshGpus) await core.lookAtGpus();
+      return hostMessage(core.host());
+    },
     async getDiskUsage() {
       const { byRun, byBase, telemetryByRun } = await core.diskUsage();
       const counts = (entries: Iterable<[string, number]>) =>

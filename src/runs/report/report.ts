@@ -25,6 +25,8 @@ export interface ReportedRun extends Groupable {
   finishedAt: number | null;
   steps: number;
   episodes: number;
+  /** The metric by which it is judged, such as `eval/reward:max`. */
+  objective?: string | undefined;
   parameters: readonly { name: string; value: unknown }[];
   config: unknown;
 }
@@ -98,7 +100,7 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
   );
   const requested = options.metrics;
   requireSeries(requested ?? [], known);
-  const main = progressSeries(known.map((name) => ({ name, points: 1n })));
+  const main = progressSeries(known.map((name) => ({ name, points: 1n })), runs.map(({ objective }) => objective));
   // The most significant first; the machine's own last; the "reward" of steps after that of episodes.
   const weight = (name: string) => name === main ? 0 : name.startsWith("system/") ? 3 : name === "reward" ? 2 : 1;
   const ordered = known.toSorted((a, b) => weight(a) - weight(b));

@@ -1,5 +1,5 @@
 /**
- * `mosaic backup`: a copy of a live state directory from which a daemon can be started (docs/operations.md, "Backup"). Both
+ * `mosaic backup`: a copy of a live state directory from which a daemon can be started (docs/reference/operations.md, "Backup"). Both
  * databases are copied from snapshots of the same moment. While the snapshots are open, no journal loses bytes that its
  * snapshot lacks (a journal frees only what a checkpoint has moved into the database, and no checkpoint passes a reader). So
  * files of live runs are copied in that time; the others follow.

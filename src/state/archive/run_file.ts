@@ -1,5 +1,5 @@
 /**
- * A run as one file (`mosaic export --format mosaic`, docs/cli.md "A run on another host"): an SQLite database that contains
+ * A run as one file (`mosaic export --format mosaic`, docs/reference/cli.md "A run on another host"): an SQLite database that contains
  * the run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
  * same bytes.
  */

@@ -8,7 +8,7 @@
 export type Severity = "error" | "warning" | "note";
 
 export interface Finding {
-  /** What was checked; a closed list, documented in docs/operations.md. */
+  /** What was checked; a closed list, documented in docs/reference/operations.md. */
   check: Check;
   severity: Severity;
   path: string;

@@ -26,6 +26,8 @@ export interface LiveState {
   /** reward, episode_reward, episode_length. */
   base: LiveSeries[];
   metrics: Map<string, LiveSeries>;
+  /** The worker's metrics by the last part of their names. */
+  byLastPart: Map<string, SeriesState[]>;
   /** How many of `metrics` mosaic adds itself: they take none of the worker's places. */
   ownMetrics: number;
   /** How many of `metrics` are included in the store's memory count. */
@@ -64,6 +66,8 @@ export interface RunState {
   lastRecordAt: number | null;
   /** The highest step of a metric. */
   toldStep: number;
+  /** The highest step of a metric of the newest attempt since the store was opened, and that attempt. */
+  attemptStep: { attempt: number; step: number };
   toldReward: ToldReward | null;
   wide: boolean;
   /** The last step that is in a block, or will be after the commit. */
@@ -238,6 +242,7 @@ export class RunRows {
       meanReward100: row.mean_reward_100 as number | null,
       lastRecordAt: row.last_record_ms as number | null,
       toldStep: number("told_step"),
+      attemptStep: { attempt: 0, step: 0 },
       toldReward: row.told_reward_name === null
         ? null
         : { name: row.told_reward_name as string, value: number("told_reward") },

@@ -188,15 +188,42 @@ export interface GroupCurve {
 /** Number of places on the common x axis. */
 const PLACES = 240;
 
+/** A curve, from its first value to its last. `next`: the point before the place that is read. */
+function linesOf(curves: readonly Curve[]) {
+  return curves.map(({ x, y }) => {
+    const first = y.findIndex((v) => v !== null);
+    return { x, y, next: first, from: x[first]!, to: x[y.findLastIndex((v) => v !== null)]! };
+  }).filter((line) => line.next >= 0);
+}
+
+/** The values at a place, which may not be before the one of an earlier call. */
+function valuesAt(lines: ReturnType<typeof linesOf>, at: number): number[] {
+  const values: number[] = [];
+  for (const line of lines) {
+    if (at < line.from || at > line.to) continue;
+    while (line.x[line.next + 1]! <= at) line.next++;
+    const i = line.next;
+    const [a, b = null] = [line.y[i]!, line.y[i + 1]];
+    const past = at - line.x[i]!;
+    if (a === null || (b === null && past > 0)) continue;
+    values.push(past === 0 ? a : a + (b! - a) * past / (line.x[i + 1]! - line.x[i]!));
+  }
+  return values;
+}
+
+/** Where the combined curve ends: its middle there, of the runs that are that long. */
+export function lastTogether(curves: readonly Curve[], band: Band): { middle: number; count: number } | undefined {
+  const lines = linesOf(curves);
+  const values = valuesAt(lines, Math.max(...lines.map((l) => l.to)));
+  return values.length === 0 ? undefined : { middle: spreadOf(values, band).middle, count: values.length };
+}
+
 /**
  * Combines several curves into one, at places spread evenly over all of them. A curve counts between its first and its last
  * point, interpolated linearly; next to a point without a value it has none.
  */
 export function together(curves: readonly Curve[], band: Band): GroupCurve {
-  const lines = curves.map(({ x, y }) => {
-    const first = y.findIndex((v) => v !== null);
-    return { x, y, next: first, from: x[first]!, to: x[y.findLastIndex((v) => v !== null)]! };
-  }).filter((line) => line.next >= 0);
+  const lines = linesOf(curves);
   const from = Math.min(...lines.map((l) => l.from));
   const to = Math.max(...lines.map((l) => l.to));
   const found: GroupCurve = { x: [], middle: [], low: [], high: [], count: [] };
@@ -204,16 +231,7 @@ export function together(curves: readonly Curve[], band: Band): GroupCurve {
   const places = from === to ? 1 : PLACES;
   for (let p = 0; p < places; p++) {
     const at = places === 1 ? from : p === places - 1 ? to : from + (to - from) * p / (places - 1);
-    const values: number[] = [];
-    for (const line of lines) {
-      if (at < line.from || at > line.to) continue;
-      while (line.x[line.next + 1]! <= at) line.next++;
-      const i = line.next;
-      const [a, b = null] = [line.y[i]!, line.y[i + 1]];
-      const past = at - line.x[i]!;
-      if (a === null || (b === null && past > 0)) continue;
-      values.push(past === 0 ? a : a + (b! - a) * past / (line.x[i + 1]! - line.x[i]!));
-    }
+    const values = valuesAt(lines, at);
     const spread = values.length > 0 ? spreadOf(values, band) : undefined;
     found.x.push(at);
     found.middle.push(spread?.middle ?? null);

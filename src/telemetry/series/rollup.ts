@@ -160,27 +160,75 @@ export function rowOf(
   };
 }
 
+/** Points that are sent one by one, whatever the budget; also the parts of a longer curve, if the budget has no more. */
+const WHOLE = 64;
+/** From fewer buckets a curve would have another shape: then finer ones are read, and combined. */
+const FEWEST_READ = 8;
+
 /**
- * The range in at most about `most` rows, for one of many lines: buckets of the finest level that has no more, complete even
- * if they begin before `first`, and the last point. Points between the last closed bucket and the last point are omitted.
+ * The range in about `most` parts, for one of many lines: combined from buckets of the finest level that has no more, or of
+ * a finer one if these are too few to show the curve's shape. Buckets are complete even if they begin before `first`. The
+ * first and the last point are parts of their own; points between the last closed bucket and the last point are omitted.
  */
 export function outline(source: PartSource, first: number, last: number, points: number, most: number): Part[] {
   if (first > last) return [];
-  const { level, from, to, tail } = outlineOf(first, last, points, most);
-  if (level === 0) return source.points(first, last);
-  const parts = source.buckets(level, from, to);
-  return tail ? [...parts, ...source.points(last, last)] : parts;
+  const shape = outlineOf(first, last, points, most);
+  const { level, from, to } = shape;
+  if (level === 0) return combined(source.points(first, last), most);
+  return outlineFrom(source.buckets(level, from, to), shape, source, most);
 }
 
-/**
- * The parts of an outline: buckets `from` to `to` (exclusive) of a level, and the last point if `tail`; or, with level 0,
- * points.
- */
-export function outlineOf(first: number, last: number, points: number, most: number) {
-  const level = LEVEL_SIZES.findIndex((size, i) => i === TOP_LEVEL || (last - first + 1) / size <= most);
+export interface OutlineShape {
+  /** With level 0, points. */
+  level: number;
+  /** Buckets `from` to `to` (exclusive) of the level. */
+  from: number;
+  to: number;
+  /** The first point of the first bucket is a part of its own. */
+  head: number | undefined;
+  /** The last point, if no bucket contains it. */
+  tail: number | undefined;
+}
+
+/** What an outline is made from. */
+export function outlineOf(first: number, last: number, points: number, most: number): OutlineShape {
+  const range = last - first + 1;
+  let level = LEVEL_SIZES.findIndex((size, i) => i === TOP_LEVEL || range / size <= most);
+  while (level > 0 && range / LEVEL_SIZES[level]! < FEWEST_READ) level--;
   const size = LEVEL_SIZES[level]!;
+  const from = Math.floor((first - 1) / size);
   const to = Math.min(Math.floor(points / size), Math.ceil(last / size));
-  return { level, from: Math.floor((first - 1) / size), to, tail: to * size < last };
+  return {
+    ...{ level, from, to },
+    head: from * size + 1 === first && from < to ? first : undefined,
+    tail: to * size < last ? last : undefined,
+  };
+}
+
+/** An outline from its buckets, and the points at its ends. */
+export function outlineFrom(buckets: Part[], { head, tail }: OutlineShape, source: PartSource, most: number): Part[] {
+  const [begin] = head === undefined ? [] : source.points(head, head);
+  const end = tail === undefined ? [] : source.points(tail, tail);
+  if (begin === undefined) return combined([...buckets, ...end], most);
+  const [first, ...others] = buckets as [Part, ...Part[]];
+  const rest = { ...first, first: first.first + 1, sum: first.sum - begin.sum, count: first.count - begin.count };
+  return combined([begin, rest, ...others, ...end], most);
+}
+
+/** At most `most` parts, or WHOLE; the first and the last stay as they are. */
+function combined(parts: readonly Part[], most: number): Part[] {
+  const limit = Math.max(WHOLE, most);
+  if (parts.length <= limit) return [...parts];
+  const inner = parts.slice(1, -1);
+  const each = Math.ceil(inner.length / (limit - 2));
+  const rows = [parts[0]!];
+  for (let i = 0; i < inner.length; i += each) {
+    const some = inner.slice(i, i + each);
+    const sum = new Accumulator();
+    for (const part of some) sum.part(part);
+    rows.push({ ...some.at(-1)!, ...sum, first: some[0]!.first });
+  }
+  return [...rows, parts.at(-1)!];
 }
 
 /**

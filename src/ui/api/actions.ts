@@ -4,7 +4,7 @@ import type { Core, Edit } from "../../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Identity } from "../http/viewer.ts";
-import { runLine } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 
 const MANY_LIMIT = 1000;
 
@@ -95,7 +95,7 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
 export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
   await apply(core, runId, action, parseBody(bodyText), actor);
   const row = core.runs.get(runId);
-  return { run: row === undefined ? null : runLine(core.detail(row)) };
+  return { run: row === undefined ? null : runJson(core.detail(row)) };
 }
 
 /** `{"action", "run_ids"}`: each run by itself, so that a refused run does not affect the others. */

@@ -20,7 +20,8 @@ import { evalSummary } from "../files/eval_summary.ts";
 import type { EventStreams } from "../http/event_stream.ts";
 import { type PageEnv, requestedBy } from "../http/guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
-import { eventLine, heads, hostLine, runLine, runPage, seriesLine } from "./page_json.ts";
+import { eventLine, heads, hostLine, runPage, seriesLine } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 import { framesLive, MAX_WATCHED } from "../../frames/live_frames.ts";
 import { pageReport } from "./page_report.ts";
 import { framesOf } from "../../frames/pictures.ts";
@@ -212,14 +213,14 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
         return c.json({ ...await listRuns(core, c.req.query()), head });
       }
       const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.runs.get(id));
-      return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
+      return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runJson(core.detail(r))) });
     })
     .post(
       "/actions",
       takes<{ json: { action: string; run_ids: string[]; [parameter: string]: unknown } }>(),
       async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), actorOf(c))),
     )
-    .get("/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.runs.eventHead() }))
+    .get("/:id", (c) => c.json({ ...runPage(core, runOf(c)), head: core.runs.eventHead() }))
     .get("/:id/live", (c) => {
       const { runId } = runOf(c);
       const since = sinceOf(c, core.runs.eventHead());

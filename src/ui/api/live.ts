@@ -5,7 +5,8 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { type ServerEvent, waitFor } from "../http/event_stream.ts";
 import { logSizes } from "./run_log.ts";
 import { recordsAfter } from "./public_records.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
+import { eventLine, heads, hostLine, runPage } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;
@@ -33,7 +34,7 @@ export class Ticker {
         at: Date.now(),
         host: hostLine(this.#core.host()),
         total: this.#core.runs.count({}),
-        runs: moving.runs.map(runLine),
+        runs: moving.runs.map(runJson),
       };
     }
     return this.#data;
@@ -61,7 +62,7 @@ export async function* allRunsLive(
       cursor = events.at(-1)!.seq;
       const ids = [...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId))];
       const rows = ids.map((id) => core.runs.get(id));
-      const runs = rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r)));
+      const runs = rows.filter((r) => r !== undefined).map((r) => runJson(core.detail(r)));
       const deleted = ids.filter((_, i) => rows[i] === undefined);
       const alerts = events.filter((e) => e.kind === "alert").map(eventLine);
       if (alerts.length > 0) yield { event: "alerts", data: { alerts } };
@@ -102,7 +103,7 @@ export async function* runLive(
         cursor = event.seq;
         yield { event: "event", id: cursor, data: eventLine(event) };
       }
-      yield { event: "run", data: runPage(core, core.detail(core.runs.get(runId) ?? row)) };
+      yield { event: "run", data: runPage(core, core.runs.get(runId) ?? row) };
       continue;
     }
     const now = performance.now();
@@ -112,7 +113,7 @@ export async function* runLive(
         event: "tick",
         data: {
           at: Date.now(),
-          ...runLine(core.detail(row)),
+          ...runJson(core.detail(row)),
           heads: heads(core, runId),
           logs: await logSizes(core, row),
         },

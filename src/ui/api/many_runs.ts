@@ -8,7 +8,8 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { ReportOptions } from "../../runs/report/report.ts";
 import { type Band, BANDS } from "../../telemetry/series/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
-import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
+import { type ComparedRun, type SeriesNames } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 import { encodeSeries } from "./series_frame.ts";
 import { sized } from "../http/sized_messages.ts";
 
@@ -20,7 +21,7 @@ const MOST_BUCKETS = 400_000;
 const MOST_VALUED = 40;
 const AT_ONCE_MS = 8;
 /** Runs whose outlines are read in one go: a few milliseconds. */
-const ROUGH_AT_ONCE = 200;
+const ROUGH_AT_ONCE = 50;
 
 interface SeriesWanted {
   runs: string[];
@@ -216,7 +217,7 @@ export async function comparedRuns(core: Core, ids: readonly string[]): Promise<
   const turns = new Turns();
   for (const id of ids) {
     const row = runOrNone(core, id);
-    if (row !== undefined) runs.push({ ...runLine(core.detail(row)), parameters: core.parameters(row.runId) });
+    if (row !== undefined) runs.push({ ...runJson(core.detail(row)), parameters: core.parameters(row.runId) });
     await turns.take();
   }
   return runs;

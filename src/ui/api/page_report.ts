@@ -38,6 +38,7 @@ function reported(core: Core, ref: string): ReportedRun {
     ...{ run_id: runId, name, state, tags, notes, startedAt, finishedAt },
     steps: stepsReached(telemetry),
     episodes: telemetry.episodes,
+    objective: telemetry.objective?.name,
     parameters: core.parameters(runId),
     config: JSON.parse(presentConfig(configJson, false).text),
   };

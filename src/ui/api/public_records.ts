@@ -1,4 +1,4 @@
-/** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is unchanged. */
+/** Records of telemetry in their public JSON (docs/reference/telemetry.md), passed on as text: the worker's JSON is unchanged. */
 import { jsonLines } from "../../records/public_json.ts";
 import { withoutRenderPayload } from "../../records/render_payload.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";

@@ -5,14 +5,14 @@ import type { RunTelemetry } from "../../records/stored.ts";
 import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { listOf, wholeNumber } from "../http/answers.ts";
-import { runLine } from "./page_json.ts";
+import { runJson } from "../../runs/fields/run_json.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 
 const PAGE_LIMIT = 1000;
 /** Runs read at once for an order other than "created"; between such chunks the daemon does other work. */
 const RUNS_AT_ONCE = 200;
 
-type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;
+type Key = (row: RunRow, telemetry: () => RunTelemetry, core: Core) => number | string;
 
 const SORT_KEYS: Record<string, Key> = {
   created: (r) => r.createdAt,
@@ -22,7 +22,7 @@ const SORT_KEYS: Record<string, Key> = {
   state: (r) => RUN_STATES.indexOf(r.state),
   steps: (_, t) => t().steps,
   episodes: (_, t) => t().episodes,
-  reward: (_, t) => t().meanReward100 ?? t().toldReward?.value ?? -Infinity,
+  reward: (r, _, core) => core.rewardOf(r) ?? -Infinity,
 };
 
 function filterOf(query: Record<string, string | undefined>): RunFilter {
@@ -47,7 +47,7 @@ export async function listRuns(core: Core, query: Record<string, string | undefi
   if (query.where || columns.length > 0 || /^-?(?:param|metric)\./.test(query.sort ?? "")) {
     const { where = "", sort = "", token } = query;
     const page = await core.query(filter, { where, sort, columns, limit, token: token || undefined });
-    return { runs: page.runs.map(runLine), values: page.values, total: page.total, next_token: page.nextToken ?? null };
+    return { runs: page.runs.map(runJson), values: page.values, total: page.total, next_token: page.nextToken ?? null };
   }
   const sort = query.sort || "created";
   const direction = query.dir || "desc";
@@ -59,7 +59,7 @@ export async function listRuns(core: Core, query: Record<string, string | undefi
   }
   if (sort === "created" && direction === "desc" && !query.offset) {
     const page = core.list(filter, { limit, ...(query.token ? { token: query.token } : {}) });
-    return { runs: page.runs.map(runLine), total: page.total, next_token: page.nextToken ?? null };
+    return { runs: page.runs.map(runJson), total: page.total, next_token: page.nextToken ?? null };
   }
   const offset = wholeNumber("offset", query.offset, 0);
   const sign = direction === "asc" ? 1 : -1;
@@ -68,7 +68,7 @@ export async function listRuns(core: Core, query: Record<string, string | undefi
   // Leave out runs that were deleted in the meantime.
   const rows = keyed.slice(offset, offset + limit).map(({ runId }) => core.runs.get(runId));
   return {
-    runs: rows.filter((row) => row !== undefined).map((row) => runLine(core.detail(row))),
+    runs: rows.filter((row) => row !== undefined).map((row) => runJson(core.detail(row))),
     total: core.runs.count(filter),
     next_token: null,
   };
@@ -80,7 +80,7 @@ async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ run
   do {
     const page = core.runs.list(filter, { limit: RUNS_AT_ONCE, ...(token === undefined ? {} : { token }) });
     for (const row of page.runs) {
-      keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId)) });
+      keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId), core) });
     }
     token = page.nextToken;
     if (token !== undefined) await yieldToOthers();

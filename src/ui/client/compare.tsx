@@ -1,14 +1,15 @@
 /** Several runs side by side: key numbers, charts with all runs, and the differences of their configs. */
-import { rewardOf } from "./runs/runs_model.ts";
-import type { ComparedRun, RunLine } from "../api/page_json.ts";
+import { elapsedMs, rewardOf, stepsOf } from "../../runs/fields/run_texts.ts";
+import type { ComparedRun } from "../api/page_json.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import { comparedRuns, heardTime, listRuns, live } from "./parts/api.ts";
 import { isCrowd, MOST_RUNS, runsOfAddress } from "./parts/early.ts";
 import { Charts, toAddress } from "./charts/charts.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
-import { colorAt, placesOf } from "./parts/colors.ts";
+import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
 import { attempt } from "./parts/dialog.tsx";
 import { go } from "./parts/dom.ts";
-import { duration, elapsed, plural, recorded, score, whole } from "./parts/format.ts";
+import { duration, plural, recorded, score, whole } from "./parts/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
@@ -33,7 +34,7 @@ export function Compare() {
   const all = runsOfAddress();
   const ids = all.slice(0, MOST_RUNS);
   const [groupBy, setGroupBy] = useState(query.get("group") ?? "");
-  const [known, setKnown] = useState<RunLine[]>([]);
+  const [known, setKnown] = useState<RunJson[]>([]);
   const [chosen, setChosen] = useState<ComparedRun[]>();
   const [changes, setChanges] = useState(0);
   const [picking, setPicking] = useState(false);
@@ -50,12 +51,13 @@ export function Compare() {
       setChosen(labelled(runs));
       setChanges((n) => n + 1);
     };
-    const note = (line: RunLine) => {
+    const note = (line: RunJson) => {
       const before = latest.current.get(line.run_id);
       if (before === undefined) return;
       // These are not shown here, and change without a new point.
-      const { steps_per_second, last_output_at, backlog_bytes } = before;
-      const after = { ...before, ...line, steps_per_second, last_output_at, backlog_bytes };
+      const { steps_per_second, last_output_at, journal_size } = before.telemetry;
+      const telemetry = { ...line.telemetry, steps_per_second, last_output_at, journal_size };
+      const after = { ...before, ...line, telemetry };
       if (JSON.stringify(after) !== JSON.stringify(before)) changed.add(line.run_id);
     };
     let reading = false;
@@ -85,11 +87,11 @@ export function Compare() {
       setKnown(runs);
       let ticks = 0;
       close = live("/api/live", head, {
-        runs: (data: { runs: RunLine[]; deleted: string[] }) => {
+        runs: (data: { runs: RunJson[]; deleted: string[] }) => {
           data.runs.forEach(note);
           for (const id of data.deleted) changed.add(id);
         },
-        tick: (data: { at: number; runs: RunLine[] }) => {
+        tick: (data: { at: number; runs: RunJson[] }) => {
           heardTime(data.at);
           data.runs.forEach(note);
           if (++ticks % TICKS !== 0) return;
@@ -201,7 +203,7 @@ export function Compare() {
 }
 
 /** Groups are foldable rows above those of their runs. */
-function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
+function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
   const at = useNow();
   const numeric = ["Steps", "Episodes", "Mean reward", "Elapsed"].map((t) => [t, "num"] as const);
   const [opened, setOpened] = useState(() => new URLSearchParams(location.search).getAll("open"));
@@ -211,26 +213,27 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     setOpened(next);
     toAddress({ open: next });
   };
-  const places = placesOf(groups);
+  const places = colorsOfGroups(groups);
+  const own = colorsOfRuns(runs);
   // The lines of a crowd are identified by pointing at them.
-  const mark = (place: number) =>
-    !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color: colorAt(place) }} />;
-  const row = (r: RunLine, i?: number) => (
+  const mark = (color: string) =>
+    !isCrowd(groups.length > 0 ? [...places] : runs) && <span class="mark" style={{ color }} />;
+  const row = (r: RunJson, i?: number) => (
     <tr key={r.run_id}>
       <td>
-        {i !== undefined && mark(i)}
+        {i !== undefined && mark(own.get(r.run_id)!)}
         <a href={`/runs/${encodeURIComponent(r.run_id)}`}>{r.name}</a>
       </td>
       <td>
         <Chip state={r.state} />
       </td>
-      <td class="num">{whole(r.steps)}</td>
-      <td class="num">{recorded(r.episodes)}</td>
+      <td class="num">{whole(stepsOf(r))}</td>
+      <td class="num">{recorded(r.telemetry.episodes)}</td>
       <td class="num">{score(rewardOf(r))}</td>
-      <td class="num">{duration(elapsed(r, at))}</td>
+      <td class="num">{duration(elapsedMs(r, at))}</td>
     </tr>
   );
-  const rows = [...places].map(([group, place]) => {
+  const rows = [...places].map(([group, color]) => {
     const members = runs.filter((_, i) => groups[i] === group);
     const open = opened.includes(group);
     const spread = (values: (number | null)[], text: (n: number) => string) => {
@@ -242,7 +245,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
     return [
       <tr key={group} class="group">
         <th scope="row">
-          {mark(place)}
+          {mark(color)}
           <button
             type="button"
             class="link"
@@ -256,10 +259,10 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
         <td>
           <Chips of={members} />
         </td>
-        <td class="num">{spread(members.map((r) => r.steps), (n) => whole(Math.round(n)))}</td>
-        <td class="num">{spread(members.map((r) => r.episodes || null), (n) => whole(Math.round(n)))}</td>
+        <td class="num">{spread(members.map(stepsOf), (n) => whole(Math.round(n)))}</td>
+        <td class="num">{spread(members.map((r) => r.telemetry.episodes || null), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map(rewardOf), score)}</td>
-        <td class="num">{spread(members.map((r) => elapsed(r, at)), duration)}</td>
+        <td class="num">{spread(members.map((r) => elapsedMs(r, at)), duration)}</td>
       </tr>,
       ...(open ? members.map((r) => row(r)) : []),
     ];

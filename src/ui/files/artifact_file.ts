@@ -6,9 +6,9 @@
 import type { Core, RunDetail } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { planOf } from "../../config/plan.ts";
-import { requireOfRun } from "../../os/files/run_owner.ts";
+import { isWorkersOwn, requireOfRun } from "../../os/files/run_owner.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
-import { explainMissing } from "../../permissions/missing.ts";
+import type { ServedFile } from "../../os/files/untrusted_elsewhere.ts";
 import { mediaType } from "../../readers/format/media_type.ts";
 import { byteRange, isSameContent } from "../http/byte_range.ts";
 
@@ -26,28 +26,54 @@ export function openWithin(directory: string, path: string): RegularFile | undef
 
 /**
  * An artifact by reference is outside of the run's directory, and a worker chose its path. So it is opened only below the
- * run's working directory, sent only if it is a video, audio or an image, and, if the worker has a user of its own, only if
- * that user owns it.
+ * run's working directory, and sent only if the worker's user owns it, or if it is a video, audio or an image. Where the
+ * daemon's own permissions end, a helper opens it by the same rules.
  */
-function openReferred(detail: RunDetail, path: string): RegularFile | undefined {
+async function openReferred(detail: RunDetail, path: string): Promise<ServedFile | undefined> {
   const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();
   const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : "";
   if (inside === "" || inside.split("/").includes("..")) {
     throw new MosaicError("permission_denied", `"${path}" is not in the run's working directory ${directory}`, {
-      hint: "mosaic sends no other file by reference; copy it on the host itself.",
+      hint:
+        "mosaic sends no other file by reference; copy it on the host itself, or let the run write to its own directory.",
     });
   }
+  let file: ServedFile | undefined;
   try {
-    return openWithin(directory, inside);
+    file = served(openWithin(directory, inside));
   } catch (error) {
-    throw explainMissing(error);
+    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+    const { openElsewhere } = await import("../../os/files/untrusted_elsewhere.ts");
+    file = await openElsewhere(directory, inside);
+  }
+  if (file === undefined || mediaType(file.beginning) !== "" || isWorkersOwn(file, detail.directory)) return file;
+  file.close();
+  throw new MosaicError("permission_denied", `"${path}" is no film, sound or picture, and not its worker's own file`, {
+    hint: "mosaic sends no such file from outside of a run's directory; copy it on the host itself.",
+  });
+}
+
+function served(file: RegularFile | undefined): ServedFile | undefined {
+  if (file === undefined) return undefined;
+  try {
+    const { size, ino, mtimeMs, uid, gid, mode } = file.stat();
+    const beginning = new Uint8Array(SIGNATURE_BYTES);
+    return {
+      ...{ size, ino, mtimeMs, uid, gid, mode },
+      beginning: beginning.subarray(0, file.readSync(0, beginning)),
+      readable: (begin, end) => file.readable(begin, end),
+      close: () => file.close(),
+    };
+  } catch (error) {
+    file.close();
+    throw error;
   }
 }
 
-function opened(core: Core, detail: RunDetail, path: string): RegularFile {
+async function opened(core: Core, detail: RunDetail, path: string): Promise<ServedFile> {
   const artifact = core.runs.artifacts(detail.row.runId).find((a) => a.path === path);
   if (artifact === undefined) throw new MosaicError("not_found", `the run has no artifact "${path}"`);
-  const file = path.startsWith("/") ? openReferred(detail, path) : openWithin(detail.directory, path);
+  const file = path.startsWith("/") ? await openReferred(detail, path) : served(openWithin(detail.directory, path));
   if (file === undefined) {
     throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
   }
@@ -56,8 +82,13 @@ function opened(core: Core, detail: RunDetail, path: string): RegularFile {
 }
 
 /** A recorded artifact, or the requested part of it. @throws `not_found` */
-export function artifactResponse(core: Core, detail: RunDetail, path: string, request: Request): Response {
-  const file = opened(core, detail, path);
+export async function artifactResponse(
+  core: Core,
+  detail: RunDetail,
+  path: string,
+  request: Request,
+): Promise<Response> {
+  const file = await opened(core, detail, path);
   try {
     const response = answer(file, path, request);
     if (response.body === null) file.close();
@@ -68,15 +99,9 @@ export function artifactResponse(core: Core, detail: RunDetail, path: string, re
   }
 }
 
-function answer(file: RegularFile, path: string, { method, headers: requestHeaders }: Request): Response {
-  const { size, ino, mtimeMs } = file.stat();
-  const beginning = new Uint8Array(SIGNATURE_BYTES);
-  const type = mediaType(beginning.subarray(0, file.readSync(0, beginning)));
-  if (type === "" && path.startsWith("/")) {
-    throw new MosaicError("permission_denied", `"${path}" is no film, sound or picture by its first bytes`, {
-      hint: "mosaic sends no other file from outside of a run's directory; copy it on the host itself.",
-    });
-  }
+function answer(file: ServedFile, path: string, { method, headers: requestHeaders }: Request): Response {
+  const { size, ino, mtimeMs } = file;
+  const type = mediaType(file.beginning);
   const changedAt = new Date(mtimeMs);
   const etag = `"${ino.toString(36)}-${size.toString(36)}-${Math.trunc(mtimeMs * 1000).toString(36)}"`;
   const name = encodeURIComponent(path.split("/").at(-1)!);

@@ -89,7 +89,7 @@ export function refuseForeignChange(request: Request, token: string): void {
   }
   if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
     throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
-      hint: "Reload the page; programs use the command line or the API (docs/wire.md) instead.",
+      hint: "Reload the page; programs use the command line or the API (docs/reference/wire.md) instead.",
     });
   }
 }

@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { DEMO_RUNS, demoConfig } from "../../../src/cli/demo/demo_runs.ts";
 import { liveLines, plainLine, summary } from "../../../src/cli/demo/demo_text.ts";
-import { runJson } from "../../../src/cli/text/message_json.ts";
+import { runJsonOf } from "../../../src/runs/fields/run_json.ts";
 import { violationsOf } from "../../../src/config/config.ts";
 import { processRef } from "../../../src/os/processes/identity.ts";
 import { signalProcess } from "../../../src/os/processes/signals.ts";
@@ -84,7 +84,7 @@ Deno.test("demo: its configs are valid", () => {
 });
 
 Deno.test("demo: what is shown of a run", () => {
-  const view = { run: runJson(fakeRun()), rewards: [10, 20, 80] };
+  const view = { run: runJsonOf(fakeRun()), rewards: [10, 20, 80] };
   assert.deepEqual(liveLines([view], { width: 80, color: false }), [
     "cart-1  EXECUTING  ████████████▍         62% 6.2k/10k ETA 3m 10s",
     "        80 episodes   20/s     reward 77.5   ▁▂█",

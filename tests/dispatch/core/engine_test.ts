@@ -126,7 +126,8 @@ Deno.test("GPUs: a run waits for them, says so, and starts when they are free", 
   const { runId: first } = f.engine.submit(configOf({ command, gpus }));
   const proxy = await f.connect(first);
   const { runId: second } = f.engine.submit(configOf({ command, gpus }));
-  await until(() => f.engine.detail(f.row(second)).waitingFor === "1 GPU (0 free)", { what: "the reason it waits" });
+  const why = `1 GPU (0 free, 1 with ${f.row(first).name} ${first})`;
+  await until(() => f.engine.detail(f.row(second)).waitingFor === why, { what: "the reason it waits" });
   proxy.exit();
   await f.connect(second);
   assert.deepEqual(f.row(second).gpuSlots, [0]);

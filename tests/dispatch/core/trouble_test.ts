@@ -1,4 +1,5 @@
 /** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
+import { gpuPool } from "../../harness/gpus.ts";
 import assert from "node:assert/strict";
 import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
@@ -195,7 +196,7 @@ async function silentRun(
         log: f.engine.log,
         layout: f.layout,
         launcher: f.proxies,
-        gpus: [],
+        gpus: gpuPool(0),
         proxyTarget: () => "",
         workerTarget: () => "",
         trackingAddress: () => "",

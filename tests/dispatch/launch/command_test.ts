@@ -99,6 +99,7 @@ Deno.test("environment: what mosaic says is always there, and the config cannot 
     MOSAIC_ATTEMPT: "2",
     MOSAIC_RESUME_FROM: "/ckpt/7.pt",
     CUDA_VISIBLE_DEVICES: "1,3",
+    MOSAIC_GPU_SLOTS: "1,3",
     TRAINER_WORKER_CONFIG_PATH: "/c.json",
   });
 });

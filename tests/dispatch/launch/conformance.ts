@@ -1,4 +1,4 @@
-/** What every launcher promises (docs/launchers.md), tried on one that is ready to take jobs. */
+/** What every launcher promises (docs/reference/launchers.md), tried on one that is ready to take jobs. */
 import assert from "node:assert/strict";
 import type { Launcher, Observation, Order, Sighting } from "../../../src/dispatch/launch/engine/launcher.ts";
 import { until } from "../../harness/wait.ts";

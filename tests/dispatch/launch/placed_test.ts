@@ -323,3 +323,39 @@ Deno.test("the scripted engine keeps a launcher's promises", async () => {
   const order = (name: string) => ({ name }) as Order;
   await conformance({ launcher, order, run: ({ job }) => launcher.run(launcher.jobs.find((one) => one.job === job)!) });
 });
+
+Deno.test("a run that is not due is not given to the engine: its predecessor ends first, or its time comes", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const first = f.engine.submit(configOf({ command: ["/bin/true"] })).runId;
+  const after = f.engine.submit(config({ queue: { after: [first] } })).runId;
+  const cancelled = f.engine.submit(config({ queue: { after: [`${first}:failed`], after_never: "cancel" } })).runId;
+  const later = f.engine.submit(config({ queue: { begin: "+500ms" } })).runId;
+  const waits = (runId: string) => f.engine.detail(f.row(runId)).waitingFor;
+  await until(() => /to end well/.test(waits(after)) && /its time to begin/.test(waits(later)), {
+    what: "the reasons",
+    state: () => [waits(after), waits(later)],
+  });
+  assert.deepEqual(engine.jobs, []);
+  await jobOf(engine, later);
+  (await f.connect(first)).exit();
+  await jobOf(engine, after);
+  assert.match((await f.state(cancelled, "CANCELLED")).reason!, /^dependency_never_satisfied/);
+  assert.equal(engine.jobs.length, 2);
+});
+
+Deno.test("a deadline that passes in the engine's queue fails the run, also when the daemon dies after the decision", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const first = f.engine.submit(config({ queue: { deadline: "+400ms" } })).runId;
+  const second = f.engine.submit(config()).runId;
+  await jobOf(engine, second);
+  const row = await f.state(first, "FAULTED");
+  assert.deepEqual([row.reason, row.startedAt], ["deadline_passed", null]);
+  // The decision is committed, and nothing was asked of the engine.
+  await f.engine.close();
+  f.registry.update(second, { faultRequested: "deadline_passed" });
+  await using next = f.successor(0, options(engine));
+  assert.equal((await next.state(second, "FAULTED")).reason, "deadline_passed");
+  assert.deepEqual(engine.jobs.filter(({ state }) => state.t !== "ended"), []);
+});

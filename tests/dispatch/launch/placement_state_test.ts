@@ -89,8 +89,11 @@ Deno.test("placement: what to do about a job by how far its attempt is", () => {
   const requested: Stage = { t: "requested" };
   const released: Stage = { t: "released", at: 0 };
   const step = (stage: Stage, job: Parameters<typeof nextStep>[1], state = "INIT", now = 0, attempt = 1) =>
-    stepOf({ placement, job, stage }, { state, attempt, cancelRequestedAt: null } as RunRow, now);
+    stepOf({ placement, job, stage }, { state, attempt, cancelRequestedAt: null, faultRequested: null } as RunRow, now);
   assert.deepEqual(step(requested, { t: "running" }), { do: "begin" });
+  const failed = { state: "INIT", attempt: 1, cancelRequestedAt: null, faultRequested: "deadline_passed" } as RunRow;
+  const stop = stepOf({ placement, job: { t: "queued" }, stage: requested }, failed, 0);
+  assert.deepEqual(stop, { do: "stop", how: "graceful" }, "the daemon has failed the run");
   assert.deepEqual(step(requested, { t: "running" }, "EXECUTING"), { do: "nothing" }, "the attempt is supervised");
   assert.deepEqual(step(requested, { t: "running" }, "FAULTED"), { do: "release" });
   assert.deepEqual(step(requested, { t: "running" }, "INIT", 0, 2), { do: "release" }, "another attempt has begun");

@@ -8,7 +8,7 @@ import { TestDaemon } from "../../harness/daemon.ts";
 import { submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 
-/** As docs/observability.md shows it to those who write receivers. */
+/** As docs/reference/observability.md shows it to those who write receivers. */
 function isAuthentic(secret: string, headers: Headers, body: string, nowSeconds: number): boolean {
   const id = headers.get("webhook-id") ?? "";
   const timestamp = headers.get("webhook-timestamp") ?? "";

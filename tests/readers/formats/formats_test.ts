@@ -87,8 +87,8 @@ for (const [format, make] of Object.entries(FILES) as [FormatName, () => Uint8Ar
   });
 }
 
-Deno.test("docs/formats.md: names every dialect of text lines by its switch, and every format", async () => {
-  const page = await Deno.readTextFile(new URL("../../../docs/formats.md", import.meta.url));
+Deno.test("docs/reference/formats.md: names every dialect of text lines by its switch, and every format", async () => {
+  const page = await Deno.readTextFile(new URL("../../../docs/reference/formats.md", import.meta.url));
   for (const dialect of TEXT_DIALECTS) assert.match(page, new RegExp(`^\\| \`${dialect}\` \\|`, "m"));
   for (const { title } of FILE_KINDS) {
     for (const name of title.split(", ")) assert.ok(page.includes(name), name);

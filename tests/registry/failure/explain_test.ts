@@ -36,6 +36,29 @@ Deno.test("explain: a worker's own text becomes one bounded line without control
   assert.equal(reason.length, "run_failed: ".length + 200);
 });
 
+Deno.test("explain: a failed run names the caller's variables that it did not get, if its last lines suggest one", () => {
+  const leftOut = ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "MY_SECRET", "WANDB_API_KEY"];
+  for (
+    const [line, named] of [
+      ["KeyError: 'MY_SECRET'", "-e MY_SECRET$"],
+      ["wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "-e WANDB_API_KEY$"],
+      ["OSError: You are trying to access a gated repo at huggingface.co", "-e HF_TOKEN$"],
+      ["botocore.exceptions.NoCredentialsError: Unable to locate credentials", "-e AWS_SECRET_ACCESS_KEY$"],
+      [
+        "requests.exceptions.HTTPError: 401 Client Error",
+        "-e AWS_SECRET_ACCESS_KEY -e HF_TOKEN -e MY_SECRET -e WANDB_API_KEY$",
+      ],
+      ["ZeroDivisionError: division by zero", undefined],
+      ["NOT_MY_SECRET is fine", undefined],
+    ] as const
+  ) {
+    const hint = explain(ending({ code: 1, stderrTail: [line] }, { leftOut }))!.hint ?? "";
+    if (named === undefined) assert.doesNotMatch(hint, /mosaic run/, line);
+    else assert.match(hint, new RegExp(`mosaic run ${named}`), line);
+    assert.doesNotMatch(explain(ending({ code: 1, stderrTail: [line] }))!.hint ?? "", /mosaic run/);
+  }
+});
+
 /** The last lines that programs really print, and what the hint must speak of. */
 const STDERR: [string, string[], RegExp][] = [
   [

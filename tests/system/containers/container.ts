@@ -8,7 +8,7 @@ import { until } from "../../harness/wait.ts";
 
 const RECIPE = new URL("../../../packaging/container/", import.meta.url).pathname;
 
-/** What the portable form needs (docs/packaging.md), and what the tests' workers need. */
+/** What the portable form needs (docs/reference/packaging.md), and what the tests' workers need. */
 const PROGRAMS = [
   ...["sh", "cat", "chmod", "date", "gzip", "head", "mkdir", "mkfifo", "mktemp", "mv", "rm", "rmdir", "sha256sum"],
   ...["sleep", "stat", "sync", "tail", "tar", "wc"],

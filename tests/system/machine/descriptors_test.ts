@@ -62,7 +62,7 @@ async function flood(address: string, most: number): Promise<Deno.Conn[]> {
   return opened.flatMap((one) => one.status === "fulfilled" ? [one.value] : []);
 }
 
-// From source the runtime itself fails here: it transpiles anew to say where an error came from, and panics (docs/development.md).
+// From source the runtime itself fails here: it transpiles anew to say where an error came from, and panics (docs/reference/development.md).
 const directory = Deno.makeTempDirSync({ prefix: "mosaic-built-" });
 const MOSAIC = BUILT ?? `${directory}/mosaic`;
 Deno.test.beforeAll(async () => {

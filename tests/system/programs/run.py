@@ -4,7 +4,7 @@ program's own tracker, bit for bit.
     run.py --mosaic "COMMAND" [--python PYTHON] [--only "WORDS"] [--cleanrl DIRECTORY] [fast|all]
 
 Prints a table; exits 1 if a point is missing, doubled or different. `fast` needs the modules of tests/python/requirements.txt,
-`all` the libraries that the programs import (docs/programs.md).
+`all` the libraries that the programs import (docs/reference/programs.md).
 """
 import argparse
 import http.client

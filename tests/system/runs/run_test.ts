@@ -94,6 +94,37 @@ testWithDaemon("runs that share a daemon", { gpus: "1", args: ["--grace", "0.3"]
     }
   }],
 
+  [
+    "run: the caller's variables reach the program; the failure of one that lacked a secret names it",
+    async (daemon) => {
+      const script =
+        'echo "{\\"metric\\":\\"x\\",\\"mode\\":\\"$WANDB_MODE\\"}"; echo "api_key not configured: $WANDB_API_KEY" >&2; exit 1';
+      const { stdout, stderr } = await new Deno.Command(PROGRAM[0]!, {
+        args: [...PROGRAM.slice(1), "run", "--gpus", "0", "--state-dir", daemon.stateDir, "--", "sh", "-c", script],
+        env: {
+          PATH: Deno.env.get("PATH")!,
+          HOME: Deno.env.get("HOME")!,
+          DENO_DIR: Deno.env.get("DENO_DIR") ?? "",
+          WANDB_MODE: "offline",
+          WANDB_API_KEY: "0123456789",
+        },
+        clearEnv: true,
+        stdout: "piped",
+        stderr: "piped",
+      }).output();
+      const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes).trim();
+      const run = await untilState(daemon, text(stdout), "FAULTED");
+      assert.match(text(stderr), /does not get WANDB_API_KEY of your environment/);
+      assert.deepEqual(run.stderrTail, ["api_key not configured: "]);
+      assert.match(run.hint, /mosaic run -e WANDB_API_KEY/);
+      const { environment } = JSON.parse(run.configJson);
+      assert.equal(environment.WANDB_MODE, "offline");
+      assert.equal(environment.WANDB_API_KEY, undefined);
+      const [log] = [...Deno.readDirSync(`${run.directory}/logs`)].filter(({ name }) => name.endsWith("stdout.log"));
+      assert.match(Deno.readTextFileSync(`${run.directory}/logs/${log!.name}`), /"mode":"offline"/);
+    },
+  ],
+
   ["run: variables that a run does not get are named once, and again when there are others", async (daemon) => {
     const run = async (env: Record<string, string>) => {
       const { success, stderr } = await new Deno.Command(PROGRAM[0]!, {
@@ -112,8 +143,8 @@ testWithDaemon("runs that share a daemon", { gpus: "1", args: ["--grace", "0.3"]
       assert.ok(success, text);
       return /does not get (.*) of your environment/.exec(text)?.[1];
     };
-    assert.equal(await run({ ODD_ONE: "1", ODD_TWO: "2" }), "ODD_ONE, ODD_TWO");
-    assert.equal(await run({ ODD_ONE: "1", ODD_TWO: "2" }), undefined);
-    assert.equal(await run({ ODD_ONE: "1", ODD_THREE: "3" }), "ODD_ONE, ODD_THREE");
+    assert.equal(await run({ ONE_TOKEN: "s3cret", TWO_TOKEN: "s3cret" }), "ONE_TOKEN, TWO_TOKEN");
+    assert.equal(await run({ ONE_TOKEN: "s3cret", TWO_TOKEN: "s3cret" }), undefined);
+    assert.equal(await run({ ONE_TOKEN: "s3cret", THREE_TOKEN: "s3cret" }), "ONE_TOKEN, THREE_TOKEN");
   }],
 ]);

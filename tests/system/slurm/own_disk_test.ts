@@ -149,7 +149,7 @@ Deno.test({
       /checkpoints\/model.pt.*the attempt ended before it was uploaded/,
     );
     await nothingLeft(cluster, daemon, lost);
-    // This cluster's proctrack/linuxproc does not find the worker of a killed proxy; the job's script does (docs/slurm.md).
+    // This cluster's proctrack/linuxproc does not find the worker of a killed proxy; the job's script does (docs/how-to/slurm.md).
     await until(() => processesOf(`${nodeDir}/${lost}.1`).length === 0, {
       what: "the worker to be killed",
       state: () => processesOf(`${nodeDir}/${lost}.1`),

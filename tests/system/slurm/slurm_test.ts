@@ -5,7 +5,7 @@ import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
 import { Slurm } from "../../../src/dispatch/launch/slurm/slurm.ts";
 import { conformance } from "../../dispatch/launch/conformance.ts";
-import { runJson } from "../../../src/cli/text/message_json.ts";
+import { runJsonOf } from "../../../src/runs/fields/run_json.ts";
 import { Run } from "../../../src/registry/contract.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, countingWorker } from "../../harness/configs.ts";
@@ -94,7 +94,7 @@ Deno.test({
       });
       assert.equal((await cluster.jobs()).find(({ id }) => id === job)?.name, `mosaic-${runId}-1`);
       assert.deepEqual(run.gpuSlots, []);
-      Run.parse(runJson(await getRun(daemon, runId)));
+      Run.parse(runJsonOf(await getRun(daemon, runId)));
     });
 
     await t.step("an exit code is the worker's, and no token is in Slurm's records", async () => {

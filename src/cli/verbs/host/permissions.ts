@@ -10,7 +10,7 @@ export function define(command: Command, context: Context): void {
   command
     .description(
       "Prints the Deno permissions that a daemon or a proxy needs with these arguments and in this environment. Starts " +
-        "nothing. All other commands use one fixed permission set (docs/permissions.md).",
+        "nothing. All other commands use one fixed permission set (docs/reference/permissions.md).",
     )
     .addArgument(oneOf(new Argument("<part>", "the process"), PLANNED_PARTS))
     .argument("[arguments...]", "arguments of the daemon or proxy")

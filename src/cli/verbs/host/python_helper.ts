@@ -7,7 +7,7 @@ import type { Context } from "../../link/context.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Prints the module that records what a Python program does (docs/python.md). Workers of this host import it as " +
+      "Prints the module that records what a Python program does (docs/how-to/python.md). Workers of this host import it as " +
         "it is: `import mosaic`. Where it must be a file, as in a container's image, write it there.",
     )
     .addHelpText(

@@ -4,7 +4,8 @@ import { messageOf } from "../../../base/errors.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context, TakenTerminal } from "../../link/context.ts";
 import { connectionFlags, connectionOptions } from "../../verb/flags.ts";
-import { hostJson, runDetailJson, runJson } from "../../text/message_json.ts";
+import { hostJson } from "../../text/message_json.ts";
+import { runDetailJsonOf, runJsonOf } from "../../../runs/fields/run_json.ts";
 import { anyOf, pause } from "../../../wire/http/waiting.ts";
 import { isTransient, Link } from "../../link/daemon_link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../../top/model.ts";
@@ -107,7 +108,7 @@ class Top {
     const { signal } = this.#stop;
     const host = hostJson(await this.#link.unary(this.#link.methods.getHost, {}, signal));
     const { runs } = await this.#link.unary(this.#link.methods.listRuns, { limit: MOST_RUNS }, signal);
-    const state = { ...this.#state, host, runs: runs.map(runJson) };
+    const state = { ...this.#state, host, runs: runs.map(runJsonOf) };
     const now = this.#context.now();
     const curves = new Map<string, number[]>();
     for (const run of runsOnScreen(state, now, this.#context.terminal)) {
@@ -130,7 +131,7 @@ class Top {
   }
 
   async #detail(run: string): Promise<void> {
-    const detail = runDetailJson(await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal));
+    const detail = runDetailJsonOf(await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal));
     // A key may have closed the details in the meantime.
     if (this.#state.detail !== undefined) this.#set({ detail });
   }

@@ -9,7 +9,8 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { number } from "../../../base/text/format.ts";
 import { warnOfDamagedPoints } from "../../link/gaps.ts";
-import { type RunDetailJson, runDetailJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
+import type { RunDetailJson } from "../../../runs/fields/run_types.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { valueText } from "../../../runs/parameter_text.ts";
 import { table } from "../../text/table.ts";
@@ -57,11 +58,14 @@ export function define(command: Command, context: Context): void {
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const runs: RunDetailJson[] = [];
-      for (const run of refs) runs.push(runDetailJson(await link.unary(link.methods.getRun, { run })));
+      for (const run of refs) runs.push(runDetailJsonOf(await link.unary(link.methods.getRun, { run })));
       const metrics = await lastMetrics(link, runs);
       // The metrics that most runs have.
       const common = metrics.filter(({ last }) => last.every((value) => value !== null));
-      const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
+      const chosen = runs.map(({ telemetry }) => telemetry.objective?.name);
+      const name = String(
+        flags["metric"] ?? progressSeries(common, chosen) ?? progressSeries(metrics, chosen) ?? EPISODE_REWARD,
+      );
       if (typeof flags["groupBy"] === "string") {
         await compareGroups(link, context, flags, { runs, metrics, drawn: name });
         return;

@@ -17,7 +17,7 @@ import {
 import { shortIds } from "../../../base/text/format.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
-import type { RunJson } from "../../text/message_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
 import {

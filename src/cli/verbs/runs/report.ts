@@ -20,8 +20,8 @@ import { Link } from "../../link/daemon_link.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
 import { connectionFlags, connectionOptions, repeated, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { bandOption, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
-import { runDetailJson, timeMs } from "../../text/message_json.ts";
-import { stepsOf } from "../../text/runs_table.ts";
+import { runDetailJsonOf, timeMs } from "../../../runs/fields/run_json.ts";
+import { stepsOf } from "../../../runs/fields/run_texts.ts";
 import { escapeControl } from "../../text/text.ts";
 
 export function define(command: Command, context: Context): void {
@@ -133,13 +133,14 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
 async function details(link: Link, refs: readonly string[]): Promise<ReportedRun[]> {
   const runs = await inBatches(refs, async (ref) => {
     const run = await link.unary(link.methods.getRun, { run: ref });
-    const json = runDetailJson(run);
+    const json = runDetailJsonOf(run);
     return {
       ...json,
       startedAt: timeMs(run.startedAt),
       finishedAt: timeMs(run.finishedAt),
       steps: stepsOf(json),
       episodes: json.telemetry.episodes,
+      objective: json.telemetry.objective?.name,
     };
   });
   return [...new Map(runs.map((run) => [run.run_id, run])).values()];

@@ -2,13 +2,15 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
+import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Link } from "../../link/daemon_link.ts";
 import type { HostResponse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../../link/context.ts";
 import { escapeControl } from "../../text/text.ts";
-import { commandConfig, inheritedFrom, resolveProgram } from "../../verb/command_config.ts";
+import { inheritedFrom } from "../../verb/caller_environment.ts";
+import { commandConfig, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
   connectionFlags,
@@ -19,6 +21,7 @@ import {
   repeated,
   wholeNumber,
 } from "../../verb/flags.ts";
+import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { offerDaemon } from "../../link/offer_daemon.ts";
 import { FOLLOW_EXITS, submit } from "./submit.ts";
 
@@ -61,13 +64,22 @@ export function runOptions(command: Command): Command {
     .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
     .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
     .option("--worker-id <id>", "worker's name in log files and records")
-    .option("--observe <glob>", "also read tracker files of this pattern (repeatable; see docs/formats.md)", repeated)
+    .option(
+      "--objective <metric>",
+      "the number by which the run is judged, as eval/reward:max (or :min, :last, :mean)",
+      objectiveValue,
+    )
+    .option(
+      "--observe <glob>",
+      "also read tracker files of this pattern (repeatable; see docs/reference/formats.md)",
+      repeated,
+    )
     .option("--no-observe", "read no files of trackers, only what the program prints");
 }
 
 function submits(command: Command, context: Context, result: { code: number }): void {
   command.option("--dry-run", "print the config instead of submitting it");
-  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+  connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
@@ -78,6 +90,7 @@ function submits(command: Command, context: Context, result: { code: number }): 
             "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
             "on a node of Slurm",
           ],
+          ["mosaic run --after prepare --begin 18:00 -- python train.py", "when run prepare has ended well, tonight"],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
         exits: { ...FOLLOW_EXITS, 4: "no such program or working directory" },
@@ -117,6 +130,7 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
   const missing = leftOut.filter((name) => !given.includes(name));
   const config = commandConfig([program, ...words.slice(1)], {
     ...flags,
+    queue: queueFields(flags),
     cwd,
     nonce,
     env: context.env,
@@ -129,6 +143,11 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
     requireProgram(program, words[0]!);
   }
   return { config, here, missing, variables };
+}
+
+function objectiveValue(text: string): string {
+  if (objectiveOf(text) !== undefined) return text;
+  throw new InvalidArgumentError(`It must be ${OBJECTIVE_FORM}.`);
 }
 
 /** The least value of `resources.memory_mb` (src/config/schema.ts). */
@@ -148,7 +167,7 @@ function slurmValue(text: string): Record<string, string | number> {
   }
 }
 
-const MOST_NAMES = 8;
+const MOST_NAMES = 24;
 
 /** A program may depend on a variable without saying so. */
 export function warnOfLeftOut(names: readonly string[], context: Context): void {
@@ -156,7 +175,8 @@ export function warnOfLeftOut(names: readonly string[], context: Context): void 
   const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
   const which = `${escapeControl(names.slice(0, MOST_NAMES).join(", "))}${more}`;
   context.err.write(
-    `mosaic: the run does not get ${which} of your environment (-e NAME passes one on, --env-all all)\n`,
+    `mosaic: the run does not get ${which} of your environment: secrets, and what would change every program ` +
+      "(-e NAME passes one on, --env-all all; they are stored with the run)\n",
   );
 }
 

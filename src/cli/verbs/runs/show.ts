@@ -5,7 +5,8 @@ import { presentConfig } from "../../../config/present_config.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
-import { artifactJson, eventJson, runDetailJson } from "../../text/message_json.ts";
+import { artifactJson, eventJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { showText } from "../../text/show_text.ts";
 
@@ -47,7 +48,7 @@ export function define(command: Command, context: Context): void {
         return;
       }
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
-      const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
+      const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJson) };
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;

@@ -5,6 +5,7 @@ import type { SubmitRunResponse } from "../../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
+import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
 import { followRun } from "../../link/following.ts";
@@ -18,7 +19,7 @@ export const FOLLOW_RETRY_MS = 120_000;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Submits a run and prints its id. The config is a JSON file (docs/configuration.md).\n\n" +
+      "Submits a run and prints its id. The config is a JSON file (docs/reference/configuration.md).\n\n" +
         "If a live run has the same config, nothing is started and that run's id is printed. If that run has ended, a " +
         "new run is started.",
     )
@@ -27,7 +28,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
     .option("--no-observe", "read no files of trackers, whatever the config says");
-  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+  connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
@@ -40,31 +41,12 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
-      const configJson = observing(await readConfigText(file, context), flags["observe"]);
+      const given = await readConfigText(file, context);
+      const { changedConfig } = await import("../../verb/changed_config.ts");
+      const configJson = changedConfig(given, { observe: flags["observe"], queue: queueFields(flags) });
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
       result.code = await submit(context, configJson, { ...flags, runId });
     });
-}
-
-/**
- * The config with `metadata.observe` set by --observe and --no-observe. Unchanged if the text has no place for it: the
- * daemon reports what is wrong.
- */
-export function observing(configJson: string, observe: unknown): string {
-  if (observe === undefined || observe === true) return configJson;
-  const isObject = (value: unknown): value is Record<string, unknown> =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
-  let config: unknown;
-  try {
-    config = JSON.parse(configJson);
-  } catch {
-    return configJson;
-  }
-  if (!isObject(config) || !isObject(config["metadata"] ?? {})) return configJson;
-  const metadata = config["metadata"] as Record<string, unknown> | undefined ?? {};
-  const known = metadata["observe"];
-  const patterns = Array.isArray(observe) && Array.isArray(known) ? [...new Set([...known, ...observe])] : observe;
-  return JSON.stringify({ ...config, metadata: { ...metadata, observe: patterns } });
 }
 
 export const FOLLOW_EXITS = {

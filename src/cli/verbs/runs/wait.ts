@@ -7,7 +7,7 @@ import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_AR
 import { duration } from "../../../base/text/format.ts";
 import { untilEnded } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { runJson } from "../../text/message_json.ts";
+import { runJsonOf } from "../../../runs/fields/run_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { escapeControl } from "../../text/text.ts";
 import { FOLLOW_RETRY_MS } from "./submit.ts";
@@ -67,9 +67,9 @@ export function define(command: Command, context: Context, result: { code: numbe
                 `${run.runId}  ${run.state}${run.reason === "" ? "" : `: ${escapeControl(run.reason)}`}\n`,
               );
             } else if (flags["output"] === "jsonl") {
-              context.out.write(`${JSON.stringify(runJson(run))}\n`);
+              context.out.write(`${JSON.stringify(runJsonOf(run))}\n`);
             } else {
-              ended.push(runJson(run));
+              ended.push(runJsonOf(run));
             }
           }
         } finally {

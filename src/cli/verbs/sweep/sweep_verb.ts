@@ -36,7 +36,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addHelpText(
       "after",
       manual({
-        details: "Files, early stopping, budgets and extensions: docs/sweeps.md. See also: mosaic sweep show --help",
+        details:
+          "Files, early stopping, budgets and extensions: docs/how-to/sweeps.md. See also: mosaic sweep show --help",
         examples: [
           ["mosaic sweep --grid lr=1e-3,3e-4 --seeds 1..8 -- python x.py {lr} {seed}", "16 trials"],
           ["mosaic sweep --random 40 --space 'lr=log(1e-5,1e-2)' -- python x.py {lr}", "40 random values"],

@@ -8,7 +8,7 @@ import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from
 import { bytes as sizeText, count } from "../../../base/text/format.ts";
 import { warnOfGap } from "../../link/gaps.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { runDetailJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { didYouMean } from "../../../base/text/nearest.ts";
 import { fileOutput, type Output } from "../../link/output.ts";
@@ -94,7 +94,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
         const dir = String(flags["out"] ?? run.runId);
         Deno.mkdirSync(dir, { recursive: true });
-        Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJson(run), null, 2)}\n`);
+        Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJsonOf(run), null, 2)}\n`);
         const printFile = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
         if (format === "tensorboard") {
           const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);

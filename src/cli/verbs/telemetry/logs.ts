@@ -7,7 +7,7 @@ import { EXIT } from "../../link/exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../../verb/flags.ts";
 import { count } from "../../../base/text/format.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { runDetailJson } from "../../text/message_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 
 const FOLLOW_RETRY_MS = 120_000;
@@ -87,6 +87,6 @@ export function define(command: Command, context: Context, result: { code: numbe
 /** With artifacts.persist_logs false, the daemon deletes the logs of a run that succeeded or was cancelled. */
 function keepsNoLogs(run: Run): boolean {
   if (run.outcome === "" || run.outcome === "failed") return false;
-  const { artifacts } = runDetailJson(run).config as { artifacts?: { persist_logs?: boolean } };
+  const { artifacts } = runDetailJsonOf(run).config as { artifacts?: { persist_logs?: boolean } };
   return artifacts?.persist_logs === false;
 }

@@ -82,7 +82,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         for (;;) {
           const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
-          name ??= await chosenSeries(link, context, run.runId, signal);
+          name ??= await chosenSeries(link, context, run, signal);
           const drawn = name ?? EPISODE_REWARD;
           const read = async (id: string) => {
             const buckets = await fetchSeries(link, id, drawn, {
@@ -111,14 +111,14 @@ export function define(command: Command, context: Context, result: { code: numbe
 async function chosenSeries(
   link: Link,
   context: Context,
-  run: string,
+  { runId, telemetry }: Pick<Run, "runId" | "telemetry">,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const { series } = await link.unary(link.methods.listSeries, { run }, signal);
-  const chosen = progressSeries(series);
+  const { series } = await link.unary(link.methods.listSeries, { run: runId }, signal);
+  const chosen = progressSeries(series, [telemetry?.objective?.name]);
   const others = series.filter(({ name, points }) => name !== chosen && points > 0n).map(({ name }) => name);
   if (chosen === undefined || chosen === EPISODE_REWARD || others.length === 0) return chosen;
-  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more (mosaic metrics ${run})` : "";
+  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more (mosaic metrics ${runId})` : "";
   context.err.write(
     `mosaic: drawn is ${escapeControl(chosen)}; there are also ${
       others.slice(0, MOST_NAMED).map(escapeControl).join(", ")

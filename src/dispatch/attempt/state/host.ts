@@ -38,7 +38,7 @@ export interface Launch {
 
 /** Why an engine has ended the attempt's job, if the worker did not end by itself (placement_state.ts). */
 export interface EngineEnd {
-  /** From docs/operations.md: `time_limit`, `job_cancelled`, … */
+  /** From docs/reference/operations.md: `time_limit`, `job_cancelled`, … */
   reason: string;
   /** The engine's own text. */
   text: string;

@@ -8,6 +8,8 @@ export class Progress {
   readonly rate = new RateMeter();
   /** The worker is held because the disk of the telemetry store is full. */
   heldByStore = false;
+  /** The highest step of a metric of this attempt, as far as this daemon has stored it. */
+  attemptStep = 0;
   readonly #limits: RunLimits;
   #state: RunState;
   /** Steps of this attempt. */
@@ -72,6 +74,6 @@ export class Progress {
 
   /** The limit that is exceeded, if any. */
   exceeded(now: number): LimitReason | undefined {
-    return this.clock.exceeded(this.#state, this.#limits, this.#steps, now);
+    return this.clock.exceeded(this.#state, this.#limits, Math.max(this.#steps, this.attemptStep), now);
   }
 }

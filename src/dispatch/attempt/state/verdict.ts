@@ -17,6 +17,7 @@ export interface Verdict {
  * @param exit undefined if no worker was ever started
  * @param oomKilled the kernel has killed the worker or a child of it
  * @param runFailed the text of a `run_failed` record of this attempt
+ * @param leftOut names of the submitting shell's variables that the run did not get
  * @param engine why the engine has ended the attempt's job; a cancellation at the engine counts as one here
  */
 export function verdictOf(
@@ -25,6 +26,7 @@ export function verdictOf(
   runFailed: string | undefined,
   oomKilled?: OutOfMemory,
   engine?: EngineEnd,
+  leftOut: readonly string[] = [],
 ): Verdict {
   const patch: RunPatch = {
     exitCode: exit?.code ?? null,
@@ -43,7 +45,7 @@ export function verdictOf(
       patch: { ...patch, hint: explanation?.hint ?? null },
     };
   }
-  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd });
+  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd, leftOut });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };
   return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
 }

@@ -1,6 +1,6 @@
 /**
  * The interface of an engine that places jobs on nodes. Slurm implements it (slurm/slurm.ts), and a scripted engine in
- * tests; both pass tests/dispatch/launch/conformance.ts. docs/launchers.md lists what an implementation must promise.
+ * tests; both pass tests/dispatch/launch/conformance.ts. docs/reference/launchers.md lists what an implementation must promise.
  * The proxy is believed before the engine: what an engine says of a job is only a hint until the job's proxy has reported,
  * or until the engine knows that no process of the job is left.
  */
@@ -42,7 +42,7 @@ export type Launched =
   /** Whether the job exists is unknown: `find` it by its name. */
   | { t: "no_answer"; why: string };
 
-/** Why an engine has ended a job, the same words for all engines; docs/operations.md lists those that become reasons. */
+/** Why an engine has ended a job, the same words for all engines; docs/reference/operations.md lists those that become reasons. */
 export type EndKind =
   /** The job's program has ended by itself; the proxy reports how. */
   | "finished"

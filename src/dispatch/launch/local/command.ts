@@ -30,6 +30,8 @@ export interface CommandContext {
   /** A file with the run's session token, if the daemon requires tokens. */
   tokenFile?: string | undefined;
   gpuSlots: readonly number[];
+  /** By which the worker sees these slots and no others. */
+  gpuVariables: Record<string, string>;
   /** Checkpoint that the attempt resumes from. */
   resumeFrom: string | null;
   /** The worker's user; undefined: the daemon's. */
@@ -57,6 +59,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     attempt: context.attempt,
     directory: context.directory,
     gpuSlots: context.gpuSlots,
+    gpuVariables: context.gpuVariables,
     workerConfigPath: context.workerConfigPath,
     tokenFile: context.tokenFile,
     pythonHelper: helperOf(context),

@@ -9,7 +9,7 @@ import { readTextIfThere } from "../../../os/files/files.ts";
 import type { Order } from "../engine/launcher.ts";
 import type { Logger } from "../../../base/log.ts";
 import type { RunCgroup, RunCgroups } from "../../../os/processes/cgroups.ts";
-import type { Gpu } from "../../../os/host/gpus.ts";
+import type { GpuPool } from "../../gpus/gpu_pool.ts";
 import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { isShortage } from "../../../os/processes/shortage.ts";
 import { readRecord } from "../../../os/files/untrusted.ts";
@@ -37,7 +37,7 @@ export interface LocalHostOptions {
   log: Logger;
   layout: Layout;
   launcher: ProxyLauncher;
-  gpus: readonly Gpu[];
+  gpus: Pick<GpuPool, "variablesOf">;
   /** Where proxies reach the daemon. */
   proxyTarget: () => string;
   /** Where workers that speak the original's gRPC reach the daemon. */
@@ -80,7 +80,6 @@ type StartParts = [
 
 export class LocalHost implements Host {
   readonly handshakeMs: number;
-  readonly gpus: readonly Gpu[];
   readonly #options: LocalHostOptions;
   readonly #users: WorkerUsers;
 
@@ -88,7 +87,6 @@ export class LocalHost implements Host {
     this.#options = options;
     this.#users = new WorkerUsers(options.layout, options.isRoot === true, options.workerUser);
     this.handshakeMs = options.handshakeTimeoutSeconds * 1000;
-    this.gpus = options.gpus;
   }
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
@@ -279,6 +277,7 @@ export class LocalHost implements Host {
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
+      gpuVariables: this.#options.gpus.variablesOf(row.gpuSlots),
       resumeFrom: row.resumeFrom,
       user,
       host: localHost(user),

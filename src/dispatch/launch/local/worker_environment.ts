@@ -4,6 +4,7 @@
  */
 import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
+import { isSecretName } from "../../../base/text/secrets.ts";
 import { exportWanted } from "../../../observability/otlp/otlp.ts";
 import { traceparent } from "../../../observability/otlp/trace_context.ts";
 import { kindOf } from "../../../os/files/file_kinds.ts";
@@ -16,6 +17,8 @@ export interface EnvironmentContext {
   /** The run's directory. */
   directory: string;
   gpuSlots: readonly number[];
+  /** By which the worker sees these slots and no others. */
+  gpuVariables: Record<string, string>;
   workerConfigPath: string | undefined;
   /** A file with the worker's token, if the daemon requires tokens. */
   tokenFile: string | undefined;
@@ -36,7 +39,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   // Python writes to a file in whole blocks: without this, output would appear minutes later, or never if the program is
   // killed.
   env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
-  env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
+  Object.assign(env, context.gpuVariables);
+  env.MOSAIC_GPU_SLOTS = context.gpuSlots.join(",");
   if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
   if (plan.fastlane !== null) {
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
@@ -79,10 +83,12 @@ function withoutOwn(env: Record<string, string>): Record<string, string> {
 
 function passedOn(host: Record<string, string>): Record<string, string> {
   const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
-  const patterns = [...PASSED_ON, ...further];
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
-    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matchesName(pattern, name))) env[name] = value;
+    if (name === "CUDA_VISIBLE_DEVICES") continue;
+    const is = (pattern: string) => matchesName(pattern, name);
+    // A pattern of many names is no decision about a secret; a person who names it has decided.
+    if (further.some(is) || (PASSED_ON.some(is) && !isSecretName(name))) env[name] = value;
   }
   env.PATH ??= "/usr/local/bin:/usr/bin:/bin";
   return env;

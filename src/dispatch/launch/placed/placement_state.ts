@@ -116,7 +116,7 @@ export type Step =
   /** The job runs, or has ended: the attempt begins, and ends by what is known. */
   | { do: "begin" }
   | { do: "stop"; how: "graceful" | "now" }
-  /** The run was cancelled, and the engine has no job of it. */
+  /** The run was cancelled, or its deadline has passed, and the engine has no job of it. */
   | { do: "cancelled"; reason: string | null }
   /** The attempt is over: its job is observed until it has ended. */
   | { do: "release" }
@@ -125,7 +125,7 @@ export type Step =
 /** What to do about a placement. @param row the run; undefined if it was deleted */
 export function stepOf(
   { placement, job, stage }: { placement: Placement; job: Job; stage: Stage },
-  row: Pick<RunRow, "state" | "attempt" | "cancelRequestedAt"> | undefined,
+  row: Pick<RunRow, "state" | "attempt" | "cancelRequestedAt" | "faultRequested"> | undefined,
   now: number,
 ): Step {
   if (stage.t === "released") {
@@ -135,7 +135,7 @@ export function stepOf(
   if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) return { do: "release" };
   if (row.state !== "INIT") return { do: "nothing" };
   return nextStep(placement, job, {
-    cancelRequested: row.cancelRequestedAt !== null,
+    cancelRequested: row.cancelRequestedAt !== null || row.faultRequested !== null,
     requested: stage.t === "requested",
   });
 }

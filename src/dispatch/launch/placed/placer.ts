@@ -51,6 +51,9 @@ const SHORTAGE_MS = 5000;
 /** What became of asking an engine for a job: its answer, or why it was not asked. */
 type Outcome = Launched | { t: "shortage"; why: string } | { t: "failed"; why: string };
 
+/** Whether a run may start now by its own wishes: src/dispatch/queue/turn.ts. `until`: Unix milliseconds. */
+type Turn = { t: "due" } | { t: "held"; why: string; until: number | null } | { t: "over" };
+
 /** What a placed attempt needs to know of its job. */
 export interface JobView {
   job: Job;
@@ -73,6 +76,8 @@ export interface PlacerOptions {
    * the run
    */
   order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env" | "node">;
+  /** Whether it is the run's turn; enters an end that this implies. */
+  turn: (row: RunRow) => Turn;
   /** The run's attempt begins: it is in HANDSHAKE and supervised. */
   begin: (row: RunRow) => void;
   /** The run has ended without having been supervised. */
@@ -89,8 +94,8 @@ export class Placer {
   readonly #clock: () => number;
   readonly #live: LivePlacements;
   readonly #rounds: Rounds;
-  /** INIT runs that wait to be placed. */
-  readonly #waiting = new Map<string, { notBefore: number; why: string }>();
+  /** INIT runs that wait to be placed. `held`: for their turn, without anything to ask the engine. */
+  readonly #waiting = new Map<string, { notBefore: number; why: string; held?: boolean }>();
   readonly #silent: SilentEngines;
 
   constructor(options: PlacerOptions) {
@@ -192,11 +197,22 @@ export class Placer {
     return true;
   }
 
-  /** A run whose cancellation is entered and whose job was never asked for ends at once. */
+  /** A run whose cancellation or failure is entered and whose job was never asked for ends at once. */
   cancelRequested(row: RunRow): void {
     const live = this.#live.of(row);
     if (live !== undefined) this.#advance(live);
     this.#rounds.soon();
+  }
+
+  /** A run has changed for which others may wait. */
+  otherChanged(): void {
+    let held = false;
+    for (const waiting of this.#waiting.values()) {
+      if (!waiting.held) continue;
+      waiting.notBefore = -Infinity;
+      held = true;
+    }
+    if (held) this.#rounds.soon();
   }
 
   /**
@@ -253,7 +269,7 @@ export class Placer {
     this.#placeWaiting();
     await this.#launchIntended();
     const changed = await this.#observe();
-    return changed || this.#waiting.size > 0 ||
+    return changed || [...this.#waiting.values()].some(({ held }) => !held) ||
       this.#live.all().some(({ job, stage, stopRequestedAt }) =>
         job.t === "unknown" || stage.t !== "requested" || stopRequestedAt > -Infinity
       );
@@ -270,8 +286,14 @@ export class Placer {
         this.#waiting.set(runId, { notBefore: this.#clock() + ALIVE_AGAIN_MS, why });
         continue;
       }
+      const turn: Turn = row === undefined || row.state !== "INIT" ? { t: "due" } : this.#options.turn(row);
+      if (turn.t === "held") {
+        const left = turn.until === null ? Infinity : turn.until - Date.now();
+        this.#waiting.set(runId, { notBefore: this.#clock() + left, why: turn.why, held: true });
+        continue;
+      }
       this.#waiting.delete(runId);
-      if (row !== undefined && row.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
+      if (turn.t === "due" && row?.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
     }
   }
 
@@ -515,16 +537,15 @@ export class Placer {
   #cancelled(live: LivePlacement, row: RunRow, stepReason: string | null): void {
     const { registry, onEnded } = this.#options;
     this.#live.end(live);
-    const reason = stepReason ?? row.cancelReason ?? "user_cancel";
+    // The daemon has failed it (its deadline), which the engine did not know.
+    const failed = stepReason === null && row.cancelRequestedAt === null && row.faultRequested !== null;
+    const reason = stepReason ?? (failed ? row.faultRequested! : row.cancelReason ?? "user_cancel");
     const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
-    onEnded(
-      registry.apply(
-        row.runId,
-        { type: "cancelled", reason },
-        { hint },
-        () => ({ kind: "cancelled", data: { reason } }),
-      ),
-    );
+    const type = failed ? "failed" : "cancelled";
+    onEnded(registry.apply(row.runId, { type, reason }, { hint }, () => ({
+      kind: type,
+      data: failed ? { reason, hint } : { reason },
+    })));
   }
 
   #stop(live: LivePlacement, how: "graceful" | "now"): void {

@@ -1,4 +1,4 @@
-/** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/slurm.md). */
+/** Slurm as a launcher: sbatch, squeue, scancel and, with accounting, sacct (docs/how-to/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { RunFiles } from "../../../base/layout.ts";

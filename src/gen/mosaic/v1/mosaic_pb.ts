@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileOf({"name":"mosaic/v1/mosaic.proto","package":"mosaic.v1","messages":[{"name":"RunRef","fields":[["run",1,9]]},{"name":"Transition","fields":[["seq",1,4],["from_state",2,9],["to_state",3,9],["event",4,9],["reason",5,9],["attempt",6,13],["at",7,11,1,".google.protobuf.Timestamp"]]},{"name":"TelemetryCounts","fields":[["steps",1,4],["episodes",2,4],["events",3,4],["other_lines",4,4],["malformed_lines",5,4],["violations",6,11,3,".mosaic.v1.TelemetryCounts.ViolationsEntry"],["journal_position",7,4],["journal_size",8,4],["mean_reward_100",9,1,1,"",0,true],["steps_per_second",10,1],["last_record_at",11,11,1,".google.protobuf.Timestamp"],["last_output_at",12,11,1,".google.protobuf.Timestamp"],["metrics",13,4],["told_step",14,4],["told_reward",15,11,1,".mosaic.v1.TelemetryCounts.ToldReward"],["overwritten_steps",16,4],["overwritten_episodes",17,4]],"oneofs":["_mean_reward_100"],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"ToldReward","fields":[["name",1,9],["value",2,1]]}]},{"name":"Capabilities","fields":[["worker_kind",1,9],["proto_version",2,9],["schema_id",3,9],["schema_version",4,13],["supports_pause",5,8],["supports_checkpoint",6,8]]},{"name":"Run","fields":[["run_id",1,9],["name",2,9],["state",3,9],["outcome",4,9],["reason",5,9],["hint",6,9],["attempt",7,13],["max_attempts",8,13],["priority",9,5],["queue_position",10,13],["waiting_for",11,9],["gpus_requested",12,13],["gpu_slots",13,5,3],["tags",14,9,3],["digest",15,9],["submitted_at",16,11,1,".google.protobuf.Timestamp"],["started_at",17,11,1,".google.protobuf.Timestamp"],["finished_at",18,11,1,".google.protobuf.Timestamp"],["last_heartbeat",19,11,1,".google.protobuf.Timestamp"],["exit_code",20,5,1,"",0,true],["exit_signal",21,9],["cancel_requested",22,8],["directory",23,9],["telemetry",24,11,1,".mosaic.v1.TelemetryCounts"],["capabilities",25,11,1,".mosaic.v1.Capabilities"],["worker_id",26,9],["worker_pid",27,4],["proxy_pid",28,4],["transitions",29,11,3,".mosaic.v1.Transition"],["config_json",30,9],["stderr_tail",31,9,3],["max_steps",32,4],["max_rate_hz",33,13],["held_to",34,9,3],["damaged",35,9,3],["parameters",37,11,3,".mosaic.v1.Parameter"],["placement",38,11,1,".mosaic.v1.Placement"],["ranks",39,11,3,".mosaic.v1.Rank"],["notes",50,9],["resume_from",51,9]],"oneofs":["_exit_code"]},{"name":"Parameter","fields":[["name",1,9],["value_json",2,9],["source",3,9]]},{"name":"Rank","fields":[["rank",1,13],["node",2,9],["code",3,5,1,"",0,true],["first",4,8]],"oneofs":["_code"]},{"name":"Placement","fields":[["launcher",1,9],["name",2,9],["job",3,9],["phase",4,9],["waiting_for",5,9],["expected_start",6,11,1,".google.protobuf.Timestamp"],["nodes",7,9,3],["gpus",8,9,3],["end",9,9]]},{"name":"ListRequest","fields":[["states",1,9,3],["name_contains",2,9],["tags",3,9,3],["limit",4,13],["page_token",5,9],["submitted_since",6,11,1,".google.protobuf.Timestamp"],["where",7,9],["sort",8,9],["columns",9,9,3]]},{"name":"RunValues","fields":[["json",1,9,3]]},{"name":"ListResponse","fields":[["runs",1,11,3,".mosaic.v1.Run"],["next_page_token",2,9],["total",3,4],["values",4,11,3,".mosaic.v1.RunValues"]]},{"name":"CancelRequest","fields":[["run",1,9],["grace_seconds",2,1,1,"",0,true]],"oneofs":["_grace_seconds"]},{"name":"ThrottleRequest","fields":[["run",1,9],["max_rate_hz",2,13]]},{"name":"ResetRequest","fields":[["run",1,9],["from_checkpoint",2,9]]},{"name":"EditRequest","fields":[["run",1,9],["name",2,9,1,"",0,true],["add_tags",3,9,3],["remove_tags",4,9,3],["notes",5,9,1,"",1,true]],"oneofs":["_name","_notes"]},{"name":"ImportRequest","fields":[["directory",1,9]]},{"name":"DeleteResponse","fields":[["freed_bytes",1,4]]},{"name":"ValidateRequest","fields":[["config_json",1,9]]},{"name":"Violation","fields":[["path",1,9],["message",2,9]]},{"name":"ValidateResponse","fields":[["violations",1,11,3,".mosaic.v1.Violation"],["digest",2,9],["canonical_json",3,9]]},{"name":"TelemetryRequest","fields":[["run",1,9],["kind",2,9],["since_seq",3,4],["follow",4,8],["limit",5,4]]},{"name":"TelemetryBatch","fields":[["jsonl",1,12],["first_seq",2,4],["last_seq",3,4]]},{"name":"EventsRequest","fields":[["run",1,9],["since_seq",2,4],["follow",3,8],["kinds",4,9,3],["tail",5,13]]},{"name":"Event","fields":[["seq",1,4],["at",2,11,1,".google.protobuf.Timestamp"],["run_id",3,9],["run_name",4,9],["kind",5,9],["attempt",6,13],["data_json",7,9]]},{"name":"LogsRequest","fields":[["run",1,9],["stream",2,9],["since_offset",3,4],["tail_lines",4,13],["follow",5,8],["rank",6,13],["attempt",7,13]]},{"name":"LogChunk","fields":[["text",1,12],["next_offset",2,4],["suppressed_lines",3,4]]},{"name":"SeriesRequest","fields":[["run",1,9],["name",2,9],["from_x",3,4],["to_x",4,4],["buckets",5,13],["overwritten",6,8]]},{"name":"SeriesBucket","fields":[["first_x",1,4],["last_x",2,4],["min",3,1],["max",4,1],["mean",5,1],["last",6,1],["count",7,4],["at_ms",8,1],["step",9,1,1,"",0,true],["attempt",10,13,1,"",1,true],["overwritten",11,8],["damaged",12,8]],"oneofs":["_step","_attempt"]},{"name":"SeriesResponse","fields":[["buckets",1,11,3,".mosaic.v1.SeriesBucket"],["last_x",2,4],["overwritten",3,11,3,".mosaic.v1.SeriesResponse.Range"]],"nested":[{"name":"Range","fields":[["first_x",1,4],["last_x",2,4]]}]},{"name":"SeriesListResponse","fields":[["series",1,11,3,".mosaic.v1.SeriesListResponse.Item"]],"nested":[{"name":"Item","fields":[["name",1,9],["points",2,4],["last",3,1,1,"",0,true],["min",4,1,1,"",1,true],["max",5,1,1,"",2,true],["mean",6,1,1,"",3,true],["min_step",7,4,1,"",4,true],["max_step",8,4,1,"",5,true],["non_finite",9,4]],"oneofs":["_last","_min","_max","_mean","_min_step","_max_step"]}]},{"name":"ColumnsRequest"},{"name":"ColumnsResponse","fields":[["parameters",1,9,3],["metrics",2,9,3]]},{"name":"Artifact","fields":[["path",1,9],["kind",2,9],["bytes",3,4],["sha256",4,9],["step",5,4,1,"",0,true],["at",6,11,1,".google.protobuf.Timestamp"],["window_id",7,9]],"oneofs":["_step"]},{"name":"ArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.Artifact"]]},{"name":"HostRequest"},{"name":"GpuSlot","fields":[["slot",1,5],["run_id",2,9],["name",3,9]]},{"name":"HostResponse","fields":[["version",1,9],["pid",2,4],["started_at",3,11,1,".google.protobuf.Timestamp"],["state_dir",4,9],["listen",5,9],["http",6,9],["gpus",7,11,3,".mosaic.v1.GpuSlot"],["cpus",8,13],["load_average",9,1,3],["memory_bytes",10,4],["memory_available_bytes",11,4],["disk_bytes",12,4],["disk_available_bytes",13,4],["telemetry_bytes",14,4],["rss_bytes",15,4],["runs_by_state",16,11,3,".mosaic.v1.HostResponse.RunsByStateEntry"]],"nested":[{"name":"RunsByStateEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"DiskUsageRequest"},{"name":"DiskUsageResponse","fields":[["runs",1,11,3,".mosaic.v1.DiskUsageResponse.RunsEntry"],["directories",2,11,3,".mosaic.v1.DiskUsageResponse.DirectoriesEntry"],["telemetry_bytes",3,4],["registry_bytes",4,4],["telemetry",5,11,3,".mosaic.v1.DiskUsageResponse.TelemetryEntry"]],"nested":[{"name":"RunsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"DirectoriesEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"TelemetryEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Empty"},{"name":"CreateSweepRequest","fields":[["spec_json",1,9],["sweep_id",2,9],["any_name",3,8]]},{"name":"SweepRef","fields":[["sweep",1,9],["trials",2,13]]},{"name":"ListSweepsRequest","fields":[["limit",1,13]]},{"name":"ListSweepsResponse","fields":[["sweeps",1,11,3,".mosaic.v1.Sweep"]]},{"name":"ChangeSweepRequest","fields":[["sweep",1,9],["action",2,9],["extension_json",3,9]]},{"name":"Sweep","fields":[["sweep_id",1,9],["name",2,9],["state",3,9],["total",4,13],["made",5,13],["states",6,11,3,".mosaic.v1.Sweep.StatesEntry"],["json",7,9]],"nested":[{"name":"StatesEntry","fields":[["key",1,9],["value",2,13]],"mapEntry":true}]}],"services":[["Mosaic",[["GetRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ListRuns",".mosaic.v1.ListRequest",".mosaic.v1.ListResponse"],["CancelRun",".mosaic.v1.CancelRequest",".mosaic.v1.Run"],["PauseRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResumeRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ThrottleRun",".mosaic.v1.ThrottleRequest",".mosaic.v1.Run"],["RetryRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResetRun",".mosaic.v1.ResetRequest",".mosaic.v1.Run"],["EditRun",".mosaic.v1.EditRequest",".mosaic.v1.Run"],["DeleteRun",".mosaic.v1.RunRef",".mosaic.v1.DeleteResponse"],["ImportRun",".mosaic.v1.ImportRequest",".mosaic.v1.Run"],["ValidateConfig",".mosaic.v1.ValidateRequest",".mosaic.v1.ValidateResponse"],["StreamTelemetry",".mosaic.v1.TelemetryRequest",".mosaic.v1.TelemetryBatch","server"],["StreamEvents",".mosaic.v1.EventsRequest",".mosaic.v1.Event","server"],["StreamLogs",".mosaic.v1.LogsRequest",".mosaic.v1.LogChunk","server"],["ListSeries",".mosaic.v1.RunRef",".mosaic.v1.SeriesListResponse"],["ListColumns",".mosaic.v1.ColumnsRequest",".mosaic.v1.ColumnsResponse"],["GetSeries",".mosaic.v1.SeriesRequest",".mosaic.v1.SeriesResponse"],["ListArtifacts",".mosaic.v1.RunRef",".mosaic.v1.ArtifactsResponse"],["GetHost",".mosaic.v1.HostRequest",".mosaic.v1.HostResponse"],["CreateSweep",".mosaic.v1.CreateSweepRequest",".mosaic.v1.Sweep"],["ListSweeps",".mosaic.v1.ListSweepsRequest",".mosaic.v1.ListSweepsResponse"],["GetSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["ChangeSweep",".mosaic.v1.ChangeSweepRequest",".mosaic.v1.Sweep"],["GetDiskUsage",".mosaic.v1.DiskUsageRequest",".mosaic.v1.DiskUsageResponse"],["Shutdown",".mosaic.v1.Empty",".mosaic.v1.Empty"]]]]}, [file_google_protobuf_timestamp]);
+  fileOf({"name":"mosaic/v1/mosaic.proto","package":"mosaic.v1","messages":[{"name":"RunRef","fields":[["run",1,9]]},{"name":"Placement","fields":[["launcher",1,9],["name",2,9],["job",3,9],["phase",4,9],["waiting_for",5,9],["expected_start",6,11,1,".google.protobuf.Timestamp"],["nodes",7,9,3],["gpus",8,9,3],["end",9,9]]},{"name":"ToldReward","fields":[["name",1,9],["value",2,1]]},{"name":"Objective","fields":[["name",1,9],["value",2,1,1,"",0,true]],"oneofs":["_value"]},{"name":"TelemetryCounts","fields":[["steps",1,4],["episodes",2,4],["events",3,4],["other_lines",4,4],["malformed_lines",5,4],["violations",6,11,3,".mosaic.v1.TelemetryCounts.ViolationsEntry"],["journal_position",7,4],["journal_size",8,4],["mean_reward_100",9,1,1,"",0,true],["steps_per_second",10,1],["last_record_at",11,11,1,".google.protobuf.Timestamp"],["last_output_at",12,11,1,".google.protobuf.Timestamp"],["metrics",13,4],["told_step",14,4],["told_reward",15,11,1,".mosaic.v1.ToldReward"],["overwritten_steps",16,4],["overwritten_episodes",17,4],["objective",18,11,1,".mosaic.v1.Objective"]],"oneofs":["_mean_reward_100"],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Capabilities","fields":[["worker_kind",1,9],["proto_version",2,9],["schema_id",3,9],["schema_version",4,13],["supports_pause",5,8],["supports_checkpoint",6,8]]},{"name":"Transition","fields":[["seq",1,4],["from_state",2,9],["to_state",3,9],["event",4,9],["reason",5,9],["attempt",6,13],["at",7,11,1,".google.protobuf.Timestamp"]]},{"name":"Parameter","fields":[["name",1,9],["value_json",2,9],["source",3,9]]},{"name":"Rank","fields":[["rank",1,13],["node",2,9],["code",3,5,1,"",0,true],["first",4,8]],"oneofs":["_code"]},{"name":"Run","fields":[["run_id",1,9],["name",2,9],["state",3,9],["outcome",4,9],["reason",5,9],["hint",6,9],["attempt",7,13],["max_attempts",8,13],["priority",9,5],["queue_position",10,13],["waiting_for",11,9],["gpus_requested",12,13],["gpu_slots",13,5,3],["tags",14,9,3],["digest",15,9],["submitted_at",16,11,1,".google.protobuf.Timestamp"],["started_at",17,11,1,".google.protobuf.Timestamp"],["finished_at",18,11,1,".google.protobuf.Timestamp"],["last_heartbeat",19,11,1,".google.protobuf.Timestamp"],["exit_code",20,5,1,"",0,true],["exit_signal",21,9],["cancel_requested",22,8],["directory",23,9],["telemetry",24,11,1,".mosaic.v1.TelemetryCounts"],["capabilities",25,11,1,".mosaic.v1.Capabilities"],["worker_id",26,9],["worker_pid",27,4],["proxy_pid",28,4],["transitions",29,11,3,".mosaic.v1.Transition"],["config_json",30,9],["stderr_tail",31,9,3],["max_steps",32,4],["max_rate_hz",33,13],["held_to",34,9,3],["damaged",35,9,3],["parameters",37,11,3,".mosaic.v1.Parameter"],["placement",38,11,1,".mosaic.v1.Placement"],["ranks",39,11,3,".mosaic.v1.Rank"],["notes",50,9],["resume_from",51,9],["updated_at",60,11,1,".google.protobuf.Timestamp"],["not_before",61,11,1,".google.protobuf.Timestamp"],["cancel_reason",62,9],["pause_requested",63,8],["base_dir",64,9],["agent_id",65,9],["host_gpus",66,13]],"oneofs":["_exit_code"]},{"name":"ListRequest","fields":[["states",1,9,3],["name_contains",2,9],["tags",3,9,3],["limit",4,13],["page_token",5,9],["submitted_since",6,11,1,".google.protobuf.Timestamp"],["where",7,9],["sort",8,9],["columns",9,9,3]]},{"name":"RunValues","fields":[["json",1,9,3]]},{"name":"ListResponse","fields":[["runs",1,11,3,".mosaic.v1.Run"],["next_page_token",2,9],["total",3,4],["values",4,11,3,".mosaic.v1.RunValues"]]},{"name":"CancelRequest","fields":[["run",1,9],["grace_seconds",2,1,1,"",0,true]],"oneofs":["_grace_seconds"]},{"name":"ThrottleRequest","fields":[["run",1,9],["max_rate_hz",2,13]]},{"name":"ResetRequest","fields":[["run",1,9],["from_checkpoint",2,9]]},{"name":"EditRequest","fields":[["run",1,9],["name",2,9,1,"",0,true],["add_tags",3,9,3],["remove_tags",4,9,3],["notes",5,9,1,"",1,true]],"oneofs":["_name","_notes"]},{"name":"ImportRequest","fields":[["directory",1,9]]},{"name":"DeleteResponse","fields":[["freed_bytes",1,4]]},{"name":"ValidateRequest","fields":[["config_json",1,9]]},{"name":"Violation","fields":[["path",1,9],["message",2,9]]},{"name":"ValidateResponse","fields":[["violations",1,11,3,".mosaic.v1.Violation"],["digest",2,9],["canonical_json",3,9]]},{"name":"TelemetryRequest","fields":[["run",1,9],["kind",2,9],["since_seq",3,4],["follow",4,8],["limit",5,4]]},{"name":"TelemetryBatch","fields":[["jsonl",1,12],["first_seq",2,4],["last_seq",3,4]]},{"name":"EventsRequest","fields":[["run",1,9],["since_seq",2,4],["follow",3,8],["kinds",4,9,3],["tail",5,13]]},{"name":"Event","fields":[["seq",1,4],["at",2,11,1,".google.protobuf.Timestamp"],["run_id",3,9],["run_name",4,9],["kind",5,9],["attempt",6,13],["data_json",7,9]]},{"name":"LogsRequest","fields":[["run",1,9],["stream",2,9],["since_offset",3,4],["tail_lines",4,13],["follow",5,8],["rank",6,13],["attempt",7,13]]},{"name":"LogChunk","fields":[["text",1,12],["next_offset",2,4],["suppressed_lines",3,4]]},{"name":"SeriesRequest","fields":[["run",1,9],["name",2,9],["from_x",3,4],["to_x",4,4],["buckets",5,13],["overwritten",6,8]]},{"name":"SeriesBucket","fields":[["first_x",1,4],["last_x",2,4],["min",3,1],["max",4,1],["mean",5,1],["last",6,1],["count",7,4],["at_ms",8,1],["step",9,1,1,"",0,true],["attempt",10,13,1,"",1,true],["overwritten",11,8],["damaged",12,8]],"oneofs":["_step","_attempt"]},{"name":"SeriesResponse","fields":[["buckets",1,11,3,".mosaic.v1.SeriesBucket"],["last_x",2,4],["overwritten",3,11,3,".mosaic.v1.SeriesResponse.Range"]],"nested":[{"name":"Range","fields":[["first_x",1,4],["last_x",2,4]]}]},{"name":"SeriesListRequest","fields":[["run",1,9],["sources",2,8]]},{"name":"SeriesListResponse","fields":[["series",1,11,3,".mosaic.v1.SeriesListResponse.Item"]],"nested":[{"name":"Item","fields":[["name",1,9],["points",2,4],["last",3,1,1,"",0,true],["min",4,1,1,"",1,true],["max",5,1,1,"",2,true],["mean",6,1,1,"",3,true],["min_step",7,4,1,"",4,true],["max_step",8,4,1,"",5,true],["non_finite",9,4],["source",10,9],["copy_of",11,9]],"oneofs":["_last","_min","_max","_mean","_min_step","_max_step"]}]},{"name":"ColumnsRequest"},{"name":"ColumnsResponse","fields":[["parameters",1,9,3],["metrics",2,9,3]]},{"name":"Artifact","fields":[["path",1,9],["kind",2,9],["bytes",3,4],["sha256",4,9],["step",5,4,1,"",0,true],["at",6,11,1,".google.protobuf.Timestamp"],["window_id",7,9]],"oneofs":["_step"]},{"name":"ArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.Artifact"]]},{"name":"HostRequest","fields":[["fresh_gpus",1,8]]},{"name":"GpuSlot","fields":[["slot",1,5],["run_id",2,9],["name",3,9],["uuid",4,9],["memory_mb",5,1,1,"",0,true],["used_mb",6,1,1,"",1,true],["percent",7,1,1,"",2,true],["watts",8,1,1,"",3,true],["celsius",9,1,1,"",4,true],["others",10,9],["lost",11,8]],"oneofs":["_memory_mb","_used_mb","_percent","_watts","_celsius"]},{"name":"HostResponse","fields":[["version",1,9],["pid",2,4],["started_at",3,11,1,".google.protobuf.Timestamp"],["state_dir",4,9],["listen",5,9],["http",6,9],["gpus",7,11,3,".mosaic.v1.GpuSlot"],["cpus",8,13],["load_average",9,1,3],["memory_bytes",10,4],["memory_available_bytes",11,4],["disk_bytes",12,4],["disk_available_bytes",13,4],["telemetry_bytes",14,4],["rss_bytes",15,4],["runs_by_state",16,11,3,".mosaic.v1.HostResponse.RunsByStateEntry"]],"nested":[{"name":"RunsByStateEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"DiskUsageRequest"},{"name":"DiskUsageResponse","fields":[["runs",1,11,3,".mosaic.v1.DiskUsageResponse.RunsEntry"],["directories",2,11,3,".mosaic.v1.DiskUsageResponse.DirectoriesEntry"],["telemetry_bytes",3,4],["registry_bytes",4,4],["telemetry",5,11,3,".mosaic.v1.DiskUsageResponse.TelemetryEntry"]],"nested":[{"name":"RunsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"DirectoriesEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"TelemetryEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Empty"},{"name":"CreateSweepRequest","fields":[["spec_json",1,9],["sweep_id",2,9],["any_name",3,8]]},{"name":"SweepRef","fields":[["sweep",1,9],["trials",2,13]]},{"name":"ListSweepsRequest","fields":[["limit",1,13]]},{"name":"ListSweepsResponse","fields":[["sweeps",1,11,3,".mosaic.v1.Sweep"]]},{"name":"ChangeSweepRequest","fields":[["sweep",1,9],["action",2,9],["extension_json",3,9]]},{"name":"Sweep","fields":[["sweep_id",1,9],["name",2,9],["state",3,9],["total",4,13],["made",5,13],["states",6,11,3,".mosaic.v1.Sweep.StatesEntry"],["json",7,9]],"nested":[{"name":"StatesEntry","fields":[["key",1,9],["value",2,13]],"mapEntry":true}]}],"services":[["Mosaic",[["GetRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ListRuns",".mosaic.v1.ListRequest",".mosaic.v1.ListResponse"],["CancelRun",".mosaic.v1.CancelRequest",".mosaic.v1.Run"],["PauseRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResumeRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ThrottleRun",".mosaic.v1.ThrottleRequest",".mosaic.v1.Run"],["RetryRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResetRun",".mosaic.v1.ResetRequest",".mosaic.v1.Run"],["EditRun",".mosaic.v1.EditRequest",".mosaic.v1.Run"],["DeleteRun",".mosaic.v1.RunRef",".mosaic.v1.DeleteResponse"],["ImportRun",".mosaic.v1.ImportRequest",".mosaic.v1.Run"],["ValidateConfig",".mosaic.v1.ValidateRequest",".mosaic.v1.ValidateResponse"],["StreamTelemetry",".mosaic.v1.TelemetryRequest",".mosaic.v1.TelemetryBatch","server"],["StreamEvents",".mosaic.v1.EventsRequest",".mosaic.v1.Event","server"],["StreamLogs",".mosaic.v1.LogsRequest",".mosaic.v1.LogChunk","server"],["ListSeries",".mosaic.v1.SeriesListRequest",".mosaic.v1.SeriesListResponse"],["ListColumns",".mosaic.v1.ColumnsRequest",".mosaic.v1.ColumnsResponse"],["GetSeries",".mosaic.v1.SeriesRequest",".mosaic.v1.SeriesResponse"],["ListArtifacts",".mosaic.v1.RunRef",".mosaic.v1.ArtifactsResponse"],["GetHost",".mosaic.v1.HostRequest",".mosaic.v1.HostResponse"],["CreateSweep",".mosaic.v1.CreateSweepRequest",".mosaic.v1.Sweep"],["ListSweeps",".mosaic.v1.ListSweepsRequest",".mosaic.v1.ListSweepsResponse"],["GetSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["ChangeSweep",".mosaic.v1.ChangeSweepRequest",".mosaic.v1.Sweep"],["GetDiskUsage",".mosaic.v1.DiskUsageRequest",".mosaic.v1.DiskUsageResponse"],["Shutdown",".mosaic.v1.Empty",".mosaic.v1.Empty"]]]]}, [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name if only one run has it, or "@last" (newest submitted).
@@ -36,59 +36,137 @@ export const RunRefSchema: GenMessage<RunRef> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 0);
 
 /**
- * @generated from message mosaic.v1.Transition
+ * @generated from message mosaic.v1.Placement
  */
-export type Transition = Message<"mosaic.v1.Transition"> & {
+export type Placement = Message<"mosaic.v1.Placement"> & {
   /**
-   * @generated from field: uint64 seq = 1;
-   */
-  seq: bigint;
-
-  /**
-   * empty for the first
+   * the engine
    *
-   * @generated from field: string from_state = 2;
+   * @generated from field: string launcher = 1;
    */
-  fromState: string;
+  launcher: string;
 
   /**
-   * @generated from field: string to_state = 3;
+   * the job's name there
+   *
+   * @generated from field: string name = 2;
    */
-  toState: string;
+  name: string;
 
   /**
-   * @generated from field: string event = 4;
+   * its id there; null while it is unknown
+   *
+   * @generated from field: string job = 3;
    */
-  event: string;
+  job: string;
 
   /**
-   * @generated from field: string reason = 5;
+   * intended: the job is being submitted to the engine
+   *
+   * @generated from field: string phase = 4;
    */
-  reason: string;
+  phase: string;
 
   /**
-   * @generated from field: uint32 attempt = 6;
+   * why the engine does not start it yet, or what is uncertain about its end
+   *
+   * @generated from field: string waiting_for = 5;
    */
-  attempt: number;
+  waitingFor: string;
 
   /**
-   * @generated from field: google.protobuf.Timestamp at = 7;
+   * by the engine
+   *
+   * @generated from field: google.protobuf.Timestamp expected_start = 6;
    */
-  at?: Timestamp | undefined;
+  expectedStart?: Timestamp | undefined;
+
+  /**
+   * where it runs
+   *
+   * @generated from field: repeated string nodes = 7;
+   */
+  nodes: string[];
+
+  /**
+   * as the worker sees them
+   *
+   * @generated from field: repeated string gpus = 8;
+   */
+  gpus: string[];
+
+  /**
+   * how the job ended, by the engine: finished, time_limit, preempted, …
+   *
+   * @generated from field: string end = 9;
+   */
+  end: string;
 };
 
 /**
- * Describes the message mosaic.v1.Transition.
- * Use `create(TransitionSchema)` to create a new message.
+ * Describes the message mosaic.v1.Placement.
+ * Use `create(PlacementSchema)` to create a new message.
  */
-export const TransitionSchema: GenMessage<Transition> = /*@__PURE__*/
+export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 1);
+
+/**
+ * @generated from message mosaic.v1.ToldReward
+ */
+export type ToldReward = Message<"mosaic.v1.ToldReward"> & {
+  /**
+   * of the metric
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: double value = 2;
+   */
+  value: number;
+};
+
+/**
+ * Describes the message mosaic.v1.ToldReward.
+ * Use `create(ToldRewardSchema)` to create a new message.
+ */
+export const ToldRewardSchema: GenMessage<ToldReward> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 2);
+
+/**
+ * @generated from message mosaic.v1.Objective
+ */
+export type Objective = Message<"mosaic.v1.Objective"> & {
+  /**
+   * such as eval/reward:max
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * the maximum, minimum, last value or mean of the series; null: no such point yet
+   *
+   * @generated from field: optional double value = 2;
+   */
+  value?: number | undefined;
+};
+
+/**
+ * Describes the message mosaic.v1.Objective.
+ * Use `create(ObjectiveSchema)` to create a new message.
+ */
+export const ObjectiveSchema: GenMessage<Objective> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 3);
 
 /**
  * @generated from message mosaic.v1.TelemetryCounts
  */
 export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   /**
+   * number of records (telemetry)
+   *
    * @generated from field: uint64 steps = 1;
    */
   steps: bigint;
@@ -104,46 +182,50 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   events: bigint;
 
   /**
-   * Lines of the worker that are not telemetry, kept only in its log.
+   * lines of the worker that are not telemetry, kept only in its log
    *
    * @generated from field: uint64 other_lines = 4;
    */
   otherLines: bigint;
 
   /**
-   * Lines that look like telemetry and cannot be read as such.
+   * lines that look like telemetry and cannot be read as such
    *
    * @generated from field: uint64 malformed_lines = 5;
    */
   malformedLines: bigint;
 
   /**
-   * Records that violate the run's telemetry schema, by "kind: rule".
+   * number of violations of each rule of the run's schema
    *
    * @generated from field: map<string, uint64> violations = 6;
    */
   violations: { [key: string]: bigint };
 
   /**
-   * Bytes of the journal that are stored, and that the worker is known to have written.
+   * bytes of its output that are stored
    *
    * @generated from field: uint64 journal_position = 7;
    */
   journalPosition: bigint;
 
   /**
+   * bytes that the worker has written
+   *
    * @generated from field: uint64 journal_size = 8;
    */
   journalSize: bigint;
 
   /**
-   * Mean reward of the last 100 episodes; unset before the first.
+   * of the last 100 episodes; null before the first
    *
    * @generated from field: optional double mean_reward_100 = 9;
    */
   meanReward100?: number | undefined;
 
   /**
+   * over the last 5 s; the measurement restarts after a pause, a rate change or a new connection, and excludes records that are read late
+   *
    * @generated from field: double steps_per_second = 10;
    */
   stepsPerSecond: number;
@@ -154,44 +236,53 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   lastRecordAt?: Timestamp | undefined;
 
   /**
-   * When a live worker last wrote to its standard output or standard error, telemetry or not.
+   * when the live worker last wrote to its standard output or standard error, telemetry or not
    *
    * @generated from field: google.protobuf.Timestamp last_output_at = 12;
    */
   lastOutputAt?: Timestamp | undefined;
 
   /**
-   * Points of metrics.
+   * points of metrics
    *
    * @generated from field: uint64 metrics = 13;
    */
   metrics: bigint;
 
   /**
-   * The highest step of a metric; 0: none. The progress of a program that prints no steps.
+   * the highest step of a metric; 0: none. list, show and the page show it if it is above steps
    *
    * @generated from field: uint64 told_step = 14;
    */
   toldStep: bigint;
 
   /**
-   * The last value of the metric that is most certainly the reward of episodes, such as "rollout/ep_rew_mean"; unset if there is none.
+   * the metric that most probably is the reward of episodes, such as rollout/ep_rew_mean, and its last value. list, show, compare and the page show it if mean_reward_100 is null
    *
-   * @generated from field: mosaic.v1.TelemetryCounts.ToldReward told_reward = 15;
+   * @generated from field: mosaic.v1.ToldReward told_reward = 15;
    */
-  toldReward?: TelemetryCounts_ToldReward | undefined;
+  toldReward?: ToldReward | undefined;
 
   /**
-   * How many of the recorded steps and episodes a later attempt, which resumed from a checkpoint, recorded again.
+   * how many of steps are overwritten. list, show and the page show the number if it is not 0
    *
    * @generated from field: uint64 overwritten_steps = 16;
    */
   overwrittenSteps: bigint;
 
   /**
+   * the same of episodes
+   *
    * @generated from field: uint64 overwritten_episodes = 17;
    */
   overwrittenEpisodes: bigint;
+
+  /**
+   * the metric by which the run is judged, if its metadata.objective or the daemon's --objective names one. list, show, compare, top and the page show it as the reward, also while it has no value: a list never compares it with another metric
+   *
+   * @generated from field: mosaic.v1.Objective objective = 18;
+   */
+  objective?: Objective | undefined;
 };
 
 /**
@@ -199,31 +290,7 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
  * Use `create(TelemetryCountsSchema)` to create a new message.
  */
 export const TelemetryCountsSchema: GenMessage<TelemetryCounts> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 2);
-
-/**
- * @generated from message mosaic.v1.TelemetryCounts.ToldReward
- */
-export type TelemetryCounts_ToldReward = Message<"mosaic.v1.TelemetryCounts.ToldReward"> & {
-  /**
-   * Name of the metric.
-   *
-   * @generated from field: string name = 1;
-   */
-  name: string;
-
-  /**
-   * @generated from field: double value = 2;
-   */
-  value: number;
-};
-
-/**
- * Describes the message mosaic.v1.TelemetryCounts.ToldReward.
- * Use `create(TelemetryCounts_ToldRewardSchema)` to create a new message.
- */
-export const TelemetryCounts_ToldRewardSchema: GenMessage<TelemetryCounts_ToldReward> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 2, 0);
+  messageDesc(file_mosaic_v1_mosaic, 4);
 
 /**
  * @generated from message mosaic.v1.Capabilities
@@ -265,7 +332,129 @@ export type Capabilities = Message<"mosaic.v1.Capabilities"> & {
  * Use `create(CapabilitiesSchema)` to create a new message.
  */
 export const CapabilitiesSchema: GenMessage<Capabilities> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 3);
+  messageDesc(file_mosaic_v1_mosaic, 5);
+
+/**
+ * @generated from message mosaic.v1.Transition
+ */
+export type Transition = Message<"mosaic.v1.Transition"> & {
+  /**
+   * ascending over all runs
+   *
+   * @generated from field: uint64 seq = 1;
+   */
+  seq: bigint;
+
+  /**
+   * null for the first
+   *
+   * @generated from field: string from_state = 2;
+   */
+  fromState: string;
+
+  /**
+   * @generated from field: string to_state = 3;
+   */
+  toState: string;
+
+  /**
+   * the event that caused it
+   *
+   * @generated from field: string event = 4;
+   */
+  event: string;
+
+  /**
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: uint32 attempt = 6;
+   */
+  attempt: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 7;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message mosaic.v1.Transition.
+ * Use `create(TransitionSchema)` to create a new message.
+ */
+export const TransitionSchema: GenMessage<Transition> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 6);
+
+/**
+ * @generated from message mosaic.v1.Parameter
+ */
+export type Parameter = Message<"mosaic.v1.Parameter"> & {
+  /**
+   * names of nested values are joined with dots
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string value_json = 2;
+   */
+  valueJson: string;
+
+  /**
+   * config, command, or the source that its event names: hparams, wandb, mlflow, init …
+   *
+   * @generated from field: string source = 3;
+   */
+  source: string;
+};
+
+/**
+ * Describes the message mosaic.v1.Parameter.
+ * Use `create(ParameterSchema)` to create a new message.
+ */
+export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 7);
+
+/**
+ * @generated from message mosaic.v1.Rank
+ */
+export type Rank = Message<"mosaic.v1.Rank"> & {
+  /**
+   * @generated from field: uint32 rank = 1;
+   */
+  rank: number;
+
+  /**
+   * null while it has not begun
+   *
+   * @generated from field: string node = 2;
+   */
+  node: string;
+
+  /**
+   * exit code, 128 + n for signal n; null while it runs, and where another rank's failure ended it
+   *
+   * @generated from field: optional int32 code = 3;
+   */
+  code?: number | undefined;
+
+  /**
+   * it failed first, which ended the others
+   *
+   * @generated from field: bool first = 4;
+   */
+  first: boolean;
+};
+
+/**
+ * Describes the message mosaic.v1.Rank.
+ * Use `create(RankSchema)` to create a new message.
+ */
+export const RankSchema: GenMessage<Rank> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 8);
 
 /**
  * @generated from message mosaic.v1.Run
@@ -282,37 +471,43 @@ export type Run = Message<"mosaic.v1.Run"> & {
   name: string;
 
   /**
-   * INIT, HANDSHAKE, READY, EXECUTING, PAUSED, FAULTED, TERMINATED or CANCELLED.
+   * the transitions
    *
    * @generated from field: string state = 3;
    */
   state: string;
 
   /**
-   * succeeded, failed or canceled; empty while the run is live.
+   * null while it is live
    *
    * @generated from field: string outcome = 4;
    */
   outcome: string;
 
   /**
+   * why it failed, was cancelled, waits or is held (vocabulary)
+   *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * What a person can do about a failure, if mosaic knows its cause.
+   * what a person can do about a failure whose cause is known
    *
    * @generated from field: string hint = 6;
    */
   hint: string;
 
   /**
+   * 1 is the first
+   *
    * @generated from field: uint32 attempt = 7;
    */
   attempt: number;
 
   /**
+   * how many it may have, by metadata.restart.max_attempts and retries by hand
+   *
    * @generated from field: uint32 max_attempts = 8;
    */
   maxAttempts: number;
@@ -323,13 +518,15 @@ export type Run = Message<"mosaic.v1.Run"> & {
   priority: number;
 
   /**
-   * 1 is next; 0 if the run does not wait.
+   * 1 is next
    *
    * @generated from field: uint32 queue_position = 10;
    */
   queuePosition: number;
 
   /**
+   * what an INIT run waits for, or a live one whose worker is held because the store's disk is full
+   *
    * @generated from field: string waiting_for = 11;
    */
   waitingFor: string;
@@ -340,6 +537,8 @@ export type Run = Message<"mosaic.v1.Run"> & {
   gpusRequested: number;
 
   /**
+   * the slots it holds
+   *
    * @generated from field: repeated int32 gpu_slots = 13;
    */
   gpuSlots: number[];
@@ -350,6 +549,8 @@ export type Run = Message<"mosaic.v1.Run"> & {
   tags: string[];
 
   /**
+   * SHA-256 of its canonical config, hexadecimal
+   *
    * @generated from field: string digest = 15;
    */
   digest: string;
@@ -360,6 +561,8 @@ export type Run = Message<"mosaic.v1.Run"> & {
   submittedAt?: Timestamp | undefined;
 
   /**
+   * of the current or last attempt
+   *
    * @generated from field: google.protobuf.Timestamp started_at = 17;
    */
   startedAt?: Timestamp | undefined;
@@ -375,21 +578,29 @@ export type Run = Message<"mosaic.v1.Run"> & {
   lastHeartbeat?: Timestamp | undefined;
 
   /**
+   * the worker's
+   *
    * @generated from field: optional int32 exit_code = 20;
    */
   exitCode?: number | undefined;
 
   /**
+   * the signal that ended the worker, such as SIGKILL
+   *
    * @generated from field: string exit_signal = 21;
    */
   exitSignal: string;
 
   /**
+   * cancelled, and some of its processes are still alive
+   *
    * @generated from field: bool cancel_requested = 22;
    */
   cancelRequested: boolean;
 
   /**
+   * its files
+   *
    * @generated from field: string directory = 23;
    */
   directory: string;
@@ -400,6 +611,8 @@ export type Run = Message<"mosaic.v1.Run"> & {
   telemetry?: TelemetryCounts | undefined;
 
   /**
+   * what a worker that calls gRPC itself registered; null for others
+   *
    * @generated from field: mosaic.v1.Capabilities capabilities = 25;
    */
   capabilities?: Capabilities | undefined;
@@ -420,84 +633,133 @@ export type Run = Message<"mosaic.v1.Run"> & {
   proxyPid: bigint;
 
   /**
-   * Only in GetRun:
+   * single: in order
    *
    * @generated from field: repeated mosaic.v1.Transition transitions = 29;
    */
   transitions: Transition[];
 
   /**
+   * single: as stored, with run id and paths
+   *
    * @generated from field: string config_json = 30;
    */
   configJson: string;
 
   /**
+   * single: the last lines of its error output
+   *
    * @generated from field: repeated string stderr_tail = 31;
    */
   stderrTail: string[];
 
   /**
-   * The bound known from the config (schedule.max_steps or worker.config.total_timesteps); 0: none.
+   * the length known from the config (schedule.max_steps, worker.config.total_timesteps)
    *
    * @generated from field: uint64 max_steps = 32;
    */
   maxSteps: bigint;
 
   /**
-   * Limit in steps a second; 0: no limit.
+   * the limit in steps a second
    *
    * @generated from field: uint32 max_rate_hz = 33;
    */
   maxRateHz: number;
 
   /**
-   * Only in GetRun: the config's resources that the host enforces ("memory_mb", "cpus"); the others are advice.
+   * single: the resources that the daemon enforces: memory_mb, cpus; the others are advice
    *
    * @generated from field: repeated string held_to = 34;
    */
   heldTo: string[];
 
   /**
-   * Damaged columns of the run's row in the registry; mosaic doctor --repair repairs them.
+   * columns of its row that cannot be read; mosaic doctor --repair repairs them
    *
    * @generated from field: repeated string damaged = 35;
    */
   damaged: string[];
 
   /**
-   * Only in GetRun: one per name, sorted by name; secrets are hidden.
+   * single: its parameters, one a name, sorted by name; secrets are hidden
    *
    * @generated from field: repeated mosaic.v1.Parameter parameters = 37;
    */
   parameters: Parameter[];
 
   /**
-   * Where an engine has placed the attempt; unset for a run on the daemon's own host.
+   * the job of an engine such as Slurm (slurm); null on the daemon's own host
    *
    * @generated from field: mosaic.v1.Placement placement = 38;
    */
   placement?: Placement | undefined;
 
   /**
-   * For a run with several ranks, only in GetRun.
+   * single: of a run on several nodes; empty for others
    *
    * @generated from field: repeated mosaic.v1.Rank ranks = 39;
    */
   ranks: Rank[];
 
   /**
-   * Notes of people about the run: Markdown.
+   * of people, in Markdown; "": none
    *
    * @generated from field: string notes = 50;
    */
   notes: string;
 
   /**
-   * The checkpoint that the attempt resumes from; empty if it starts from the beginning.
+   * the checkpoint that the attempt goes on from; null where it begins anew
    *
    * @generated from field: string resume_from = 51;
    */
   resumeFrom: string;
+
+  /**
+   * of its row
+   *
+   * @generated from field: google.protobuf.Timestamp updated_at = 60;
+   */
+  updatedAt?: Timestamp | undefined;
+
+  /**
+   * when an INIT run may start at the earliest: the back-off between attempts
+   *
+   * @generated from field: google.protobuf.Timestamp not_before = 61;
+   */
+  notBefore?: Timestamp | undefined;
+
+  /**
+   * @generated from field: string cancel_reason = 62;
+   */
+  cancelReason: string;
+
+  /**
+   * it is paused, or will be as soon as its worker obeys
+   *
+   * @generated from field: bool pause_requested = 63;
+   */
+  pauseRequested: boolean;
+
+  /**
+   * the part of the state directory that has its files: evals for an evaluation
+   *
+   * @generated from field: string base_dir = 64;
+   */
+  baseDir: string;
+
+  /**
+   * @generated from field: string agent_id = 65;
+   */
+  agentId: string;
+
+  /**
+   * single: GPU slots of the daemon's host
+   *
+   * @generated from field: uint32 host_gpus = 66;
+   */
+  hostGpus: number;
 };
 
 /**
@@ -505,145 +767,7 @@ export type Run = Message<"mosaic.v1.Run"> & {
  * Use `create(RunSchema)` to create a new message.
  */
 export const RunSchema: GenMessage<Run> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 4);
-
-/**
- * @generated from message mosaic.v1.Parameter
- */
-export type Parameter = Message<"mosaic.v1.Parameter"> & {
-  /**
-   * Names of nested values are joined with dots.
-   *
-   * @generated from field: string name = 1;
-   */
-  name: string;
-
-  /**
-   * @generated from field: string value_json = 2;
-   */
-  valueJson: string;
-
-  /**
-   * "config", "command", or the source named by the parameter's event ("hparams", "wandb", "mlflow", "init" …).
-   *
-   * @generated from field: string source = 3;
-   */
-  source: string;
-};
-
-/**
- * Describes the message mosaic.v1.Parameter.
- * Use `create(ParameterSchema)` to create a new message.
- */
-export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 5);
-
-/**
- * A process of a run on several nodes.
- *
- * @generated from message mosaic.v1.Rank
- */
-export type Rank = Message<"mosaic.v1.Rank"> & {
-  /**
-   * @generated from field: uint32 rank = 1;
-   */
-  rank: number;
-
-  /**
-   * Empty before it has begun.
-   *
-   * @generated from field: string node = 2;
-   */
-  node: string;
-
-  /**
-   * 128 + n for signal n; unset while it runs, and if it was killed because another rank had failed.
-   *
-   * @generated from field: optional int32 code = 3;
-   */
-  code?: number | undefined;
-
-  /**
-   * It failed first, which ended the others.
-   *
-   * @generated from field: bool first = 4;
-   */
-  first: boolean;
-};
-
-/**
- * Describes the message mosaic.v1.Rank.
- * Use `create(RankSchema)` to create a new message.
- */
-export const RankSchema: GenMessage<Rank> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 6);
-
-/**
- * An attempt's job at an engine such as Slurm.
- *
- * @generated from message mosaic.v1.Placement
- */
-export type Placement = Message<"mosaic.v1.Placement"> & {
-  /**
-   * @generated from field: string launcher = 1;
-   */
-  launcher: string;
-
-  /**
-   * The job's name at the engine, and its id; empty while it is unknown.
-   *
-   * @generated from field: string name = 2;
-   */
-  name: string;
-
-  /**
-   * @generated from field: string job = 3;
-   */
-  job: string;
-
-  /**
-   * intended, queued, running or ended.
-   *
-   * @generated from field: string phase = 4;
-   */
-  phase: string;
-
-  /**
-   * @generated from field: string waiting_for = 5;
-   */
-  waitingFor: string;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp expected_start = 6;
-   */
-  expectedStart?: Timestamp | undefined;
-
-  /**
-   * @generated from field: repeated string nodes = 7;
-   */
-  nodes: string[];
-
-  /**
-   * As the worker sees them.
-   *
-   * @generated from field: repeated string gpus = 8;
-   */
-  gpus: string[];
-
-  /**
-   * How the job ended, as stated by the engine: finished, time_limit, preempted, …; empty if unknown.
-   *
-   * @generated from field: string end = 9;
-   */
-  end: string;
-};
-
-/**
- * Describes the message mosaic.v1.Placement.
- * Use `create(PlacementSchema)` to create a new message.
- */
-export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 7);
+  messageDesc(file_mosaic_v1_mosaic, 9);
 
 /**
  * @generated from message mosaic.v1.ListRequest
@@ -682,7 +806,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
   submittedSince?: Timestamp | undefined;
 
   /**
-   * Such as "lr<1e-3 and env_id=CartPole-v1" (docs/cli.md, "Filters").
+   * Such as "lr<1e-3 and env_id=CartPole-v1" (docs/reference/cli.md, "Filters").
    *
    * @generated from field: string where = 7;
    */
@@ -708,7 +832,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 8);
+  messageDesc(file_mosaic_v1_mosaic, 10);
 
 /**
  * @generated from message mosaic.v1.RunValues
@@ -727,7 +851,7 @@ export type RunValues = Message<"mosaic.v1.RunValues"> & {
  * Use `create(RunValuesSchema)` to create a new message.
  */
 export const RunValuesSchema: GenMessage<RunValues> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 9);
+  messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
  * @generated from message mosaic.v1.ListResponse
@@ -761,7 +885,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 10);
+  messageDesc(file_mosaic_v1_mosaic, 12);
 
 /**
  * @generated from message mosaic.v1.CancelRequest
@@ -785,7 +909,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 11);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * @generated from message mosaic.v1.ThrottleRequest
@@ -809,7 +933,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
  * Use `create(ThrottleRequestSchema)` to create a new message.
  */
 export const ThrottleRequestSchema: GenMessage<ThrottleRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.ResetRequest
@@ -834,7 +958,7 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * Descriptions by people; unset fields do not change.
@@ -873,7 +997,7 @@ export type EditRequest = Message<"mosaic.v1.EditRequest"> & {
  * Use `create(EditRequestSchema)` to create a new message.
  */
 export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.ImportRequest
@@ -892,7 +1016,7 @@ export type ImportRequest = Message<"mosaic.v1.ImportRequest"> & {
  * Use `create(ImportRequestSchema)` to create a new message.
  */
 export const ImportRequestSchema: GenMessage<ImportRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.DeleteResponse
@@ -909,7 +1033,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -926,7 +1050,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -948,7 +1072,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -975,7 +1099,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -1018,14 +1142,14 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
  */
 export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
   /**
-   * One JSON object per line, in the form documented in docs/cli.md, seq ascending and contiguous.
+   * One JSON object per line, in the form documented in docs/reference/cli.md, seq ascending and contiguous.
    *
    * @generated from field: bytes jsonl = 1;
    */
@@ -1047,7 +1171,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -1090,7 +1214,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -1137,7 +1261,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -1192,7 +1316,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -1223,7 +1347,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -1273,7 +1397,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1356,7 +1480,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1385,7 +1509,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse.Range
@@ -1407,7 +1531,31 @@ export type SeriesResponse_Range = Message<"mosaic.v1.SeriesResponse.Range"> & {
  * Use `create(SeriesResponse_RangeSchema)` to create a new message.
  */
 export const SeriesResponse_RangeSchema: GenMessage<SeriesResponse_Range> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28, 0);
+  messageDesc(file_mosaic_v1_mosaic, 30, 0);
+
+/**
+ * @generated from message mosaic.v1.SeriesListRequest
+ */
+export type SeriesListRequest = Message<"mosaic.v1.SeriesListRequest"> & {
+  /**
+   * @generated from field: string run = 1;
+   */
+  run: string;
+
+  /**
+   * Also series that are less exact copies of others: the same quantity by another source.
+   *
+   * @generated from field: bool sources = 2;
+   */
+  sources: boolean;
+};
+
+/**
+ * Describes the message mosaic.v1.SeriesListRequest.
+ * Use `create(SeriesListRequestSchema)` to create a new message.
+ */
+export const SeriesListRequestSchema: GenMessage<SeriesListRequest> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1424,7 +1572,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1480,6 +1628,20 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
    * @generated from field: uint64 non_finite = 9;
    */
   nonFinite: bigint;
+
+  /**
+   * Where the points come from: a tracker's name, the name of a file or a directory; empty: what the program printed.
+   *
+   * @generated from field: string source = 10;
+   */
+  source: string;
+
+  /**
+   * The series with the same points, more exactly; empty: it is no copy. Only with sources.
+   *
+   * @generated from field: string copy_of = 11;
+   */
+  copyOf: string;
 };
 
 /**
@@ -1487,7 +1649,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29, 0);
+  messageDesc(file_mosaic_v1_mosaic, 32, 0);
 
 /**
  * @generated from message mosaic.v1.ColumnsRequest
@@ -1500,7 +1662,7 @@ export type ColumnsRequest = Message<"mosaic.v1.ColumnsRequest"> & {
  * Use `create(ColumnsRequestSchema)` to create a new message.
  */
 export const ColumnsRequestSchema: GenMessage<ColumnsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * Names in all runs, for columns param.NAME and metric.NAME; sorted, at most some thousands.
@@ -1524,7 +1686,7 @@ export type ColumnsResponse = Message<"mosaic.v1.ColumnsResponse"> & {
  * Use `create(ColumnsResponseSchema)` to create a new message.
  */
 export const ColumnsResponseSchema: GenMessage<ColumnsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1575,7 +1737,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1592,12 +1754,18 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.HostRequest
  */
 export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
+  /**
+   * ask the GPUs' drivers anew, and whose processes use them
+   *
+   * @generated from field: bool fresh_gpus = 1;
+   */
+  freshGpus: boolean;
 };
 
 /**
@@ -1605,7 +1773,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1627,6 +1795,52 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
    * @generated from field: string name = 3;
    */
   name: string;
+
+  /**
+   * @generated from field: string uuid = 4;
+   */
+  uuid: string;
+
+  /**
+   * Of the card; none where the driver does not say.
+   *
+   * @generated from field: optional double memory_mb = 5;
+   */
+  memoryMb?: number | undefined;
+
+  /**
+   * @generated from field: optional double used_mb = 6;
+   */
+  usedMb?: number | undefined;
+
+  /**
+   * @generated from field: optional double percent = 7;
+   */
+  percent?: number | undefined;
+
+  /**
+   * @generated from field: optional double watts = 8;
+   */
+  watts?: number | undefined;
+
+  /**
+   * @generated from field: optional double celsius = 9;
+   */
+  celsius?: number | undefined;
+
+  /**
+   * what other processes than the run's use, as text
+   *
+   * @generated from field: string others = 10;
+   */
+  others: string;
+
+  /**
+   * the card does not answer; a run still has it
+   *
+   * @generated from field: bool lost = 11;
+   */
+  lost: boolean;
 };
 
 /**
@@ -1634,7 +1848,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1726,7 +1940,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1739,7 +1953,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1784,7 +1998,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1797,7 +2011,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * @generated from message mosaic.v1.CreateSweepRequest
@@ -1830,7 +2044,7 @@ export type CreateSweepRequest = Message<"mosaic.v1.CreateSweepRequest"> & {
  * Use `create(CreateSweepRequestSchema)` to create a new message.
  */
 export const CreateSweepRequestSchema: GenMessage<CreateSweepRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from message mosaic.v1.SweepRef
@@ -1856,7 +2070,7 @@ export type SweepRef = Message<"mosaic.v1.SweepRef"> & {
  * Use `create(SweepRefSchema)` to create a new message.
  */
 export const SweepRefSchema: GenMessage<SweepRef> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from message mosaic.v1.ListSweepsRequest
@@ -1875,7 +2089,7 @@ export type ListSweepsRequest = Message<"mosaic.v1.ListSweepsRequest"> & {
  * Use `create(ListSweepsRequestSchema)` to create a new message.
  */
 export const ListSweepsRequestSchema: GenMessage<ListSweepsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * @generated from message mosaic.v1.ListSweepsResponse
@@ -1894,7 +2108,7 @@ export type ListSweepsResponse = Message<"mosaic.v1.ListSweepsResponse"> & {
  * Use `create(ListSweepsResponseSchema)` to create a new message.
  */
 export const ListSweepsResponseSchema: GenMessage<ListSweepsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * @generated from message mosaic.v1.ChangeSweepRequest
@@ -1913,7 +2127,7 @@ export type ChangeSweepRequest = Message<"mosaic.v1.ChangeSweepRequest"> & {
   action: string;
 
   /**
-   * For "extend": the pieces to add, as JSON (docs/sweeps.md).
+   * For "extend": the pieces to add, as JSON (docs/how-to/sweeps.md).
    *
    * @generated from field: string extension_json = 3;
    */
@@ -1925,7 +2139,7 @@ export type ChangeSweepRequest = Message<"mosaic.v1.ChangeSweepRequest"> & {
  * Use `create(ChangeSweepRequestSchema)` to create a new message.
  */
 export const ChangeSweepRequestSchema: GenMessage<ChangeSweepRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 47);
 
 /**
  * @generated from message mosaic.v1.Sweep
@@ -1980,7 +2194,7 @@ export type Sweep = Message<"mosaic.v1.Sweep"> & {
  * Use `create(SweepSchema)` to create a new message.
  */
 export const SweepSchema: GenMessage<Sweep> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 48);
 
 /**
  * @generated from service mosaic.v1.Mosaic
@@ -2113,7 +2327,7 @@ export const Mosaic: GenService<{
    */
   listSeries: {
     methodKind: "unary";
-    input: typeof RunRefSchema;
+    input: typeof SeriesListRequestSchema;
     output: typeof SeriesListResponseSchema;
   },
   /**

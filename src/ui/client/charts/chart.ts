@@ -3,47 +3,15 @@ import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../../api/page_json.ts";
 import { Crowd, valueAt } from "./crowd.ts";
 import { isCrowd } from "../parts/early.ts";
-import { notice } from "../parts/dialog.tsx";
+import { colorCode } from "../parts/colors.ts";
+import { ask, attempt, notice } from "../parts/dialog.tsx";
 import { h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { clock, duration, figure, plural, whole } from "../parts/format.ts";
 import { csv } from "../../../base/text/csv_text.ts";
-import { type Band, together } from "../../../telemetry/series/groups.ts";
-import {
-  ascending,
-  type Column,
-  lastOf,
-  numbers,
-  picked,
-  piecesOf,
-  pointsBetween,
-  positive,
-  smooth,
-  spread,
-} from "./smoothing.ts";
+import { type ChartStyle, type DataSet, type Line, linesOf, metricOf, type XMode, xOf } from "./chart_lines.ts";
+import { picked, piecesOf, pointsBetween, quantiles } from "./smoothing.ts";
+import { hideTip, showTip } from "./tip.ts";
 
-export interface DataSet {
-  runId: string;
-  label: string;
-  color: string;
-  /** `over`: position of each bucket on the x axis, if that is another metric. */
-  columns: SeriesColumns & { over?: number[] };
-  startedAt: number | null;
-  /** Label of its group, whose runs are drawn as one line. */
-  group?: string;
-}
-/** Step or episode, time since the start, time of day, or another metric's value. */
-export type XMode = "index" | "relative" | "wall" | `metric:${string}`;
-/** The metric of the x axis, if it is one. */
-export const metricOf = (x: XMode): string | undefined =>
-  x.startsWith("metric:") ? x.slice("metric:".length) : undefined;
-export interface ChartStyle {
-  x: XMode;
-  smoothing: number;
-  log: boolean;
-  /** Also draws points that a later attempt overwrote, faded. */
-  overwritten: boolean;
-  band: Band;
-}
 /** A clicked point on the curve of one run; the detail of the event `mosaic-pick`. */
 export interface CurvePoint {
   /** Of `x`. */
@@ -58,21 +26,7 @@ export interface CurvePoint {
 /** In the series' own numbering. */
 export type Range = [first: number, last: number];
 
-/** A line with its band, as drawn. */
-interface Line {
-  label: string;
-  color: string;
-  /** Number of runs of a group; 1 for a run. */
-  runs: number;
-  /** A part that a later attempt overwrote. */
-  faded?: boolean;
-  /** The values before smoothing are drawn, too. */
-  raw?: boolean;
-  /** The newest value, not smoothed; for a group the mean over its runs. */
-  last: number | null;
-  /** Columns: x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
-  table: uPlot.AlignedData;
-}
+const DOUBLE_CLICK_MS = 300;
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
 /** The run under the cursor, in all charts of crowds. */
@@ -90,22 +44,18 @@ function faint(color: string, alpha: number): string {
   return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
 }
 
-function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
-  const { last_x, at, step, over } = set.columns;
-  if (over !== undefined) return ascending(over);
-  // Metrics are drawn over the worker's steps, so that runs which log at other intervals can be compared.
-  if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
-  const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
-  return ascending(at.map((t) => (t - from) / 1000));
-}
-
-/** If a line has no value at this x, because another line has other x: the nearest index that has one. */
-function nearest(values: Column, xs: ArrayLike<number>, i: number): number | undefined {
-  let [before, after] = [i, i];
-  while (before >= 0 && (values[before] ?? null) === null) before--;
-  while (after < values.length && (values[after] ?? null) === null) after++;
-  if (before < 0 || after >= values.length) return undefined;
-  return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
+/** The point of a line that is nearest to a position within it. */
+function nearest({ table }: Line, at: number): number | undefined {
+  const [x, y] = [table[0], table[4]!];
+  if (x.length === 0 || at < x[0]! || at > x.at(-1)!) return undefined;
+  let [low, high] = [0, x.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (x[middle]! <= at) low = middle;
+    else high = middle;
+  }
+  const i = at - x[low]! < x[high]! - at ? low : high;
+  return (y[i] ?? null) === null ? undefined : i;
 }
 
 /** Values without neighbours, which a line would not show. */
@@ -126,80 +76,39 @@ function isolatedValues(values: ArrayLike<number | null | undefined>): number[] 
   return candidate >= 0 ? [...found, candidate] : found;
 }
 
-/** One line per run, or per group; after them, the overwritten parts. */
-function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
-  const keep = style.log ? positive : (v: Column) => v;
-  const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
-    .filter((set) => set.columns.last_x.length > 0);
-  const faded = !style.overwritten
-    ? []
-    : all.filter((set) => set.group === undefined).flatMap((set) =>
-      piecesOf(set.columns).filter(({ overwritten }) => overwritten[0]).map((columns): Line => {
-        const mean = keep(numbers(columns.mean));
-        const none = mean.map(() => null);
-        return {
-          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
-          // With several runs the colour distinguishes runs; with one, it distinguishes the overwritten part.
-          color: all.length === 1 ? css("--muted") : set.color,
-          runs: 1,
-          faded: true,
-          last: lastOf(columns),
-          table: [
-            xOf({ ...set, columns }, style.x),
-            none,
-            none,
-            mean,
-            smooth(mean, style.smoothing),
-            none,
-          ] as uPlot.AlignedData,
-        };
-      })
-    );
-  const groups = new Map<string | DataSet, DataSet[]>();
-  for (const set of sets) {
-    const key = set.group ?? set;
-    groups.set(key, [...groups.get(key) ?? [], set]);
-  }
-  return [
-    ...[...groups].map(([key, members]): Line => {
-      const { color } = members[0]!;
-      const curves = members.map((set) => {
-        const mean = keep(numbers(set.columns.mean));
-        return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
-      });
-      if (typeof key === "string" && members.length > 1) {
-        const { x, middle, low, high, count } = together(curves, style.band);
-        const lasts = members.flatMap(({ columns }) => lastOf(columns) ?? []);
-        return {
-          label: key,
-          color,
-          runs: members.length,
-          last: lasts.length === 0 ? null : lasts.reduce((a, b) => a + b, 0) / lasts.length,
-          table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
-        };
-      }
-      const { x, mean, y } = curves[0]!;
-      const { columns, label } = members[0]!;
-      const none = mean.map(() => null);
-      return {
-        label: typeof key === "string" ? key : label,
-        color,
-        runs: 1,
-        raw: style.smoothing > 0 && sets.length === 1,
-        last: lastOf(columns),
-        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), mean, y, none] as uPlot.AlignedData,
-      };
-    }),
-    ...faded,
-  ];
+/** The view of one chart besides what all share. */
+export interface Own {
+  /** Ends of the y axis; null: by the data. */
+  y: [low: number | null, high: number | null];
+  /** The y axis leaves out the outermost values. */
+  trimmed: boolean;
 }
+/** Share of the values at each end that count as outliers. */
+const OUTLIERS = 0.02;
+
+export interface ChartEvents {
+  onzoom(): void;
+  onpin(): void;
+  /** Labels of the lines that are hidden from now on. */
+  onhide(labels: string[]): void;
+  /** `own` has changed. */
+  onview(): void;
+}
+
+/** A variable, so that the bundler leaves it a script of its own. */
+const FIGURES = "/assets/figure.js";
 
 export class Chart {
   #sets: DataSet[] = [];
+  /** The visible ones. */
   #lines: Line[] = [];
+  #all: Line[] = [];
+  own: Own = { y: [null, null], trimmed: false };
   #plot: uPlot | undefined;
   #drawnAs = "";
-  #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd", overwritten: true };
+  #style: ChartStyle = {
+    ...{ x: "index", smoothing: 0, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+  };
   #holder = h("div", {
     class: "plot",
     role: "img",
@@ -209,6 +118,7 @@ export class Chart {
   /** The same data as a table; empty until it is opened. */
   #figures = h("div", { class: "figures table-scroll", hidden: true });
   #asTable: HTMLButtonElement | undefined;
+  #withoutOutliers: HTMLButtonElement | undefined;
   #readout = h("span", { class: "readout" });
   #nonFinite = h("p", { class: "non-finite" });
   #legend = h("div", { class: "legend" });
@@ -218,6 +128,8 @@ export class Chart {
   #pinned = false;
   readonly #resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
   #crowd: Crowd | undefined;
+  /** Draws the line at the pointer over the others, if there are several. */
+  #marker: Crowd | undefined;
   /** Text below the chart while no line is pointed at. */
   #crowdText = "";
   /** The data sets of the last whole view. */
@@ -236,15 +148,13 @@ export class Chart {
   constructor(
     readonly title: string,
     readonly unit: string,
-    readonly onzoom: () => void,
-    readonly onpin: () => void,
+    readonly events: ChartEvents,
   ) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
-      // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
-      h("header", {}, h("h2", { title }, h("bdi", {}, title)), this.#readout, this.#buttons()),
+      h("header", {}, h("h2", { title }, ends(title)), this.#readout, this.#buttons()),
       this.#holder,
       this.#nonFinite,
       this.#legend,
@@ -252,9 +162,20 @@ export class Chart {
     );
     let pressedAt = 0;
     this.#holder.addEventListener("mousedown", (event) => pressedAt = event.clientX);
+    let picking: ReturnType<typeof setTimeout> | undefined;
     this.#holder.addEventListener("click", (event) => {
-      if (Math.abs(event.clientX - pressedAt) < 4) this.#pick();
+      clearTimeout(picking);
+      if (Math.abs(event.clientX - pressedAt) >= 4 || event.detail > 1) return;
+      // It may be the first of two clicks, which show everything again.
+      const left = this.#plot?.cursor.left ?? -1;
+      picking = setTimeout(() => this.#pick(left), this.range === undefined ? 0 : DOUBLE_CLICK_MS);
     });
+    this.#holder.addEventListener("dblclick", () => {
+      clearTimeout(picking);
+      if (this.range !== undefined) this.#zoomTo(undefined);
+    });
+    this.#holder.addEventListener("mouseleave", hideTip);
+    this.#holder.addEventListener("blur", hideTip);
     this.#resize.observe(this.#holder);
   }
 
@@ -265,7 +186,7 @@ export class Chart {
       this.large = !this.large;
       larger.setAttribute("aria-pressed", String(this.large));
       this.element.toggleAttribute("data-large", this.large);
-      this.onzoom();
+      this.events.onzoom();
     });
     const more = iconButton("more", `More of ${title}`, () => {});
     // There may be thousands of charts, and few of their menus are ever opened.
@@ -293,7 +214,7 @@ export class Chart {
       }, text);
     this.#asTable = item("Table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
     this.#asTable.setAttribute("aria-pressed", String(!this.#figures.hidden));
-    this.#pin = item("Keep on top", `Keep ${title} on top`, this.onpin);
+    this.#pin = item("Keep on top", `Keep ${title} on top`, () => this.events.onpin());
     this.pinned(this.#pinned);
     const menu = h(
       "div",
@@ -301,9 +222,17 @@ export class Chart {
       item("Zoom into the last half", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
       this.#asTable,
       this.#pin,
+      item("Full screen", `Full screen of ${title}`, () => attempt(() => this.element.requestFullscreen())),
+      item("Range of y …", `Range of y of ${title}`, () => this.#askRange()),
+      this.#withoutOutliers = item("Without outliers", `${title} without outliers`, () => {
+        this.own.trimmed = !this.own.trimmed;
+        this.#ownChanged();
+      }),
       item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
-      item("Download as PNG", `Download ${title} as PNG`, () => this.#savePng()),
+      item("Download as PNG", `Download ${title} as PNG`, () => this.#saveFigure("png")),
+      item("Download as SVG", `Download ${title} as SVG`, () => this.#saveFigure("svg")),
     );
+    this.#withoutOutliers.setAttribute("aria-pressed", String(this.own.trimmed));
     menu.addEventListener("toggle", () => {
       const { right, bottom } = more.getBoundingClientRect();
       menu.style.inset = `${Math.min(bottom, innerHeight - menu.offsetHeight)}px auto auto ${
@@ -311,6 +240,55 @@ export class Chart {
       }px`;
     });
     return menu;
+  }
+
+  async #askRange(): Promise<void> {
+    const text = await ask({
+      title: "Range of y",
+      text:
+        "The lowest and the highest value, with a space between; - for an end that follows the data, nothing for both.",
+      confirm: "Set range",
+      field: { label: "Lowest and highest", value: this.own.y.map((n) => n ?? "-").join(" ") },
+    });
+    if (text === undefined) return;
+    const words = text.trim().split(/\s+/).filter((word) => word !== "");
+    const [low = null, high = null] = words.map((word) => word === "-" ? null : Number(word));
+    const isWrong = words.length > 2 || [low, high].some((n) => n !== null && !Number.isFinite(n)) ||
+      (low !== null && high !== null && low >= high);
+    if (isWrong) return notice(`"${text}" is no range: two numbers, the lower one first`, "error");
+    this.own.y = [low, high];
+    this.#ownChanged();
+  }
+
+  #ownChanged(): void {
+    this.#withoutOutliers?.setAttribute("aria-pressed", String(this.own.trimmed));
+    this.restyle();
+    this.events.onview();
+  }
+
+  /** The y axis for these values. */
+  #rangeOfY(u: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+    const { log } = this.#style;
+    let [from, to] = [low, high];
+    if (this.own.trimmed) {
+      const x = u.scales.x!;
+      const inside = this.#lines.flatMap(({ table }) =>
+        (table[4] as (number | null)[]).filter((v, i) => v !== null && table[0][i]! >= x.min! && table[0][i]! <= x.max!)
+      );
+      [from, to] = quantiles(inside as number[], [OUTLIERS, 1 - OUTLIERS]) as [number | null, number | null];
+    }
+    const found = from === null || to === null
+      ? this.#crowd?.range() ?? (log ? [0.1, 1] : [0, 1])
+      : this.#crowd !== undefined && !this.own.trimmed
+      ? this.#crowd.range()
+      : log
+      ? uPlot.rangeLog(from, to, 10, false)
+      : uPlot.rangeNum(from, to, 0.1, true);
+    const [least, most] = this.own.y;
+    const chosen: uPlot.Range.MinMax = [log && (least ?? 1) <= 0 ? found[0] : least ?? found[0], most ?? found[1]];
+    const shown = chosen[0]! < chosen[1]! ? chosen : found;
+    this.#holder.dataset.top = String(shown[1]);
+    return shown;
   }
 
   /** The style sheet sets the height of charts. */
@@ -345,20 +323,22 @@ export class Chart {
     const sets = inside.length > 0 ? inside : all;
     this.#sets = sets;
     this.#style = style;
-    this.#lines = linesOf(sets, style);
+    this.#all = linesOf(sets, style, colorCode("var(--muted)"));
+    const hidden = new Set(style.hidden);
+    this.#lines = this.#all.filter(({ label }) => !hidden.has(label));
     const tables = this.#lines.map((l) => l.table);
     crowds.delete(this);
-    this.#crowd = isCrowd(tables)
-      ? new Crowd(
+    const asPaths = () =>
+      new Crowd(
         this.#lines.map(({ label, color, table }) => ({
-          label,
-          color,
+          ...{ label, color },
           x: table[0] as number[],
-          y: table[4] as Column,
+          y: table[4] as (number | null)[],
         })),
         style.log,
-      )
-      : undefined;
+      );
+    this.#crowd = isCrowd(this.#all) ? asPaths() : undefined;
+    this.#marker = this.#crowd ?? (tables.length > 1 ? asPaths() : undefined);
     const data = this.#crowd !== undefined
       ? this.#crowd.data()
       : tables.length === 1
@@ -371,6 +351,7 @@ export class Chart {
       this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color, l.raw]) : "crowd",
       style.x,
       style.log,
+      style.logX,
     ]);
     if (data === undefined) {
       this.#plot?.destroy();
@@ -513,8 +494,8 @@ export class Chart {
     return {
       ...this.#size(),
       scales: {
-        x: { time: x === "wall" },
-        y: { distr: log ? 3 : 1, ...(crowd ? { range: () => this.#crowd!.range() } : {}) },
+        x: { time: x === "wall", distr: isLogX(this.#style) ? 3 : 1 },
+        y: { distr: log ? 3 : 1, range: (u, low, high) => this.#rangeOfY(u, low, high) },
       },
       series,
       bands,
@@ -553,21 +534,35 @@ export class Chart {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#lines.length === 0) {
       if (document.querySelector(".u-over:hover") === null) pointedAt = "";
+      this.#marker?.mark(u, undefined, "");
       return this.#describe();
     }
     if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
+    const [only] = this.#lines;
     const isOnly = this.#lines.length === 1;
-    const values = this.#lines.map((line, l) => {
-      const place = nearest(u.data[l * PER_LINE + 4] as Column, u.data[0]!, i);
-      if (place === undefined) return "";
-      const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
-      const range = (isOnly || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
-      const smoothed = this.#style.smoothing <= 0 ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
-      return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+    const found = this.#lines.map((line) => ({ line, at: nearest(line, x) }));
+    this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${this.#place(x)}`;
+    if (isOnly) return;
+    const here = u.over.matches(":hover") || document.activeElement === this.#holder;
+    const values = new Map(found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]));
+    this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
+      const line = this.#all[Number(entry.dataset.line)]!;
+      setText(entry.querySelector(".value")!, values.has(line) ? shortly(values.get(line)!) : "");
     });
-    this.#readout.textContent = `${isOnly ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
-    if (!isOnly) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
+    if (!here) return this.#marker?.mark(u, undefined, "");
+    const { left = 0, top = 0 } = u.cursor;
+    const index = this.#marker!.nearest(u, left, top);
+    this.#marker!.mark(u, index, colorCode("var(--ink)"));
+    const rows = found.filter(({ at }) => at !== undefined)
+      .sort((a, b) => values.get(b.line)! - values.get(a.line)!)
+      .map(({ line, at }) => ({
+        ...{ color: line.color, label: line.label },
+        text: textAt(line, at, line.runs > 1),
+        near: line === this.#lines[index ?? -1],
+      }));
+    const box = u.over.getBoundingClientRect();
+    showTip(this.#place(x), rows, box.left + left, box.top + top);
   }
 
   /** The nearest line comes to the front, here and in the other charts, which follow the cursor. */
@@ -669,21 +664,48 @@ export class Chart {
       }`,
     );
     this.#holder.dataset.points = String(points);
-    const legend = this.#lines.length > 1 || (this.#lines[0]?.runs ?? 0) > 1 ? this.#lines : [];
-    const labels = legend.map(({ label, color, runs }) => `${label} ${color} ${runs}`).join("\n");
+    const legend = this.#all.length > 1 || (this.#all[0]?.runs ?? 0) > 1 ? this.#all : [];
+    const shownNow = new Set(this.#lines);
+    const labels = legend.map((l) => `${l.label} ${l.color} ${l.runs} ${shownNow.has(l)}`).join("\n");
     const values = () => {
       if (pointing) return;
-      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, figure(this.#lines[l]?.last)));
+      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, lastText(this.#all[l])));
     };
     if (this.#legend.dataset.labels === labels) return values();
     this.#legend.dataset.labels = labels;
-    this.#legend.replaceChildren(...legend.map(({ label, color, runs, faded }) => {
-      const mark = h("span", { class: faded ? "mark dashed" : "mark" });
-      mark.style.color = color;
-      const name = runs > 1 ? `${label} (${plural(runs, "run")})` : label;
-      return h("span", {}, mark, name, " ", h("span", { class: "value" }));
-    }));
+    this.#legend.replaceChildren(...legend.map((line, l) => this.#legendEntry(line, l, shownNow.has(line))));
     values();
+  }
+
+  /** Hides its line, or shows it alone. */
+  #legendEntry({ label, color, runs, faded }: Line, index: number, shown: boolean): HTMLElement {
+    const mark = h("span", { class: faded ? "mark dashed" : "mark" });
+    mark.style.color = color;
+    const others = this.#all.flatMap((line) => line.label === label ? [] : line.label);
+    const hidden = this.#style.hidden;
+    return h(
+      "button",
+      {
+        ...{ type: "button", "aria-pressed": String(shown), "data-line": index },
+        title: "Click to hide or show it, double click or Shift-click to see it alone",
+        onclick: ({ detail, shiftKey }: MouseEvent) => {
+          const alone = shiftKey || detail === 2;
+          const isAlone = shown && others.every((one) => hidden.includes(one));
+          this.events.onhide(
+            alone ? (isAlone ? [] : others) : shown ? [...hidden, label] : hidden.filter((one) => one !== label),
+          );
+        },
+        onmouseenter: () => {
+          const at = this.#lines.findIndex((line) => line.label === label);
+          if (this.#plot && at >= 0) this.#marker?.mark(this.#plot, at, colorCode("var(--ink)"));
+        },
+        onmouseleave: () => this.#plot && this.#marker?.mark(this.#plot, undefined, ""),
+      },
+      mark,
+      runs > 1 ? `${label} (${plural(runs, "run")})` : label,
+      " ",
+      h("span", { class: "value" }),
+    );
   }
 
   #select(u: uPlot): void {
@@ -705,11 +727,10 @@ export class Chart {
   }
 
   /** Reports the point of a run's curve that is nearest to a click. */
-  #pick(): void {
-    const left = this.#plot?.cursor.left ?? -1;
+  #pick(left: number): void {
     const [set] = this.#sets;
-    if (set === undefined || this.#sets.length > 1 || left < 0) return;
-    const x = this.#plot!.posToVal(left, "x");
+    if (set === undefined || this.#sets.length > 1 || left < 0 || this.#plot === undefined) return;
+    const x = this.#plot.posToVal(left, "x");
     const xs = xOf(set, this.#style.x);
     let i = 0;
     for (let n = 1; n < xs.length; n++) if (Math.abs(xs[n]! - x) < Math.abs(xs[i]! - x)) i = n;
@@ -746,7 +767,7 @@ export class Chart {
     if (range === undefined) this.show(this.#whole, this.#style);
     else this.#preview(range);
     this.element.setAttribute("aria-busy", "true");
-    this.onzoom();
+    this.events.onzoom();
   }
 
   #preview([first, last]: Range): void {
@@ -787,22 +808,27 @@ export class Chart {
     saveFile(`${this.#fileName()}.csv`, new Blob([csv(names, rows)], { type: "text/csv" }));
   }
 
-  #savePng() {
-    const plot = this.#plot;
-    if (plot === undefined) return;
-    const source = plot.ctx.canvas;
-    const ratio = source.width / this.#size().width;
-    const canvas = h("canvas");
-    canvas.width = source.width;
-    canvas.height = source.height + 28 * ratio;
-    const ctx = canvas.getContext("2d")!;
-    ctx.fillStyle = css("--surface");
-    ctx.fillRect(0, 0, canvas.width, canvas.height);
-    ctx.fillStyle = css("--ink");
-    ctx.font = `600 ${13 * ratio}px ${css("--font")}`;
-    ctx.fillText([this.title, ...this.#lines.map((l) => l.label)].join(" · "), 10 * ratio, 19 * ratio);
-    ctx.drawImage(source, 0, 28 * ratio);
-    canvas.toBlob((blob) => blob && saveFile(`${this.#fileName()}.png`, blob));
+  /** With title, axes and legend, at the size of a printed page. */
+  #saveFigure(format: "svg" | "png"): void {
+    const { x, y } = this.#plot?.scales ?? {};
+    if (x === undefined || y === undefined) return;
+    const { log, x: axis } = this.#style;
+    attempt(async () => {
+      const { figureFile }: typeof import("./figure.ts") = await import(FIGURES);
+      const blob = await figureFile(format, {
+        ...{ title: this.title, xName: this.#xName, log, logX: isLogX(this.#style) },
+        xText: (v: number) => axis === "index" || metricOf(axis) !== undefined ? compact(v) : this.#figureOfX(v),
+        yText: compact,
+        x: [x.min!, x.max!],
+        y: [y.min!, y.max!],
+        lines: this.#lines.map(({ label, color, faded, runs, table }) => ({
+          ...{ label: runs > 1 ? `${label} (${plural(runs, "run")})` : label, color, faded: faded === true },
+          banded: this.#crowd === undefined && faded !== true,
+          table: table as (number | null)[][],
+        })),
+      });
+      saveFile(`${this.#fileName()}.${format}`, blob);
+    });
   }
 
   destroy() {
@@ -819,6 +845,35 @@ export class Chart {
     this.#drawnAs = "";
     crowds.delete(this);
   }
+}
+
+/** A logarithmic axis of times of day has no meaning. */
+const isLogX = ({ logX, x }: ChartStyle): boolean => logX && x !== "wall";
+
+/** A name of which the middle is cut if there is no room: beginning and end tell names from each other. */
+export function ends(name: string): HTMLElement {
+  const at = Math.max(0, name.length - KEPT_END);
+  return h("span", { class: "ends-kept" }, h("span", {}, name.slice(0, at)), h("span", {}, name.slice(at)));
+}
+/** Letters at the end of a name that stay. */
+const KEPT_END = 10;
+
+/** A value, with its band and the number of runs. @param ranged whether the band is told */
+function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: boolean): string {
+  if (i === undefined) return "";
+  const at = (n: number) => table[n]?.[i] as number | null | undefined;
+  const range = ranged && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
+  const calmed = !smoothed ? "" : runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
+  return figure(at(3) ?? at(4)) + range + calmed + (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+}
+
+/** So short that the legend's place for it suffices. */
+const shortly = (n: number | null) => n === null ? "" : figure(n);
+
+/** The value at the end of a line; for a group, of how many of its runs. */
+function lastText(line: Line | undefined): string {
+  if (line === undefined || line.runs === line.lastRuns) return figure(line?.last);
+  return `${figure(line.last)} (${line.lastRuns} of ${plural(line.runs, "run")})`;
 }
 
 /** Short numbers for axes. */

@@ -1,13 +1,15 @@
 /** All charts of one run, or of several runs in one chart each, updated while they are in sight. */
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
-import { Chart, type ChartStyle, type DataSet, metricOf, type Range, type XMode } from "./chart.ts";
+import { Chart, type Own, type Range } from "./chart.ts";
+import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
 import { saveFile } from "../parts/dom.ts";
 import { figure, plural } from "../parts/format.ts";
 import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "../parts/early.ts";
 import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
-import { COLORS, placesOf } from "../parts/colors.ts";
+import { colorCode, colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
 import { Island, ScrollTable, Terms, useRedraw } from "../parts/parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../../api/page_json.ts";
 import { overOther } from "./smoothing.ts";
@@ -16,7 +18,7 @@ import { useEffect, useRef, useState } from "../parts/preact.ts";
 export interface ChartRun {
   run_id: string;
   name: string;
-  started_at: number | null;
+  started_at: string | null;
   /** Its group, which is drawn as one line. */
   group?: string;
 }
@@ -38,21 +40,32 @@ const MOST_KEPT = 40;
 /** With more charts than this, a filter by name is offered. */
 const MANY = 6;
 
-const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd", overwritten: true };
+const USUAL: ChartStyle = {
+  ...{ x: "index", smoothing: 0.6, log: false, logX: false, band: "sd", overwritten: true, hidden: [] },
+};
 
 /** A link shows what its sender saw; if the address has no settings of the charts, the person's last ones are used. */
 function chosenView() {
   const query = new URLSearchParams(location.search);
   const given = IN_ADDRESS.some((name) => query.has(name));
   const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}) };
-  const { x = style.x, band = style.band, smoothing, log, overwritten } = Object.fromEntries(query);
+  const { x = style.x, band = style.band, smoothing, log, overwritten, logx } = Object.fromEntries(query);
   // `zoom=NAME:FIRST-LAST`, once per zoomed chart.
   const zooms = query.getAll("zoom").flatMap((zoom): [string, Range][] => {
     const [, name, first, last] = /^(.*):(\d+)-(\d+)$/s.exec(zoom) ?? [];
     return name === undefined ? [] : [[name, [Number(first), Number(last)]]];
   });
+  // `y=NAME:LOW,HIGH`, either of them empty; `trim=NAME`.
+  const owns = new Map<string, Own>(query.getAll("trim").map((name) => [name, { y: [null, null], trimmed: true }]));
+  for (const text of query.getAll("y")) {
+    const [, name, low, high] = /^(.*):([^:,]*),([^:,]*)$/s.exec(text) ?? [];
+    if (name === undefined) continue;
+    const end = (text = "") => text === "" || !Number.isFinite(Number(text)) ? null : Number(text);
+    owns.set(name, { y: [end(low), end(high)], trimmed: owns.get(name)?.trimmed ?? false });
+  }
   return {
     given,
+    owns,
     zooms: new Map(zooms),
     pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
     folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
@@ -61,6 +74,8 @@ function chosenView() {
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
       smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
       log: log === undefined ? style.log : log === "1",
+      logX: logx === undefined ? style.logX : logx === "1",
+      hidden: query.getAll("hide"),
       overwritten: overwritten === undefined ? style.overwritten : overwritten === "1",
     },
   };
@@ -105,6 +120,8 @@ class ChartReader {
   #given: boolean;
   /** The charts that are zoomed. */
   #zooms: Map<string, Range>;
+  /** The charts with a range of their own. */
+  #owns: Map<string, Own>;
   #sets = new Map<string, DataSet[]>();
   /** The metric of the x axis, for each run. */
   #over: { name: string; of: Map<string, SeriesColumns> } | undefined;
@@ -125,8 +142,14 @@ class ChartReader {
   }, { rootMargin: "200px" });
 
   constructor(readonly redraw: () => void) {
-    ({ style: this.style, pinned: this.pinned, folded: this.folded, given: this.#given, zooms: this.#zooms } =
-      chosenView());
+    ({
+      style: this.style,
+      pinned: this.pinned,
+      folded: this.folded,
+      given: this.#given,
+      zooms: this.#zooms,
+      owns: this.#owns,
+    } = chosenView());
     addEventListener("mosaic-theme", this.#onTheme);
   }
 
@@ -140,7 +163,18 @@ class ChartReader {
     let chart = this.charts.get(name);
     if (chart === undefined) {
       const unit = name === "episode_reward" || name === "episode_length" ? "episode" : "step";
-      chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(name), () => this.pin(name));
+      const made = chart = new Chart(TITLES[name] ?? name, unit, {
+        onzoom: () => this.#zoomed(name),
+        onpin: () => this.pin(name),
+        onhide: (labels) => this.restyle({ hidden: [...new Set(labels)] }),
+        onview: () => {
+          const { y: [low, high], trimmed } = made.own;
+          if (low === null && high === null && !trimmed) this.#owns.delete(name);
+          else this.#owns.set(name, made.own);
+          this.#toAddress();
+        },
+      });
+      chart.own = this.#owns.get(name) ?? chart.own;
       chart.range = this.#zooms.get(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
       chart.ownAxis = name.startsWith("system/");
@@ -195,7 +229,7 @@ class ChartReader {
     this.style = { ...this.style, ...change };
     // Other runs may lack this metric.
     const x = metricOf(this.style.x) === undefined ? this.style.x : "index";
-    localStorage.setItem("mosaic-charts", JSON.stringify({ ...this.style, x }));
+    localStorage.setItem("mosaic-charts", JSON.stringify({ ...this.style, x, hidden: [] }));
     this.#toAddress();
     this.redraw();
     if (metricOf(this.style.x) === this.#over?.name) return this.#showAll();
@@ -233,13 +267,19 @@ class ChartReader {
 
   /** Writes the settings and the zooms of existing charts. */
   #toAddress(): void {
-    const { x, band, smoothing, log, overwritten } = this.style;
+    const { x, band, smoothing, log, logX, hidden, overwritten } = this.style;
     const sections = new Set([...this.names.map(sectionOf), PINNED]);
     toAddress({
       x,
       band: this.runs.some((r) => r.group !== undefined) ? band : "",
       smoothing: String(smoothing),
       log: log ? "1" : "0",
+      logx: logX ? "1" : "",
+      hide: [...hidden],
+      y: [...this.#owns].flatMap(([name, { y }]) =>
+        y.some((n) => n !== null) ? `${name}:${y.map((n) => n ?? "").join()}` : []
+      ),
+      trim: [...this.#owns].flatMap(([name, { trimmed }]) => trimmed ? name : []),
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
       pin: this.pinned.filter((name) => this.names.includes(name)),
       fold: this.folded.filter((section) => sections.has(section)),
@@ -281,7 +321,9 @@ class ChartReader {
     this.names = names;
     this.single = values;
     // From here on, links contain this person's own settings.
-    const usual = Object.entries(USUAL).every(([name, value]) => this.style[name as keyof ChartStyle] === value);
+    const usual = Object.entries(USUAL).every(([name, value]) =>
+      String(this.style[name as keyof ChartStyle]) === String(value)
+    );
     const own = !usual || this.pinned.length > 0 || this.folded.length > 0;
     if (first && !this.#given && own) this.#toAddress();
     this.redraw();
@@ -331,20 +373,19 @@ class ChartReader {
       : { runs: ids, names, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
     const answers = await seriesOf({ ...wanted, ...part }, signal);
     if (signal.aborted) return;
-    const style = getComputedStyle(document.documentElement);
-    const colors = Array.from({ length: COLORS }, (_, i) => style.getPropertyValue(`--series-${i + 1}`).trim());
-    const groups = placesOf(runs.flatMap((r) => r.group ?? []));
-    const place = (run: ChartRun, r: number) => run.group === undefined ? r : groups.get(run.group)!;
+    const groups = colorsOfGroups(runs.flatMap((r) => r.group ?? []));
+    const own = colorsOfRuns(runs);
+    const order = [...groups.keys()];
     for (const [n, name] of names.entries()) {
       const sets = runs.map((run, r): DataSet => ({
         runId: run.run_id,
         label: run.name,
         ...(run.group === undefined ? {} : { group: run.group }),
-        color: colors[place(run, r) % COLORS]!,
+        color: colorCode(run.group === undefined ? own.get(run.run_id)! : groups.get(run.group)!),
         columns: answers[n]![r]!,
-        startedAt: run.started_at,
+        startedAt: msOf(run.started_at),
       })).filter((s) => s.columns.last_x.length > 0)
-        .sort((a, b) => groups.size === 0 ? 0 : groups.get(a.group!)! - groups.get(b.group!)!);
+        .sort((a, b) => order.indexOf(a.group ?? "") - order.indexOf(b.group ?? ""));
       this.#sets.set(name, sets);
       this.#fresh.delete(name);
       this.#fresh.add(name);
@@ -416,7 +457,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
 
   const words = filter.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
   const { names, single, style } = reader;
-  const shown = words.length === 0 ? names : names.filter((n) => words.some((w) => n.toLowerCase().includes(w)));
+  const shown = words.length === 0 ? names : names.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
@@ -479,7 +520,8 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             step="0.01"
             value={style.smoothing}
             onInput={(e) => reader.restyle({ smoothing: Number(e.currentTarget.value) })}
-          />
+          />{" "}
+          <output>{style.smoothing.toFixed(2)}</output>
         </label>
         {grouped && (
           <label>
@@ -495,7 +537,15 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             checked={style.log}
             onChange={(e) => reader.restyle({ log: e.currentTarget.checked })}
           />{" "}
-          Log scale
+          Log y
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={style.logX}
+            onChange={(e) => reader.restyle({ logX: e.currentTarget.checked })}
+          />{" "}
+          Log x
         </label>
         {reader.rewound && (
           <label title="What an attempt wrote again after it went on from a checkpoint">
@@ -510,7 +560,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
         <input
           type="search"
           placeholder="Filter metrics"
-          aria-label="Show metrics whose names hold one of these words"
+          aria-label="Show metrics whose names hold all of these words"
           hidden={names.length <= MANY && words.length === 0}
           value={filter}
           onInput={(e) => {

@@ -59,8 +59,10 @@ export class Crowd {
     const to = this.log ? Math.log10 : (v: number) => v;
     const { x, y } = u.scales;
     const [low, high] = [to(y!.min!), to(y!.max!)];
+    const across = x!.distr === 3 ? Math.log10 : (v: number) => v;
+    const [first, last] = [across(x!.min!), across(x!.max!)];
     return {
-      px: (v: number) => left + (v - x!.min!) / (x!.max! - x!.min!) * width,
+      px: (v: number) => left + (across(v) - first) / (last - first) * width,
       py: (v: number) => top + (1 - (to(v) - low) / (high - low)) * height,
     };
   }

@@ -1,7 +1,7 @@
 /** Parameters against results: one point or line per run, and the table behind it. */
 import { columnNames, readColumns } from "../parts/api.ts";
 import { toAddress } from "./charts.tsx";
-import { colorAt, placesOf } from "../parts/colors.ts";
+import { colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
 import { attempt } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { natural } from "../../../base/text/natural_order.ts";
@@ -92,8 +92,9 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
   const axes = kind === "points" ? [chosenX, y] : [...differing.slice(0, MOST_AXES), y];
   const known = runs.map((_, i) => i).filter((i) => axes.every((id) => of(id, i) !== undefined));
   const scales = axes.map((id) => scaleOf(known.map((i) => of(id, i)!)));
-  const places = placesOf(groups);
-  const color = (i: number) => colorAt(groups.length === 0 ? 0 : places.get(groups[i]!)!);
+  const places = colorsOfGroups(groups);
+  const own = colorsOfRuns(runs);
+  const color = (i: number) => groups.length === 0 ? own.get(runs[i]!.run_id)! : places.get(groups[i]!)!;
   const { width, height, left, top, bottom } = SIZE;
   const right = kind === "points" ? SIZE.right : SIZE.left;
   const px = (share: number) => left + share * (width - left - right);
@@ -209,10 +210,10 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
       </svg>
       {groups.length > 0 && (
         <div class="legend">
-          {[...places].map(([group, g]) => (
+          {[...places].map(([group, color]) => (
             <span key={group}>
               <svg class="dot" viewBox="0 0 10 10" aria-hidden="true">
-                <circle cx="5" cy="5" r="5" fill={colorAt(g)} />
+                <circle cx="5" cy="5" r="5" fill={color} />
               </svg>
               {group}
             </span>

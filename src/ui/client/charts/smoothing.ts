@@ -27,6 +27,25 @@ export function smooth(values: Column, weight: number): Column {
   });
 }
 
+/**
+ * The means of buckets, but the highest and the lowest value where they occur, and the newest at the end: a curve that is
+ * drawn from few buckets keeps what people look for.
+ */
+export function withExtremes({ mean, min, max, last }: SeriesColumns): Column {
+  const values = numbers(mean);
+  let [lowest, highest] = [-1, -1];
+  const [lows, highs, lasts] = [numbers(min), numbers(max), numbers(last)];
+  for (let i = 0; i < values.length; i++) {
+    if (lows[i] !== null && (lowest < 0 || lows[i]! < lows[lowest]!)) lowest = i;
+    if (highs[i] !== null && (highest < 0 || highs[i]! > highs[highest]!)) highest = i;
+  }
+  if (lowest >= 0) values[lowest] = lows[lowest]!;
+  if (highest >= 0) values[highest] = highs[highest]!;
+  const end = values.length - 1;
+  if (end !== lowest && end !== highest && end >= 0) values[end] = lasts[end]!;
+  return values;
+}
+
 /** A logarithmic axis has no position for values ≤ 0. */
 export function positive(values: Column): Column {
   return values.map((v) => v !== null && v > 0 ? v : null);
@@ -156,4 +175,10 @@ export function pointsBetween(
     last = Math.max(last, b);
   }
   return first <= last ? [first, last] : undefined;
+}
+
+/** Values below which these shares of all are; null without values. */
+export function quantiles(values: readonly number[], shares: readonly number[]): (number | null)[] {
+  const sorted = Float64Array.from(values).sort();
+  return shares.map((share) => sorted.length === 0 ? null : sorted[Math.round(share * (sorted.length - 1))]!);
 }

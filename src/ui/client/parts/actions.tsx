@@ -1,5 +1,5 @@
 /** Buttons that change runs, for one run and for many. */
-import type { RunLine } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { answer, api, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt, notice, type Question } from "./dialog.tsx";
 import { isEnded } from "./states.tsx";
@@ -8,12 +8,12 @@ interface Action {
   id: string;
   label: string;
   class?: string;
-  can(run: RunLine): boolean;
+  can(run: RunJson): boolean;
   ask?(what: string): Question;
   body?(text: string): Record<string, unknown>;
 }
 
-const lives = (r: RunLine) => !isEnded(r) && !r.cancel_requested;
+const lives = (r: RunJson) => !isEnded(r) && !r.cancel_requested;
 
 const ACTIONS: Action[] = [
   {
@@ -78,7 +78,7 @@ const ACTIONS: Action[] = [
 const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
 
 /** Buttons for what the run's state allows. */
-export function Actions({ run, done }: { run: RunLine; done(action: string): void }) {
+export function Actions({ run, done }: { run: RunJson; done(action: string): void }) {
   const take = async ({ id, ask: question, body }: Action) => {
     const text = question ? await ask(question(`"${run.name}"`)) : "";
     if (text === undefined) return;
@@ -107,7 +107,7 @@ export function Actions({ run, done }: { run: RunLine; done(action: string): voi
 }
 
 /** Buttons for what the states of some of many runs allow, beside their other actions. */
-export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
+export function ManyActions({ runs, done }: { runs: RunJson[]; done(): void }) {
   return FOR_MANY.filter((a) => runs.some(a.can)).map((a) => (
     <button
       key={a.id}
@@ -124,7 +124,7 @@ export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
 /** Bound on runs per request. */
 const MANY = 1000;
 
-async function actOnMany(action: Action, runs: RunLine[]): Promise<void> {
+async function actOnMany(action: Action, runs: RunJson[]): Promise<void> {
   const possible = runs.filter(action.can);
   if (possible.length === 0) return notice(`None of the ${runs.length} selected runs can take "${action.label}" now.`);
   const what = possible.length === 1 ? `"${possible[0]?.name}"` : `${possible.length} runs`;

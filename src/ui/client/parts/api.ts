@@ -3,7 +3,8 @@ import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
 import type { PageApi } from "../../api/api.ts";
 import { decodeSeries } from "../../api/series_frame.ts";
 import { takeEarly } from "./early.ts";
-import type { ColumnNames, ComparedRun, RunColumn, RunLine, SeriesColumns } from "../../api/page_json.ts";
+import type { ColumnNames, ComparedRun, RunColumn, SeriesColumns } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 
 export interface Connection {
   state: "connecting" | "live" | "down";
@@ -93,7 +94,7 @@ export function runPath(id: string, rest = ""): string {
 
 /** A page of the list of runs. */
 export interface RunList {
-  runs: RunLine[];
+  runs: RunJson[];
   total: number;
   next_token: string | null;
   /** Seq of the event log after which `live` continues. */
@@ -102,7 +103,7 @@ export interface RunList {
 export async function listRuns(query: Parameters<typeof api.runs.$get>[0]["query"]): Promise<RunList> {
   return await answer(api.runs.$get({ query })) as unknown as RunList;
 }
-export async function runsByIds(ids: string[]): Promise<RunLine[]> {
+export async function runsByIds(ids: string[]): Promise<RunJson[]> {
   return (await answer(api.runs.$get({ query: { ids: ids.join() } }))).runs;
 }
 

@@ -10,7 +10,11 @@ export interface Question {
   field?: { label: string; value: string };
 }
 
-/** @returns the field's text ("" without one), or undefined if the person cancelled */
+/**
+ * Enter confirms a name, and never a destruction: then it keeps things as they are, or does nothing in a field.
+ *
+ * @returns the field's text ("" without one), or undefined if the person cancelled
+ */
 export function ask({ title, text, confirm, danger, field }: Question): Promise<string | undefined> {
   const place = h("div");
   document.body.append(place);
@@ -18,7 +22,13 @@ export function ask({ title, text, confirm, danger, field }: Question): Promise<
     const shown = (dialog: HTMLDialogElement | null) => {
       if (dialog === null || dialog.open) return;
       dialog.showModal();
-      dialog.querySelector<HTMLElement>("input, button[value=yes]")?.focus();
+      const input = dialog.querySelector("input");
+      (input ?? dialog.querySelector<HTMLElement>(`button[value=${danger ? "no" : "yes"}]`))?.focus();
+      input?.select();
+    };
+    const answered = (event: Event) => {
+      const button = event.currentTarget as HTMLButtonElement;
+      button.closest("dialog")!.close(button.value);
     };
     const closed = ({ currentTarget: dialog }: { currentTarget: HTMLDialogElement }) => {
       const answer = dialog.querySelector("input")?.value ?? "";
@@ -28,18 +38,26 @@ export function ask({ title, text, confirm, danger, field }: Question): Promise<
     };
     render(
       <dialog aria-label={title} ref={shown} onClose={closed}>
-        <form method="dialog">
+        <form
+          onSubmit={(event) => {
+            // By Enter in the field.
+            event.preventDefault();
+            if (!danger) event.currentTarget.closest("dialog")!.close("yes");
+          }}
+        >
           <h2>{title}</h2>
           <p>{text}</p>
           {field && (
             <label class="field">
               {field.label}
-              <input type="text" value={field.value} aria-label={field.label} />
+              <input type="text" defaultValue={field.value} aria-label={field.label} />
             </label>
           )}
           <div class="dialog-buttons">
-            <button type="submit" value="" formNoValidate>Keep as it is</button>
-            <button type="submit" value="yes" class={danger ? "danger" : "primary"}>{confirm}</button>
+            <button type="button" value="no" onClick={answered}>Keep as it is</button>
+            <button type="button" value="yes" class={danger ? "danger" : "primary"} onClick={answered}>
+              {confirm}
+            </button>
           </div>
         </form>
       </dialog>,

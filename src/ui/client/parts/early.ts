@@ -31,7 +31,9 @@ export function crowdWanted(runs: string[], names: string[], all = CROWD_BUCKETS
 }
 
 /** Settings of the charts in the address. */
-export const IN_ADDRESS = ["x", "band", "smoothing", "log", "overwritten", "metrics", "zoom", "pin", "fold"];
+export const IN_ADDRESS = [
+  ...["x", "band", "smoothing", "log", "logx", "overwritten", "metrics", "zoom", "pin", "fold", "hide", "y", "trim"],
+];
 
 export function stored<T>(key: string, otherwise: T): T {
   try {

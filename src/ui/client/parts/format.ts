@@ -83,11 +83,6 @@ export function clock(at: number): string {
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
-/** Duration of the current or last attempt, in milliseconds. */
-export function elapsed(run: { started_at: number | null; finished_at: number | null }, now: number): number | null {
-  return run.started_at === null ? null : Math.max(0, (run.finished_at ?? now) - run.started_at);
-}
-
 /** `read_only` → "read only". */
 export function words(name: string): string {
   return name.replaceAll("_", " ");

@@ -1,12 +1,13 @@
 /** A run's states in order: a bar in proportion to time, and the list with reasons. */
 import type { RunPage } from "../../api/page_json.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { clock, duration, moment } from "../parts/format.ts";
 import { useNow } from "../parts/parts.tsx";
 import { Chip, isEnded } from "../parts/states.tsx";
 
 export function Lifecycle({ run }: { run: RunPage }) {
   const now = useNow();
-  const steps = run.transitions;
+  const steps = run.transitions.map((t) => ({ ...t, at: msOf(t.at) }));
   const first = steps[0];
   if (first === undefined) return null;
   const ended = isEnded(run);

@@ -3,7 +3,9 @@
  * events.
  */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
-import { answer, param, runApi, runPath } from "../parts/api.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
+import { answer, param, runApi } from "../parts/api.ts";
+import { artifactPath, NotShown } from "./save_link.tsx";
 import type { CurvePoint } from "../charts/chart.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import type { Sought } from "./frames.tsx";
@@ -16,10 +18,6 @@ import { showTab } from "../parts/tabs.tsx";
 const ANSWERS_AT_ONCE = 25;
 /** For a histogram. */
 const BARS = 40;
-
-export function artifactPath(runId: string, path: string): string {
-  return runPath(runId, `/artifacts/${path.split("/").map(encodeURIComponent).join("/")}`);
-}
 
 interface Props {
   run: RunPage;
@@ -141,7 +139,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
   const caption = [
     step !== null && `step ${whole(step)}`,
     episode !== null && `episode ${whole(episode)}`,
-    typeof source === "object" && `${bytes(source.bytes)}, ${moment(source.at)}`,
+    typeof source === "object" && `${bytes(source.bytes)}, ${moment(msOf(source.at))}`,
   ].filter(Boolean).join(" · ");
   return (
     <figure class="medium" data-tag={tag}>
@@ -172,14 +170,7 @@ function File({ runId, medium: { kind, tag }, file }: { runId: string; medium: M
   // A file that was rewritten counts as another file.
   const url = `${artifactPath(runId, file.path)}?at=${file.at}`;
   const [failed, setFailed] = useState<string>();
-  if (failed === url) {
-    return (
-      <p class="empty">
-        {`${file.path} cannot be shown. `}
-        <a href={url} download>Download it</a>
-      </p>
-    );
-  }
+  if (failed === url) return <NotShown url={url} path={file.path} />;
   const onError = () => setFailed(url);
   if (kind === "video") {
     return <video controls loop muted preload="metadata" src={url} aria-label={tag} onError={onError} />;

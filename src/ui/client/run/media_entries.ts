@@ -1,5 +1,6 @@
 /** Lists a run's videos, pictures, sounds, texts and histograms, by tag and in order. Pure. */
 import type { MediaEvent, RunPage } from "../../api/page_json.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import { natural } from "../../../base/text/natural_order.ts";
 
 export type Artifact = RunPage["artifacts"][number];
@@ -38,7 +39,7 @@ function ofArtifact(source: Artifact): Medium | undefined {
       (stem.replace(/[-_]?(?<![a-z])(?:ep(?:isode)?|steps?)[-_=]?\d+|[-_]?\d+[-_]?steps?/gi, "") || directory),
     step: source.step ?? (step === undefined ? null : Number(step)),
     episode: episode === undefined ? null : Number(episode),
-    at: source.at,
+    at: msOf(source.at),
     source,
   };
 }

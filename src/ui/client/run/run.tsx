@@ -1,6 +1,17 @@
 /** One run: its current state, its history, and everything it recorded. */
-import { rewardOf } from "../runs/runs_model.ts";
-import type { RunLine, RunPage } from "../../api/page_json.ts";
+import { eta } from "../../../runs/fields/progress.ts";
+import {
+  backlog,
+  elapsedMs,
+  gpusOf,
+  isStale,
+  msOf,
+  progressOf,
+  rewardOf,
+  stepsOf,
+} from "../../../runs/fields/run_texts.ts";
+import type { RunPage } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { Actions } from "../parts/actions.tsx";
 import { answer, heardTime, listRuns, live, param, readOnly, Refused, runApi, runPath } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
@@ -9,16 +20,17 @@ import { attempt, notice } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
 import { Explorer } from "../charts/explorer.tsx";
-import { age, bytes, duration, elapsed, figure, moment, rate, recorded, score, whole, words } from "../parts/format.ts";
+import { age, bytes, duration, figure, moment, rate, recorded, score, whole, words } from "../parts/format.ts";
 import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live_tiles.tsx";
 import { Logs } from "./logs.ts";
-import { artifactPath, Media, pick } from "./media.tsx";
+import { artifactPath, SaveLink } from "./save_link.tsx";
+import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import { Chip, explanation, gpusOf, isEnded, isStale } from "../parts/states.tsx";
+import { Chip, explanation, isEnded } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
@@ -28,7 +40,9 @@ const overwrittenOf = (n: number) => n === 0 ? "" : `\n${whole(n)} overwritten`;
 function working(run: RunPage, at: number): number {
   return run.transitions.reduce(
     (sum, t, i) =>
-      t.to === "INIT" || isEnded({ state: t.to }) ? sum : sum + Math.max(0, (run.transitions[i + 1]?.at ?? at) - t.at),
+      t.to === "INIT" || isEnded({ state: t.to })
+        ? sum
+        : sum + Math.max(0, (msOf(run.transitions[i + 1]?.at ?? null) ?? at) - msOf(t.at)!),
     0,
   );
 }
@@ -37,36 +51,42 @@ function working(run: RunPage, at: number): number {
 const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   [
     "Steps",
-    (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "") + overwrittenOf(r.overwritten.steps),
+    (r) =>
+      whole(stepsOf(r)) + (r.max_steps === null ? "" : ` of ${whole(r.max_steps)}`) +
+      overwrittenOf(r.telemetry.overwritten_steps),
   ],
   [
     "Steps/s",
     (r) => {
       if (isEnded(r)) return "";
-      return r.steps_per_second > 0
-        ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "")
+      return r.telemetry.steps_per_second > 0
+        ? rate(r.telemetry.steps_per_second) + (r.max_rate_hz !== null ? ` (limit ${r.max_rate_hz})` : "")
         : "0";
     },
   ],
-  ["Episodes", (r) => recorded(r.episodes) + overwrittenOf(r.overwritten.episodes)],
+  ["Episodes", (r) => recorded(r.telemetry.episodes) + overwrittenOf(r.telemetry.overwritten_episodes)],
   [
     "Mean reward",
-    (r) => score(rewardOf(r)) + (r.mean_reward_100 === null && r.told_reward ? ` (${r.told_reward.name})` : ""),
+    (r) => {
+      const { objective, mean_reward_100, told_reward } = r.telemetry;
+      const named = objective ?? (mean_reward_100 === null ? told_reward : null);
+      return score(rewardOf(r)) + (named ? ` (${named.name})` : "");
+    },
   ],
   [
     "Elapsed",
-    (r, at) => duration(elapsed(r, at)) + (r.attempt > 1 ? `\nall attempts ${duration(working(r, at))}` : ""),
+    (r, at) => duration(elapsedMs(r, at)) + (r.attempt > 1 ? `\nall attempts ${duration(working(r, at))}` : ""),
   ],
   [
     "Left",
-    (r) =>
-      r.max_steps > r.steps && r.steps_per_second > 0
-        ? `about ${duration((r.max_steps - r.steps) / r.steps_per_second * 1000)}`
-        : "",
+    (r) => {
+      const left = eta(progressOf(r));
+      return left === undefined ? "" : `about ${duration(left)}`;
+    },
   ],
-  ["Last record", (r, at) => age(r.last_record_at, at)],
-  ["Last output", (r, at) => r.last_output_at === null ? "" : age(r.last_output_at, at)],
-  ["Backlog", (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "none"],
+  ["Last record", (r, at) => age(msOf(r.telemetry.last_record_at), at)],
+  ["Last output", (r, at) => r.telemetry.last_output_at === null ? "" : age(msOf(r.telemetry.last_output_at), at)],
+  ["Backlog", (r) => backlog(r) > 0 ? bytes(backlog(r)) : "none"],
   [
     "GPUs",
     (r) =>
@@ -79,7 +99,7 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
         : "none",
   ],
   ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
-  ["Queue", (r) => r.queue_position > 0 ? `#${r.queue_position}` : ""],
+  ["Queue", (r) => r.queue_position !== null ? `#${r.queue_position}` : ""],
 ];
 
 /** "slurm 17 on n1 (running)". */
@@ -87,7 +107,7 @@ function jobText({ placement }: RunPage): string {
   if (placement === null) return "";
   const { launcher, name, job, nodes, phase, end, waiting_for, expected_start } = placement;
   const where = nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`;
-  const start = expected_start === null ? "" : `, expected to start ${moment(expected_start)}`;
+  const start = expected_start === null ? "" : `, expected to start ${moment(msOf(expected_start))}`;
   return `${launcher} ${job ?? name}${where} (${end ?? phase}${
     waiting_for === null ? "" : `: ${waiting_for}`
   }${start})`;
@@ -111,29 +131,33 @@ const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
       </>
     ),
   ],
-  ["Submitted", (r) => moment(r.created_at)],
-  ["Started", (r) => moment(r.started_at)],
-  ["Finished", (r) => moment(r.finished_at)],
+  ["Submitted", (r) => moment(msOf(r.submitted_at))],
+  ["Started", (r) => moment(msOf(r.started_at))],
+  ["Finished", (r) => moment(msOf(r.finished_at))],
   ["Job", jobText],
   ["Directory", (r) => r.directory],
   ["Config digest", (r) => r.digest],
   ["Tags", (r) => readOnly && r.tags.length === 0 ? "" : <Tags run={r} />],
   ["Priority", (r) => String(r.priority)],
-  ["Worker", (r) => [r.worker_id, r.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", ")],
+  [
+    "Worker",
+    (r) => [r.worker_id, r.capabilities?.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", "),
+  ],
   ["Proxy", (r) => r.proxy_pid ? `pid ${r.proxy_pid}` : ""],
-  ["Protocol", (r) => r.proto_version],
-  ["Schema", (r) => r.schema_id && `${r.schema_id} v${r.schema_version}`],
+  ["Protocol", (r) => r.capabilities?.proto_version],
+  ["Schema", ({ capabilities: c }) => c && `${c.schema_id} v${c.schema_version}`],
   [
     "Capabilities",
     (r) =>
-      [r.supports_pause && "pause", r.supports_checkpoint && "checkpoint"].filter(Boolean).join(", ") ||
+      [r.capabilities?.supports_pause && "pause", r.capabilities?.supports_checkpoint && "checkpoint"].filter(Boolean)
+        .join(", ") ||
       "none declared",
   ],
   ["Exit", (r) => r.exit_signal || (r.exit_code === null ? "" : `code ${r.exit_code}`)],
   ["Resumed from", (r) => r.resume_from],
-  ["Lines not telemetry", (r) => r.other_lines > 0 ? whole(r.other_lines) : ""],
-  ["Malformed lines", (r) => r.malformed_lines > 0 ? whole(r.malformed_lines) : ""],
-  ["Schema violations", (r) => Object.entries(r.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
+  ["Lines not telemetry", (r) => r.telemetry.other_lines > 0 ? whole(r.telemetry.other_lines) : ""],
+  ["Malformed lines", (r) => r.telemetry.malformed_lines > 0 ? whole(r.telemetry.malformed_lines) : ""],
+  ["Schema violations", (r) => Object.entries(r.telemetry.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
 ];
 
 /** The contents of a tick besides the run's numbers. */
@@ -253,7 +277,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             content: () => (
               <div>
                 <LeftOut runId={runId} changes={events} />
-                {run.is_eval && <Evaluation runId={runId} state={run.state} />}
+                {run.base_dir === "evals" && <Evaluation runId={runId} state={run.state} />}
                 <div ref={curves} class="curves">
                   {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
                   <Charts runs={[run]} changes={points.current} />
@@ -355,7 +379,7 @@ function Head({ run }: { run: RunPage }) {
 }
 
 /** The summary that an evaluation wrote, read again when its state changes. */
-function Evaluation({ runId, state }: { runId: string; state: RunLine["state"] }) {
+function Evaluation({ runId, state }: { runId: string; state: RunJson["state"] }) {
   const [summary, setSummary] = useState<unknown>(null);
   useEffect(() => void attempt(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary)), [
     state,
@@ -389,8 +413,8 @@ function LogPane(
 function Config({ run }: { run: RunPage }) {
   const [config, setConfig] = useState<{ text: string; hidden: number }>();
   const [revealed, setRevealed] = useState(false);
-  const [others, setOthers] = useState<RunLine[]>([]);
-  const [other, setOther] = useState<RunLine>();
+  const [others, setOthers] = useState<RunJson[]>([]);
+  const [other, setOther] = useState<RunJson>();
   const read = (reveal: boolean) =>
     attempt(async () => {
       setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
@@ -449,14 +473,12 @@ function Artifacts({ run }: { run: RunPage }) {
       {run.artifacts.map((a) => (
         <tr key={a.path}>
           <td>
-            <a href={artifactPath(run.run_id, a.path)} download>
-              {a.path}
-            </a>
+            <SaveLink url={artifactPath(run.run_id, a.path)} path={a.path}>{a.path}</SaveLink>
           </td>
           <td>{a.kind}</td>
           <td>{bytes(a.bytes)}</td>
           <td>{whole(a.step)}</td>
-          <td>{moment(a.at)}</td>
+          <td>{moment(msOf(a.at))}</td>
           <td class="mono">
             <span title={a.sha256}>{a.sha256.slice(0, 12)}</span>
           </td>

@@ -40,6 +40,44 @@ export function HostStrip({ host, stepsPerSecond, nameOf }: Props) {
   );
 }
 
+type Gpu = HostLine["gpus"][number];
+
+/** "GPU 1 (H200): train-a, 105 of 140 GiB, 97 %, 598 W, 58 °C; others: pid 4123 of ada, python". */
+export function gpuTitle(
+  { slot, name, run_id, others, lost, ...figures }: Gpu,
+  nameOf: (id: string) => string,
+): string {
+  const { used_mb, memory_mb, percent, watts, celsius } = figures;
+  const size = (mb: number | null) => mb === null ? "?" : bytes(mb * 1024 * 1024);
+  const known = [
+    lost ? "the card does not answer" : "",
+    used_mb === null ? "" : `${size(used_mb)} of ${size(memory_mb)}`,
+    ...[[percent, "%"], [watts, "W"], [celsius, "°C"]].map(([n, unit]) =>
+      typeof n === "number" ? `${Math.round(n)} ${unit}` : ""
+    ),
+  ].filter((text) => text !== "");
+  const what = `GPU ${slot}${name ? ` (${name})` : ""}: ${
+    [run_id === null ? "free" : nameOf(run_id), ...known].join(", ")
+  }`;
+  return others === "" ? what : `${what}; others: ${others}`;
+}
+
+/** A card: the part of its memory in use is filled. */
+function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
+  const title = gpuTitle(gpu, nameOf);
+  const part = gpu.used_mb === null || !gpu.memory_mb ? 0 : Math.min(1, gpu.used_mb / gpu.memory_mb);
+  const kind = gpu.lost ? " lost" : gpu.others === "" ? "" : " others";
+  const inside = (
+    <>
+      {part > 0 && <span class="memory" aria-hidden="true" style={{ height: `${Math.round(part * 100)}%` }} />}
+      <span class="number">{gpu.slot}</span>
+    </>
+  );
+  if (gpu.run_id === null) return <span class={`slot${kind}`} title={title}>{inside}</span>;
+  const href = `/runs/${encodeURIComponent(gpu.run_id)}`;
+  return <a class={`slot used${kind}`} title={title} aria-label={title} href={href}>{inside}</a>;
+}
+
 function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostLine }) {
   const used = host.gpus.filter((g) => g.run_id !== null).length;
   const load = host.load_average[0] ?? 0;
@@ -50,20 +88,7 @@ function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostLine }) {
       <Meter label="GPUs" kind="gpus">
         <span>{host.gpus.length === 0 ? "none" : `${used} of ${host.gpus.length} in use`}</span>
         <span class="slots">
-          {host.gpus.map(({ slot, name, run_id }) => {
-            const title = `GPU ${slot}${name ? ` (${name})` : ""}: ${run_id === null ? "free" : nameOf(run_id)}`;
-            return run_id === null ? <span key={slot} class="slot" title={title}>{slot}</span> : (
-              <a
-                key={slot}
-                class="slot used"
-                title={title}
-                aria-label={title}
-                href={`/runs/${encodeURIComponent(run_id)}`}
-              >
-                {slot}
-              </a>
-            );
-          })}
+          {host.gpus.map((gpu) => <Slot key={gpu.slot} gpu={gpu} nameOf={nameOf} />)}
         </span>
       </Meter>
       <Meter

@@ -1,5 +1,6 @@
 /** The list of all runs: live, filtered, sorted, with actions on several. */
-import type { EventLine, HostLine, RunLine } from "../../api/page_json.ts";
+import type { EventLine, HostLine } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { ManyActions } from "../parts/actions.tsx";
 import {
   answer,
@@ -23,7 +24,7 @@ import { Island, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
-import { STATES } from "../parts/states.tsx";
+import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
 /** Alerts per answer. */
@@ -93,7 +94,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
     const head = await load();
     if (!mounted || head === undefined) return;
     close = live("/api/live", head, {
-      runs: (data: { runs: RunLine[]; deleted: string[] }) => {
+      runs: (data: { runs: RunJson[]; deleted: string[] }) => {
         model.put(data.runs);
         data.deleted.forEach(remove);
         changed();
@@ -104,11 +105,11 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
         }
         changed();
       },
-      tick: (data: { at: number; runs: RunLine[]; host: HostLine; total: number }) => {
+      tick: (data: { at: number; runs: RunJson[]; host: HostLine; total: number }) => {
         heardTime(data.at);
         model.put(data.runs);
         state.host = data.host;
-        state.stepsPerSecond = data.runs.reduce((n, r) => n + r.steps_per_second, 0);
+        state.stepsPerSecond = data.runs.reduce((n, r) => n + r.telemetry.steps_per_second, 0);
         // Another daemon's database, or changes that the page has missed: the total shows it.
         const differs = !state.loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS;
         mismatches = differs ? mismatches + 1 : 0;
@@ -313,7 +314,7 @@ export function Runs() {
           onInput={(e) => find(e.currentTarget.value)}
         />
         <div class="chips" role="group" aria-label="Filter by state">
-          {STATES.filter((s) => counts.has(s) || filter.states.has(s)).map((s) => (
+          {RUN_STATES.filter((s) => counts.has(s) || filter.states.has(s)).map((s) => (
             <button
               key={s}
               type="button"
@@ -454,7 +455,7 @@ export function Runs() {
 }
 
 /** The runs under their groups, in the order of each group's first run; only open groups show theirs. */
-function grouped(model: RunsModel, runs: RunLine[], by: string, opened: ReadonlySet<string>): ShownRow[] {
+function grouped(model: RunsModel, runs: RunJson[], by: string, opened: ReadonlySet<string>): ShownRow[] {
   if (by === "") return runs;
   const labels = groupsOf(
     runs.map((run) => ({
@@ -481,7 +482,7 @@ function readAddress(model: RunsModel): RunsModel {
   filter.where = query.get("where") ?? "";
   const kind = query.get("kind") ?? "";
   filter.kind = kind === "train" || kind === "eval" ? kind : "";
-  filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => STATES.some((k) => k === s)));
+  filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => RUN_STATES.some((k) => k === s)));
   model.sort = query.get("sort") ?? "created";
   model.direction = query.get("dir") === "asc" ? 1 : -1;
   return model;

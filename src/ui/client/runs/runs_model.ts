@@ -1,7 +1,8 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
-import type { EventLine, RunLine } from "../../api/page_json.ts";
-import { elapsed } from "../parts/format.ts";
-import { gpusOf, STATES } from "../parts/states.tsx";
+import type { EventLine } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
+import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
+import { backlog, elapsedMs, gpusOf, msOf, rewardOf, stepsOf } from "../../../runs/fields/run_texts.ts";
 
 export interface Filter {
   states: Set<string>;
@@ -13,7 +14,7 @@ export interface Filter {
 }
 
 const CONDITION = /^([^\s=<>!]+)(<=|>=|!=|=|<|>)(\S*)$/;
-type Test = (run: RunLine) => boolean;
+type Test = (run: RunJson) => boolean;
 export type Value = number | string;
 
 /** A value of a column: numbers are kept, everything else becomes text. */
@@ -32,29 +33,24 @@ function holds(value: Value | undefined, operator: string, wanted: string): bool
   return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
-/** Mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
-export function rewardOf(run: Pick<RunLine, "mean_reward_100" | "told_reward">): number | null {
-  return run.mean_reward_100 ?? run.told_reward?.value ?? null;
-}
-
-export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | string> = {
-  created: (r) => r.created_at,
-  state: (r) => STATES.indexOf(r.state),
+export const SORT_KEYS: Record<string, (r: RunJson, now: number) => number | string> = {
+  created: (r) => r.submitted_at,
+  state: (r) => RUN_STATES.indexOf(r.state),
   name: (r) => r.name.toLowerCase(),
   attempt: (r) => r.attempt,
   queue: (r) => r.queue_position || Infinity,
   gpus: (r) => gpusOf(r).length || r.gpus_requested,
-  elapsed: (r, now) => elapsed(r, now) ?? -1,
-  steps: (r) => r.steps,
-  rate: (r) => r.steps_per_second,
+  elapsed: (r, now) => elapsedMs(r, now) ?? -1,
+  steps: stepsOf,
+  rate: (r) => r.telemetry.steps_per_second,
   reward: (r) => rewardOf(r) ?? -Infinity,
-  record: (r) => r.last_record_at ?? -Infinity,
-  backlog: (r) => r.backlog_bytes,
+  record: (r) => msOf(r.telemetry.last_record_at) ?? -Infinity,
+  backlog: backlog,
   outcome: (r) => r.reason ?? r.outcome ?? "",
 };
 
 export class RunsModel {
-  runs = new Map<string, RunLine>();
+  runs = new Map<string, RunJson>();
   /** The newest alert of each run that has alerts. */
   readonly alerts = new Map<string, EventLine>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
@@ -70,7 +66,7 @@ export class RunsModel {
   #counts: Map<string, number> | undefined;
   #tags: string[] | undefined;
 
-  put(lines: readonly RunLine[]): void {
+  put(lines: readonly RunJson[]): void {
     const key = this.#key();
     for (const line of lines) {
       const before = this.runs.get(line.run_id);
@@ -101,14 +97,14 @@ export class RunsModel {
     this.#changed = true;
   }
 
-  value(column: string, run: RunLine): Value | undefined {
+  value(column: string, run: RunJson): Value | undefined {
     return valueOf(this.#columns.get(column)?.[run.run_id]);
   }
 
-  #key(): (r: RunLine, now: number) => Value | undefined {
+  #key(): (r: RunJson, now: number) => Value | undefined {
     const { sort } = this;
     if (sort.includes(":")) return (r) => this.value(sort, r);
-    return SORT_KEYS[sort] ?? ((r: RunLine) => r.created_at);
+    return SORT_KEYS[sort] ?? ((r: RunJson) => r.submitted_at);
   }
 
   /** The conditions on columns, or the invalid one. */
@@ -124,7 +120,7 @@ export class RunsModel {
   }
 
   /** Runs that pass the filter, in order. */
-  shown(now: number): RunLine[] {
+  shown(now: number): RunJson[] {
     const by = JSON.stringify([
       [...this.filter.states],
       this.filter.text,
@@ -148,10 +144,10 @@ export class RunsModel {
     const wanted = text.trim().toLowerCase();
     const key = this.#key();
     const { tests } = this.conditions();
-    const passing: [Value | undefined, RunLine][] = [];
+    const passing: [Value | undefined, RunJson][] = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
-      if (kind !== "" && run.is_eval !== (kind === "eval")) continue;
+      if (kind !== "" && (run.base_dir === "evals") !== (kind === "eval")) continue;
       if (tag !== "" && !run.tags.includes(tag)) continue;
       if (wanted !== "" && !run.name.toLowerCase().includes(wanted) && !run.run_id.toLowerCase().startsWith(wanted)) {
         continue;
@@ -171,7 +167,7 @@ export class RunsModel {
         ? -d
         : a > b
         ? d
-        : y.created_at - x.created_at || (x.run_id < y.run_id ? 1 : -1)
+        : y.submitted_at.localeCompare(x.submitted_at) || (x.run_id < y.run_id ? 1 : -1)
     );
     return passing.map(([, run]) => run.run_id);
   }
@@ -184,7 +180,7 @@ export class RunsModel {
   }
 
   hasEvaluations(): boolean {
-    for (const { is_eval } of this.runs.values()) if (is_eval) return true;
+    for (const { base_dir } of this.runs.values()) if (base_dir === "evals") return true;
     return false;
   }
 

@@ -2,21 +2,32 @@
  * A table of any length that keeps only the visible rows in the document. Rows that leave the view are reused for those that
  * enter, and cells are written only if their text changes.
  */
-import type { RunLine } from "../../api/page_json.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { fill, go, h, setText } from "../parts/dom.ts";
-import { age, bytes, duration, elapsed, plural, rate, score, whole } from "../parts/format.ts";
+import { age, bytes, duration, plural, rate, score, whole } from "../parts/format.ts";
 import { spreadOf } from "../../../telemetry/series/groups.ts";
-import { rewardOf } from "./runs_model.ts";
-import { countStates, explanation, gpusOf, isEnded, isStale } from "../parts/states.tsx";
+import { fraction } from "../../../runs/fields/progress.ts";
+import {
+  backlog,
+  elapsedMs,
+  gpusOf,
+  isStale,
+  msOf,
+  progressOf,
+  rewardOf,
+  stepsOf,
+  withOverwritten,
+} from "../../../runs/fields/run_texts.ts";
+import { countStates, explanation, isEnded } from "../parts/states.tsx";
 
 /** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {
   label: string;
-  members: RunLine[];
+  members: RunJson[];
   open: boolean;
 }
 /** A run, or the row of a group: its first run with an id of its own. */
-export type ShownRow = RunLine & { group?: RunGroup };
+export type ShownRow = RunJson & { group?: RunGroup };
 
 interface RowParts {
   id: string;
@@ -39,7 +50,7 @@ const MOST_TAGS = 4;
 /** Prefix of the ids of groups. */
 export const GROUP = "group:";
 
-const runsIn = ({ group, ...run }: ShownRow): RunLine[] => group?.members ?? [run];
+const runsIn = ({ group, ...run }: ShownRow): RunJson[] => group?.members ?? [run];
 
 export interface Column {
   id: string;
@@ -48,9 +59,9 @@ export interface Column {
   class: string;
   /** Its text may be cut off: the cell's title has all of it. */
   cut?: true;
-  text(r: RunLine, now: number): string;
+  text(r: RunJson, now: number): string;
   /** The number whose mean and standard deviation a group shows, and its format. */
-  number?(r: RunLine, now: number): number | null | undefined;
+  number?(r: RunJson, now: number): number | null | undefined;
   figure?(n: number): string;
 }
 
@@ -76,7 +87,7 @@ const COLUMNS: Column[] = [
     label: "Queue",
     title: "Position in the queue",
     class: "num c4",
-    text: (r) => r.queue_position > 0 ? `#${r.queue_position}` : "",
+    text: (r) => r.queue_position !== null ? `#${r.queue_position}` : "",
   },
   {
     id: "gpus",
@@ -93,8 +104,8 @@ const COLUMNS: Column[] = [
     id: "elapsed",
     label: "Elapsed",
     class: "num c2",
-    text: (r, now) => duration(elapsed(r, now)),
-    number: (r, now) => elapsed(r, now),
+    text: (r, now) => duration(elapsedMs(r, now)),
+    number: elapsedMs,
     figure: duration,
   },
   {
@@ -103,18 +114,16 @@ const COLUMNS: Column[] = [
     class: "num c1",
     cut: true,
     text: (r) =>
-      whole(r.steps) + (r.overwritten.steps > 0 ? `, ${whole(r.overwritten.steps)} overwritten` : "") +
-      (r.max_steps > 0 && !isEnded(r)
-        ? ` (${Math.min(100, Math.floor((r.steps - r.overwritten.steps) / r.max_steps * 100))} %)`
-        : ""),
-    number: (r) => r.steps,
+      withOverwritten(stepsOf(r), r.telemetry.overwritten_steps) +
+      (r.max_steps !== null && !isEnded(r) ? ` (${Math.floor(fraction(progressOf(r))! * 100)} %)` : ""),
+    number: stepsOf,
     figure: (n) => whole(Math.round(n)),
   },
   {
     id: "rate",
     label: "Steps/s",
     class: "num c2",
-    text: (r) => r.steps_per_second > 0 ? rate(r.steps_per_second) : "",
+    text: (r) => r.telemetry.steps_per_second > 0 ? rate(r.telemetry.steps_per_second) : "",
   },
   {
     id: "reward",
@@ -125,13 +134,13 @@ const COLUMNS: Column[] = [
     number: rewardOf,
     figure: score,
   },
-  { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },
+  { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(msOf(r.telemetry.last_record_at), now) },
   {
     id: "backlog",
     label: "Backlog",
     title: "Written by the worker, not stored yet",
     class: "num c4",
-    text: (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "",
+    text: (r) => backlog(r) > 0 ? bytes(backlog(r)) : "",
   },
   { id: "outcome", label: "Outcome", class: "wide c2", cut: true, text: explanation },
 ];
@@ -226,7 +235,7 @@ export class RunsTable {
     this.draw(now);
   }
 
-  inSight(): RunLine[] {
+  inSight(): RunJson[] {
     return this.#shown.filter((r) => r.group === undefined && this.#rows.has(r.run_id));
   }
 
@@ -268,7 +277,7 @@ export class RunsTable {
     this.#all.indeterminate = some && !all;
   }
 
-  #chosenOf(runs: readonly RunLine[]): [some: boolean, all: boolean] {
+  #chosenOf(runs: readonly RunJson[]): [some: boolean, all: boolean] {
     const chosen = runs.filter((r) => this.selected.has(r.run_id)).length;
     return [chosen > 0, chosen > 0 && chosen === runs.length];
   }
@@ -359,7 +368,7 @@ export class RunsTable {
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     setText(parts.name, run.name);
     if (parts.link.title !== run.name) parts.link.title = run.name;
-    const shownTags = run.is_eval ? ["evaluation", ...run.tags] : run.tags;
+    const shownTags = run.base_dir === "evals" ? ["evaluation", ...run.tags] : run.tags;
     const alert = this.options.alertOf(run.run_id);
     const tags = [alert, ...shownTags].join("\n");
     if (parts.tags.dataset.tags !== tags) {

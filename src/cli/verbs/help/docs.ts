@@ -1,0 +1,76 @@
+/** `mosaic docs` */
+import type { Command } from "commander";
+import { MosaicError } from "../../../base/errors.ts";
+import { writeFileAtomic } from "../../../os/files/files.ts";
+import { folderOf, KINDS, manualPage, manualPages } from "../../../manual/pages.ts";
+import { excerpt, search, sectionsOf } from "../../../manual/sections.ts";
+import { siteFiles } from "../../../manual/site.ts";
+import { manual } from "../../verb/verb_parser.ts";
+import type { Context } from "../../link/context.ts";
+
+export function define(command: Command, context: Context): void {
+  command
+    .description(
+      "The manual of this very version, without a network: lists its pages, prints one as Markdown, searches all, or " +
+        "writes it as a web site. A daemon shows the same site at /docs of its page.",
+    )
+    .argument("[page]", "a page, such as sweeps or reference/cli")
+    .option("--search <words>", "list the sections that have all of these words")
+    .option("--out <directory>", "write the manual as static web pages, for any web server")
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic docs", "the list of pages"],
+          ["mosaic docs configuration | less", "one page"],
+          ["mosaic docs --search 'disk full'", "where it is written"],
+        ],
+        exits: { 4: "no such page, or nothing was found" },
+      }),
+    )
+    .action(async (page: string | undefined, flags: { search?: string; out?: string }) => {
+      const asked = [page, flags.search, flags.out].filter((one) => one !== undefined);
+      if (asked.length > 1) {
+        throw new MosaicError("invalid_argument", "a page, --search and --out exclude each other", {
+          hint: "Ask for one of them.",
+        });
+      }
+      if (flags.search !== undefined) return await found(context, flags.search);
+      if (flags.out !== undefined) return await written(context, flags.out);
+      context.out.write(page === undefined ? await contents() : (await manualPage(page)).text);
+    });
+}
+
+async function contents(): Promise<string> {
+  const pages = await manualPages();
+  const width = Math.max(...pages.map(({ name }) => name.length));
+  return KINDS.map(([folder, heading]) => {
+    const lines = pages.filter(({ name }) => folderOf(name) === folder).map(({ name, title }) =>
+      `  ${name.padEnd(width)}  ${title}\n`
+    );
+    return lines.length === 0 ? "" : `${heading}\n${lines.join("")}`;
+  }).join("\n");
+}
+
+async function found(context: Context, words: string): Promise<void> {
+  const sections = search((await manualPages()).flatMap(sectionsOf), words);
+  if (sections.length === 0) {
+    throw new MosaicError("not_found", `the manual has no section with all of these words: ${words}`, {
+      hint: 'Try fewer words; "mosaic docs" lists the pages.',
+    });
+  }
+  for (const section of sections) {
+    const heading = section.heading === "" ? section.title : `${section.title} › ${section.heading}`;
+    context.out.write(`${section.page}  ${heading}\n    ${excerpt(section, words)}\n`);
+  }
+}
+
+async function written(context: Context, directory: string): Promise<void> {
+  const files = await siteFiles();
+  for (const [path, { text }] of files) {
+    const file = `${directory}/${path}`;
+    Deno.mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true });
+    writeFileAtomic(file, text, { mode: 0o644 });
+  }
+  context.err.write(`${files.size} files in ${directory}; start with index.html\n`);
+}

@@ -1,0 +1,69 @@
+/** What others use of a card that no run has: pure decisions, and their text. */
+import { bytes } from "../../base/text/format.ts";
+import type { Card, GpuProcess } from "../../os/gpus/card.ts";
+import type { FreeRule } from "../../os/gpus/free_memory.ts";
+import type { Owner } from "../../os/gpus/owners.ts";
+import type { Device } from "./devices.ts";
+
+const NAMED = 2;
+
+/** Programs on this device whose memory counts, largest first. AMD's tool does not say on which card one is. */
+export function processesOn(
+  device: Device,
+  processes: readonly GpuProcess[],
+  ignored: readonly string[] = [],
+): GpuProcess[] {
+  return processes.filter(({ uuid, name }) => device.uuid !== "" && uuid === device.uuid && !ignored.includes(name))
+    .toSorted((a, b) => (b.usedMb ?? 0) - (a.usedMb ?? 0));
+}
+
+/** Megabytes that others use; null if nobody says. @param card undefined for a MIG device, of which only processes are told */
+export function usedMb(
+  device: Device,
+  card: Card | undefined,
+  processes: readonly GpuProcess[],
+  rule: FreeRule,
+): number | null {
+  const mine = processes.filter(({ uuid }) => device.uuid !== "" && uuid === device.uuid);
+  const sum = (of: readonly GpuProcess[]) => of.reduce((total, { usedMb }) => total + (usedMb ?? 0), 0);
+  if (card?.usedMb !== undefined && card.usedMb !== null) {
+    return Math.max(0, card.usedMb - sum(mine.filter(({ name }) => rule.ignored.includes(name))));
+  }
+  return mine.length === 0 ? null : sum(mine.filter(({ name }) => !rule.ignored.includes(name)));
+}
+
+/** Whether so much is too much. */
+export function isUsed(used: number | null, memoryMb: number | null, rule: FreeRule): boolean {
+  return used !== null && used > Math.max(rule.mb, (memoryMb ?? 0) * rule.percent / 100);
+}
+
+/** "gpu 1: pid 4123 of ada, python, 22.1 GiB". */
+export function useText(
+  slot: number,
+  device: Device,
+  used: number,
+  processes: readonly GpuProcess[],
+  owners: ReadonlyMap<number, Owner>,
+): string {
+  const number = device.card < 0 ? slot : device.card;
+  const what = device.instance === null ? `gpu ${number}` : `gpu ${number} MIG ${device.instance}`;
+  return `${what}: ${whoText(used, processes, owners)}`;
+}
+
+/** "pid 4123 of ada, python, 22.1 GiB". */
+export function whoText(used: number, processes: readonly GpuProcess[], owners: ReadonlyMap<number, Owner>): string {
+  if (processes.length === 0) return `${sizeOf(used)} in use, of no process that the driver names`;
+  const named = processes.slice(0, NAMED).map(({ pid, name, usedMb }) => {
+    const owner = owners.get(pid);
+    const parts = [
+      owner === undefined ? `pid ${pid}` : `pid ${pid} of ${owner.user}`,
+      name || owner?.name || "",
+      usedMb === null ? "" : sizeOf(usedMb),
+    ];
+    return parts.filter((part) => part !== "").join(", ");
+  });
+  const more = processes.length - named.length;
+  return `${named.join("; ")}${more === 0 ? "" : `; and ${more} more`}`;
+}
+
+export const sizeOf = (mb: number): string => bytes(mb * (1 << 20));

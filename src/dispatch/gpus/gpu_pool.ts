@@ -1,0 +1,257 @@
+/**
+ * The GPUs that this daemon gives to runs, as slots. The drivers' tools are asked at the start, from time to time, and when
+ * somebody needs figures; what they say changes the slots. Nobody waits for a tool that hangs: the daemon starts without an
+ * answer, and slots come when there is one. A run keeps its slots, whatever happens to their cards.
+ */
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Card } from "../../os/gpus/card.ts";
+import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
+import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
+import type { Registry } from "../../registry/registry.ts";
+import { FreeCheck, type FreeSlots } from "./free_check.ts";
+import type { FreeRule } from "../../os/gpus/free_memory.ts";
+import { chosen, type Device, gpuVariables, slotsFor, textOf, told } from "./devices.ts";
+
+/** What the start waits for a first answer. */
+const START_MS = { auto: 3000, told: 1000 };
+const EVERY_MS = 60_000;
+/** After an answer that lacks something, the next is asked for sooner, and then less and less soon. */
+const SOON_MS = 2000;
+const WITHOUT_TOOL_MS = 300_000;
+/** A driver that has just been asked is not asked again. */
+const FRESH_MS = 2000;
+
+export interface GpuPoolOptions {
+  option: GpuOption;
+  visible: Visible;
+  tools: Pick<GpuTools, "read" | "processes">;
+  /** When a card counts as free; undefined: always. */
+  free?: FreeRule | undefined;
+  log: Logger;
+}
+
+type Slots = Pick<Registry, "gpuDevices" | "setGpuSlots" | "appendEvent" | "get">;
+
+export class GpuPool {
+  readonly #options: GpuPoolOptions;
+  readonly #check: FreeCheck | undefined;
+  readonly #closing = new AbortController();
+  #slots = new Map<number, Device>();
+  /** Devices that were there: a run that holds one may be about to start. */
+  readonly #lost = new Map<number, Device>();
+  #reading: GpuReading | undefined;
+  #inProgress: Promise<GpuReading> | undefined;
+  #registry: Slots | undefined;
+  #onChanged = () => {};
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #watching = false;
+  #failures = 0;
+  #told = "";
+
+  /** @param devices what is known before a tool has answered */
+  constructor(options: GpuPoolOptions, devices: readonly Device[] = told(options.option, options.visible)) {
+    this.#options = options;
+    this.#slots = slotsFor(devices, []);
+    this.#check = options.free === undefined ? undefined : new FreeCheck(options.free, this, options.tools);
+  }
+
+  /** Asks for the first time; returns when there is an answer, or when the start cannot wait any longer. */
+  async begin(): Promise<void> {
+    if (this.#unasked) return;
+    const limit = this.#options.option.type === "auto" ? START_MS.auto : START_MS.told;
+    if (await this.readWithin(limit) !== undefined) return;
+    const { type } = this.#options.option;
+    this.#options.log.warn(
+      { seconds: limit / 1000 },
+      "the GPU driver's tool has not answered yet; the daemon starts " +
+        (type === "auto" ? "without GPU slots, which are added when it answers" : "with the slots of --gpus"),
+    );
+  }
+
+  /** Enters the slots, which then follow what the tools say. @throws what the registry throws */
+  enter(registry: Slots, onChanged: () => void): void {
+    this.#onChanged = onChanged;
+    const held = registry.gpuDevices().filter(({ runId }) => runId !== null);
+    const slots = slotsFor([...this.#slots.values()], held.map(({ slot, uuid }) => ({ slot, uuid, held: true })));
+    registry.setGpuSlots([...slots.keys()], uuidsOf(slots));
+    this.#slots = slots;
+    this.#registry = registry;
+  }
+
+  /** From now on the tools are asked from time to time. */
+  watch(): void {
+    this.#watching = !this.#unasked;
+    if (this.#inProgress === undefined) this.#askAgain();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#closing.abort();
+  }
+
+  /** Slots that are offered, whoever holds them. */
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** How many a run may ask for: any number while it is not known. */
+  get mostRequested(): number {
+    const isKnown = this.#unasked || this.#reading !== undefined || this.#options.option.type !== "auto";
+    return isKnown ? this.#slots.size : Infinity;
+  }
+
+  /** Why there are fewer than one would expect; "" if nothing is wrong. */
+  get problem(): string {
+    return this.#told;
+  }
+
+  deviceOf(slot: number): Device | undefined {
+    return this.#slots.get(slot);
+  }
+
+  /** The newest answer of the tools. */
+  get newest(): GpuReading | undefined {
+    return this.#reading;
+  }
+
+  processes(): ReturnType<GpuTools["processes"]> {
+    return this.#options.tools.processes(this.#closing.signal);
+  }
+
+  /** Slots were told by `--gpus`: they are believed if no tool works. */
+  get isTold(): boolean {
+    return this.#options.option.type !== "auto";
+  }
+
+  /**
+   * Which of these slots, which no run has, nobody else uses either.
+   * @param wanting stands for the runs that want them @param then called if the tools must be asked first
+   */
+  reallyFree(free: readonly number[], wanting: string, then: () => void): FreeSlots {
+    if (this.#check === undefined || this.#unasked || this.#reading?.tool === false) {
+      return { usable: [...free], used: [], asking: false };
+    }
+    return this.#check.of(free, wanting, then);
+  }
+
+  /** By which a worker sees these slots and no others. */
+  variablesOf(slots: readonly number[]): Record<string, string> {
+    const hasAmd = [...this.#slots.values()].some(({ vendor }) => vendor === "amd");
+    return gpuVariables(slots, (slot) => this.#slots.get(slot) ?? this.#lost.get(slot), hasAmd);
+  }
+
+  /** The newest figures, not older than this. */
+  async read(freshMs = FRESH_MS): Promise<GpuReading> {
+    const newest = this.#reading;
+    if (newest !== undefined && performance.now() - newest.at < freshMs) return newest;
+    return await (this.#inProgress ??= this.#ask().finally(() => {
+      this.#inProgress = undefined;
+      this.#askAgain();
+    }));
+  }
+
+  /** The same; undefined if there is no answer within this time. */
+  async readWithin(limitMs: number): Promise<GpuReading | undefined> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<undefined>((resolve) => timer = setTimeout(() => resolve(undefined), limitMs));
+    try {
+      return await Promise.race([this.read(), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The card of a slot in a reading. */
+  cardOf(slot: number, { cards }: GpuReading): Card | undefined {
+    const device = this.#slots.get(slot);
+    if (device === undefined || device.instance !== null) return undefined;
+    return cards.find(({ uuid, vendor, index }) =>
+      device.uuid === "" ? vendor === device.vendor && index === device.card : uuid === device.uuid
+    );
+  }
+
+  /** `--gpus 0`: no tool is asked. */
+  get #unasked(): boolean {
+    const { option } = this.#options;
+    return option.type === "count" && option.count === 0;
+  }
+
+  async #ask(): Promise<GpuReading> {
+    const reading = await this.#options.tools.read(this.#closing.signal);
+    if (this.#closing.signal.aborted) return reading;
+    this.#reading = reading;
+    try {
+      this.#apply(reading);
+    } catch (error) {
+      // The slots stay as they were until the next answer.
+      this.#options.log.warn({ error: messageOf(error) }, "cannot enter the host's GPU slots; trying again");
+      this.#failures++;
+    }
+    return reading;
+  }
+
+  #askAgain(): void {
+    clearTimeout(this.#timer);
+    if (!this.#watching || this.#closing.signal.aborted) return;
+    const last = this.#reading;
+    const ms = last !== undefined && !last.tool
+      ? WITHOUT_TOOL_MS
+      : Math.min(EVERY_MS, this.#failures === 0 ? EVERY_MS : SOON_MS * 2 ** (this.#failures - 1));
+    this.#timer = setTimeout(() => void this.read(), ms);
+  }
+
+  #apply(reading: GpuReading): void {
+    const { option, visible, log } = this.#options;
+    const failed = reading.cards.length === 0 && !reading.complete;
+    const choice = failed || !reading.tool
+      ? { devices: undefined, problems: [] }
+      : chosen(reading.cards, option, visible);
+    const problem = [reading.problem, ...choice.problems].filter((text) => text !== "").join("; ");
+    this.#failures = problem === "" ? 0 : this.#failures + 1;
+    if (problem !== this.#told && problem !== "") {
+      log.warn({ problem, slots: choice.devices?.length ?? this.#slots.size }, "not all GPUs can be used");
+    }
+    this.#told = problem;
+    // A tool that fails as a whole says nothing of any card.
+    if (choice.devices !== undefined) this.#change(choice.devices);
+  }
+
+  #change(devices: readonly Device[]): void {
+    const { log } = this.#options;
+    const registry = this.#registry;
+    const known = (registry?.gpuDevices() ?? []).map(({ slot, uuid, runId }) => ({ slot, uuid, held: runId !== null }));
+    const [before, after] = [this.#slots, slotsFor(devices, known)];
+    const same = (slot: number) =>
+      before.get(slot)?.uuid === after.get(slot)?.uuid && before.has(slot) === after.has(slot);
+    const changed = [...new Set([...before.keys(), ...after.keys()])].filter((slot) => !same(slot));
+    if (changed.length > 0) registry?.setGpuSlots([...after.keys()], uuidsOf(after));
+    this.#slots = after;
+    if (registry === undefined || changed.length === 0) return;
+    for (const slot of changed) {
+      const [was, is] = [before.get(slot), after.get(slot)];
+      const runId = known.find((its) => its.slot === slot)?.held
+        ? registry.gpuDevices().find((its) => its.slot === slot)?.runId ?? null
+        : null;
+      if (is !== undefined && was === undefined) {
+        log.info({ slot, gpu: textOf(slot, is), run_id: runId }, "a GPU has come");
+      }
+      if (is === undefined && was !== undefined) {
+        this.#lost.set(slot, was);
+        log.warn({ slot, gpu: textOf(slot, was), run_id: runId, problem: this.#told }, "a GPU is lost");
+      }
+      if (runId === null || registry.get(runId) === undefined || (is !== undefined && was !== undefined)) continue;
+      const gpu = textOf(slot, (is ?? was)!);
+      registry.appendEvent(runId, is === undefined ? "gpu_lost" : "gpu_back", {
+        slot,
+        gpu,
+        ...(is === undefined && this.#told !== "" ? { why: this.#told } : {}),
+      });
+    }
+    this.#onChanged();
+  }
+}
+
+function uuidsOf(slots: ReadonlyMap<number, Device>): Map<number, string> {
+  return new Map([...slots].map(([slot, { uuid }]) => [slot, uuid]));
+}

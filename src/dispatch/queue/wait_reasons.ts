@@ -1,0 +1,101 @@
+/** Why a run waits, as text that follows "waits for": in `list`, `show`, on the page and in the API. Pure. */
+import type { AfterWhen } from "../../config/queue_fields.ts";
+
+export type WaitReason =
+  /** @property more further runs that live */
+  | { t: "after"; run: { runId: string; name: string }; when: AfterWhen; more: number }
+  | { t: "never"; run: { runId: string; name: string; how: string }; when: AfterWhen }
+  /** Unix milliseconds. */
+  | { t: "begin"; at: number }
+  /** @property before how many runs are before it in the queue */
+  | { t: "place"; maxRuns: number; before: number }
+  | { t: "start" }
+  /** More than the host has. */
+  | { t: "gpus_of_host"; wanted: number; total: number }
+  | { t: "gpus_unknown"; wanted: number }
+  /** `--max-gpus-per-user` @property used how many the owner has */
+  | { t: "limit_of_user"; wanted: number; owner: string; used: number; limit: number }
+  /** Nobody knows yet whether the free ones are used by others. */
+  | { t: "gpus_asked"; wanted: number }
+  /**
+   * @property behind runs before it want GPUs @property holders who has the others, by run
+   * @property used what others than runs use, as text (src/dispatch/gpus/foreign_use.ts)
+   */
+  | {
+    t: "gpus";
+    wanted: number;
+    free: number;
+    behind: number;
+    holders: readonly Holder[];
+    used: readonly string[];
+  };
+
+export interface Holder {
+  runId: string;
+  name: string;
+  gpus: number;
+}
+
+/** Runs that a text names; the others are counted. */
+const NAMED = 3;
+
+export function waitText(reason: WaitReason): string {
+  switch (reason.t) {
+    case "after": {
+      const further = reason.more === 0 ? "" : ` and ${more(reason.more)}`;
+      return `run ${named(reason.run)}${further} to end${reason.when === "any" ? "" : HOW[reason.when]}`;
+    }
+    case "never":
+      return `run ${named(reason.run)} to end${
+        HOW[reason.when]
+      }, but it ${reason.run.how} (dependency never satisfied)`;
+    case "begin":
+      return `its time to begin, ${new Date(reason.at).toISOString()}`;
+    case "place": {
+      const behind = reason.before === 0 ? "" : `, behind ${runs(reason.before)}`;
+      return `a place among the ${reason.maxRuns} runs that may run at once${behind}`;
+    }
+    case "start":
+      return "its turn to start";
+    case "gpus_of_host":
+      return `${gpus(reason.wanted)}, and this host has ${reason.total}`;
+    case "gpus_unknown":
+      return `${gpus(reason.wanted)} (those of this host cannot be entered into the registry yet)`;
+    case "limit_of_user":
+      return `${gpus(reason.wanted)} (${reason.owner} has ${reason.used}, and may have ${reason.limit} at a time)`;
+    case "gpus_asked":
+      return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
+    case "gpus": {
+      if (reason.behind > 0) {
+        return `${gpus(reason.wanted)} (${runs(reason.behind)} before it ${
+          reason.behind === 1 ? "wants" : "want"
+        } GPUs too)`;
+      }
+      const [shown, rest] = [reason.holders.slice(0, NAMED), reason.holders.slice(NAMED)];
+      const held = shown.map((holder) => `${holder.gpus} with ${named(holder)}`);
+      if (rest.length > 0) held.push(`${rest.reduce((n, { gpus }) => n + gpus, 0)} with ${more(rest.length)}`);
+      const used = reason.used.slice(0, NAMED);
+      if (reason.used.length > NAMED) used.push(`${reason.used.length - NAMED} more in use`);
+      return `${gpus(reason.wanted)} (${[[`${reason.free} free`, ...held].join(", "), ...used].join("; ")})`;
+    }
+  }
+}
+
+const HOW: Record<AfterWhen, string> = { ok: " well", failed: " without success", any: "" };
+
+/** "train-a 01BX5ZZKBK". */
+function named({ runId, name }: { runId: string; name: string }): string {
+  return name === "" ? runId : `${name} ${runId}`;
+}
+
+function runs(count: number): string {
+  return count === 1 ? "1 run" : `${count} runs`;
+}
+
+function more(count: number): string {
+  return count === 1 ? "1 more run" : `${count} more runs`;
+}
+
+function gpus(count: number): string {
+  return count === 1 ? "1 GPU" : `${count} GPUs`;
+}

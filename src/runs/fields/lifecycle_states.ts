@@ -1,0 +1,44 @@
+/** The states of a run, and how one ends. What moves a run between them: src/registry/lifecycle/lifecycle.ts. */
+
+/**
+ * - `INIT`: submitted (or to be attempted again), waiting to be started
+ * - `HANDSHAKE`: its proxy was started and has not registered yet
+ * - `READY`: registered; the worker has not printed a record yet
+ * - `EXECUTING`: telemetry or a lifecycle event has arrived
+ * - `PAUSED`: held by a person or by the backpressure policy
+ * - `FAULTED`: this attempt failed; final unless attempts are left or somebody retries it
+ * - `TERMINATED`: the worker ended with exit code 0
+ * - `CANCELLED`: somebody cancelled it and its process group is gone
+ */
+export const RUN_STATES = [
+  "INIT",
+  "HANDSHAKE",
+  "READY",
+  "EXECUTING",
+  "PAUSED",
+  "FAULTED",
+  "TERMINATED",
+  "CANCELLED",
+] as const;
+export type RunState = typeof RUN_STATES[number];
+
+export const ENDED_STATES: readonly RunState[] = ["FAULTED", "TERMINATED", "CANCELLED"];
+export const LIVE_STATES: readonly RunState[] = RUN_STATES.filter((s) => !ENDED_STATES.includes(s));
+/** States in which a proxy and worker may exist. */
+export const RUNNING_STATES: readonly RunState[] = ["HANDSHAKE", "READY", "EXECUTING", "PAUSED"];
+
+export function isEnded(state: RunState): boolean {
+  return ENDED_STATES.includes(state);
+}
+
+export const OUTCOMES = ["succeeded", "failed", "canceled"] as const;
+export type Outcome = typeof OUTCOMES[number];
+
+/**
+ * - `intended`: committed before the engine is asked, so that a later daemon can search for the job by its name
+ * - `queued`: the engine has the job in its queue
+ * - `running`: the job has nodes
+ * - `ended`: the engine has no process of the job left
+ */
+export const PLACEMENT_PHASES = ["intended", "queued", "running", "ended"] as const;
+export type PlacementPhase = typeof PLACEMENT_PHASES[number];
