@@ -23,7 +23,7 @@ export const VERBS: readonly Verb[] = [
     name: "sweep",
     group: "Runs",
     summary: "try a command with many values of its parameters",
-    load: () => import("./verbs/sweep/sweep_verb.ts"),
+    load: () => import("./verbs/sweep/sweep.ts"),
   },
   {
     name: "import",
