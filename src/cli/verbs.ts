@@ -106,6 +106,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/runs/compare.ts"),
   },
   {
+    name: "diff",
+    group: "Runs",
+    summary: "show what differs between two runs: command, code, packages",
+    load: () => import("./verbs/runs/diff.ts"),
+  },
+  {
     name: "report",
     group: "Runs",
     summary: "write runs' totals and curves as one HTML file",

@@ -113,7 +113,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
       {
         ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
         ...{ prepare: preparation(args, plan, log), clear: ringRemoval(args.runId, start, log) },
-        lowerPrecedence: plan.standAlone || placed !== undefined ? undefined : () => lowerOwnPrecedence(log),
+        started: () => {
+          if (!plan.standAlone && placed === undefined) lowerOwnPrecedence(log);
+          if (!takeOver && start.code === true) recordAttemptsCode(args, plan, log);
+        },
       },
       journal,
       queue,
@@ -179,6 +182,19 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     journal.close();
     if (isUploaded) removeTreeNow(files.directory);
   }
+}
+
+/** Beside the start, which it neither delays nor fails. */
+function recordAttemptsCode(args: ProxyArguments, plan: StartPlan, log: Logger): void {
+  const { runId, attempt, command } = args;
+  const { start } = plan;
+  const env = workerStart(args, plan).env;
+  import("./start/attempts_code.ts").then(({ recordCode }) =>
+    recordCode({
+      ...{ runId, attempt, command, env, cwd: start.cwd, user: start.user ?? undefined, sandbox: start.sandbox ?? [] },
+      ...{ dialOptions: () => dialOptions(args, plan, args.target), log },
+    })
+  ).catch((error) => log.warn({ error: messageOf(error) }, "the run's code is not recorded"));
 }
 
 /** After the worker was started: the worker would inherit the lower precedence, and only root could raise it again. */

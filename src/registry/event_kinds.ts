@@ -17,6 +17,7 @@ export const EVENT_KINDS = [
   "source_problem",
   "artifact",
   "file_left",
+  "code_changed",
   "paused",
   "resumed",
   "edited",

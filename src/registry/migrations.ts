@@ -209,6 +209,33 @@ ALTER TABLE gpu_slots ADD COLUMN uuid TEXT NOT NULL DEFAULT '';
   {
     version: 11,
     sql: `
+-- What ran: at the submission (attempt 0) and at the start of each attempt. The columns with hashes name texts.
+CREATE TABLE run_code (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  code_json TEXT NOT NULL,
+  environment TEXT NOT NULL,
+  diff TEXT NOT NULL,
+  PRIMARY KEY (run_id, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_code_by_environment ON run_code (environment);
+CREATE INDEX run_code_by_diff ON run_code (diff);
+-- Many runs have the same environment and the same diff. hash: SHA-256 of body, which is zstd.
+CREATE TABLE code_texts (
+  hash TEXT PRIMARY KEY,
+  body BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER run_code_deleted AFTER DELETE ON run_code BEGIN
+  DELETE FROM code_texts WHERE hash IN (OLD.environment, OLD.diff)
+    AND NOT EXISTS (SELECT 1 FROM run_code WHERE environment = hash)
+    AND NOT EXISTS (SELECT 1 FROM run_code WHERE diff = hash);
+END;
+`,
+  },
+  {
+    version: 12,
+    sql: `
 CREATE TABLE sweeps (
   sweep_id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,

@@ -18,6 +18,7 @@ import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import { type CodeRow, codeRows, codeText, type NewCode, storeCode } from "./code/code_rows.ts";
 import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -400,6 +401,34 @@ export class Registry implements RunReader {
       this.#addEvent(row, "edited", patch, this.#now());
       return row;
     });
+  }
+
+  /**
+   * Stores what ran in an attempt, 0 for the submission, which is stored once. `decide` gets all records of the run and returns
+   * what has changed since its submission, in words; "": nothing.
+   */
+  recordCode(
+    runId: string,
+    record: NewCode,
+    decide: (records: readonly CodeRow[]) => { text: string; files: string[] },
+  ): void {
+    this.#write(() => {
+      const row = this.require(runId);
+      storeCode(this.#sql, runId, record, this.#now());
+      const { text, files } = decide(codeRows(this.#sql, runId));
+      if (text === row.codeChanged) return;
+      this.#store(runId, { codeChanged: text, updatedAt: this.#now() });
+      if (text !== "") this.#addEvent(row, "code_changed", { files }, this.#now());
+    });
+  }
+
+  code(runId: string): CodeRow[] {
+    return codeRows(this.#sql, runId);
+  }
+
+  /** zstd; undefined for an unknown hash. */
+  codeText(hash: string): Uint8Array | undefined {
+    return codeText(this.#sql, hash);
   }
 
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */

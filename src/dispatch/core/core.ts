@@ -17,6 +17,7 @@ import type { Logger } from "../../base/log.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
 import type { RunQuery } from "./run_query.ts";
+import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
 export type { RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
@@ -152,6 +153,11 @@ export interface Core {
   delete(runId: string): Promise<{ freedBytes: number }>;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
+
+  /** Stores what ran. @throws `invalid_argument` for a record of another form, `failed_precondition` for an attempt that is over */
+  recordCode(record: CodeToRecord): Promise<void>;
+  /** What ran, by attempt; 0 is the submission. */
+  code(runId: string, diffs: boolean): RecordedCode[];
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };
   heartbeat(runId: string): void;

@@ -45,6 +45,7 @@ import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryP
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
+import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
@@ -447,6 +448,10 @@ export class Engine implements Core {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
   }
+  /** What a run's processes and GPUs used just now. */
+  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    this.#supervisor.sampled(runId, attempt, points);
+  }
   lookAtGpus(): Promise<void> {
     return this.#views.lookAtGpus();
   }
@@ -498,6 +503,13 @@ export class Engine implements Core {
   }
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#cleanup.beforeDelete(listener);
+  }
+
+  recordCode(record: CodeToRecord): Promise<void> {
+    return recordCode(this.#options.registry, record);
+  }
+  code(runId: string, diffs: boolean): RecordedCode[] {
+    return recordedCode(this.#options.registry, runId, diffs);
   }
 
   // ------------------------------------------------------------------------------------------- workers and proxies

@@ -14,7 +14,7 @@ import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
 import { submitterOf } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
-import { msOfTimestamp } from "../../wire/time.ts";
+import { msOfTimestamp, timestampOfMs } from "../../wire/time.ts";
 
 const DEFAULT_LIMIT = 1000;
 const MAX_LIMIT = 10_000;
@@ -166,6 +166,19 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         registryBytes: BigInt(core.runs.fileBytes()),
       };
     },
+    async recordCode(record) {
+      if (record.attempt !== 0) {
+        throw new MosaicError(
+          "invalid_argument",
+          `attempt is ${record.attempt}: a client records the submission, which is 0`,
+        );
+      }
+      await core.recordCode(record);
+      return {};
+    },
+    getCode: ({ run, diffs }) => ({
+      records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
+    }),
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};

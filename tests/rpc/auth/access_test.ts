@@ -86,7 +86,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
     assert.deepEqual(known.filter((name) => !may(role).includes(name)), []);
     return may(role).filter((name) => !known.includes(name));
   };
-  assert.deepEqual(besides("submit", "read"), ["SubmitRun", "CreateSweep"]);
+  assert.deepEqual(besides("submit", "read").toSorted(), ["CreateSweep", "RecordCode", "SubmitRun"]);
   assert.deepEqual(
     besides("operate", "submit").toSorted(),
     [

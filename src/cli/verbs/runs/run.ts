@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
+import { parseDuration } from "../../../base/text/format.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Link } from "../../link/daemon_link.ts";
@@ -13,6 +14,7 @@ import { inheritedFrom } from "../../verb/caller_environment.ts";
 import { commandConfig, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
+  codeOption,
   connectionFlags,
   connectionOptions,
   decimal,
@@ -60,6 +62,11 @@ export function runOptions(command: Command): Command {
     .option("--max-steps <n>", "maximum number of steps", wholeNumber(1))
     .option("--max-duration <duration>", "maximum running time, such as 90m", durationValue)
     .option("--stall-timeout <duration>", "fail the run after this long without output", durationValue)
+    .option(
+      "--min-gpu-util <rule>",
+      "alert if its GPUs are used less, as 10%/1h; with :pause or :cancel also that",
+      gpuUseValue,
+    )
     .option("--attempts <n>", "maximum number of attempts if the run fails", wholeNumber(1))
     .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
     .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
@@ -78,7 +85,7 @@ export function runOptions(command: Command): Command {
 }
 
 function submits(command: Command, context: Context, result: { code: number }): void {
-  command.option("--dry-run", "print the config instead of submitting it");
+  command.addOption(codeOption()).option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -113,6 +120,16 @@ function submits(command: Command, context: Context, result: { code: number }): 
     });
 }
 
+/** "10%/1h", "5%/15m:cancel": an alert rule. */
+function gpuUseValue(text: string): Record<string, unknown> {
+  const [, percent, time, then] = /^(\d+(?:\.\d+)?)%\/(\w+?)(?::(tell|pause|cancel))?$/.exec(text) ?? [];
+  const ms = time === undefined ? undefined : parseDuration(time);
+  if (ms === undefined || ms <= 0 || Number(percent) <= 0 || Number(percent) > 100) {
+    throw new InvalidArgumentError("It must be a share and a time, as 10%/1h, and may end with :pause or :cancel.");
+  }
+  return { when: "gpu_idle", value: Number(percent), seconds: ms / 1000, ...(then === undefined ? {} : { then }) };
+}
+
 /**
  * The config of a run that is given as a command.
  * @param nonce makes it differ from the configs of other runs
@@ -131,6 +148,7 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
   const config = commandConfig([program, ...words.slice(1)], {
     ...flags,
     queue: queueFields(flags),
+    alerts: flags["minGpuUtil"] === undefined ? undefined : [flags["minGpuUtil"] as Record<string, unknown>],
     cwd,
     nonce,
     env: context.env,
