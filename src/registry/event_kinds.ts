@@ -15,6 +15,7 @@ export const EVENT_KINDS = [
   "journal_lost",
   "source_observed",
   "source_problem",
+  "not_read",
   "artifact",
   "file_left",
   "code_changed",

@@ -196,7 +196,7 @@ export type TelemetryCounts = Message<"mosaic.v1.TelemetryCounts"> & {
   malformedLines: bigint;
 
   /**
-   * number of violations of each rule of the run's schema
+   * number of violations of each rule of the run's schema; not read: …: what the program produced and mosaic did not take
    *
    * @generated from field: map<string, uint64> violations = 6;
    */
