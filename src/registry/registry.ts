@@ -63,6 +63,7 @@ import type {
 } from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
+import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
@@ -91,6 +92,7 @@ export class Registry implements RunReader {
   readonly #now: () => number;
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
+  readonly sweeps: SweepRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -117,15 +119,30 @@ export class Registry implements RunReader {
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");
     this.#eventHead = this.#lastSeq("events");
+    this.sweeps = new SweepRows(
+      this.#sql,
+      (work) => this.#write(work),
+      (runId, kind, data) => {
+        const run = this.get(runId);
+        if (run !== undefined) this.#addEvent(run, kind, data, this.#now());
+      },
+      this.#now,
+    );
     this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(this.#now() / DAY_MS) - GPU_USE_DAYS);
   }
 
   /**
    * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
    * @param position in the queue, 1 is next; null: unknown
+   * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
    * @throws `already_exists`
    */
-  insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
+  insert(
+    run: NewRun,
+    position: number | null = null,
+    parameters: readonly Parameter[] = [],
+    trial?: TrialOf,
+  ): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
@@ -140,6 +157,7 @@ export class Registry implements RunReader {
       );
       const row = this.require(run.runId);
       this.#addParameters(run.runId, parameters);
+      if (trial !== undefined) this.sweeps.enterTrial(trial, run.runId, null);
       this.#addTransition({
         runId: run.runId,
         from: null,
