@@ -5,7 +5,7 @@ import type { Engine } from "../dispatch/core/engine.ts";
 import type { GpuPool } from "../dispatch/gpus/gpu_pool.ts";
 import type { Card } from "../os/gpus/card.ts";
 import { processesOf, type ProcessUsage, readProcesses } from "../os/processes/usage.ts";
-import { type GpuTime, IDLE_PERCENT } from "../registry/gpu_use.ts";
+import { type GpuTime, IDLE_PERCENT } from "../registry/gpus/gpu_use.ts";
 import type { GpuReading } from "../os/gpus/gpu_tools.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/telemetry_log.ts";

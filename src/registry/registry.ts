@@ -4,7 +4,7 @@
  * One process writes, synchronously: a method returns after the commit, and waiters are woken after the commit. A disk
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
-import type { GpuTime, GpuUse } from "./gpu_use.ts";
+import type { GpuTime, GpuUse } from "./gpus/gpu_use.ts";
 import type { DatabaseSync } from "node:sqlite";
 import {
   ENDED_STATES,

@@ -1,6 +1,6 @@
 /** The read-only interface of the registry, which registry.ts implements. */
 import type { CodeRow } from "./code/code_rows.ts";
-import type { GpuUse } from "./gpu_use.ts";
+import type { GpuUse } from "./gpus/gpu_use.ts";
 import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
