@@ -32,6 +32,7 @@ import { retryOnShortage } from "./state/retry_on_shortage.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./state/reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
 import type { FileSources } from "../readers/files/file_sources.ts";
+import type { TextDialect } from "../readers/text/text_dialects.ts";
 import type { ProxyStartFile } from "./start/start_file.ts";
 import type { StartPlan } from "./start/start_plan.ts";
 import type { Settings } from "./state/state.ts";
@@ -287,7 +288,10 @@ async function sourcesOf(
   const { FileSources } = await import("../readers/files/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
-  return new FileSources({ files, attempt, observation: observe, excluded, context: { agentId, workerId }, log });
+  // A config that switches off some dialects wants no guesses; standard error has no switches of its own.
+  const stderr = (start.textOff ?? []).length === 0;
+  const context = { agentId, workerId };
+  return new FileSources({ files, attempt, observation: observe, excluded, context, stderr, log });
 }
 
 function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): DeliveryPlan {
@@ -312,7 +316,8 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff };
+      const seen = new Set<TextDialect>();
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
         buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),

@@ -1,4 +1,5 @@
 /** What is said of a single run, for `mosaic show`, `mosaic top` and the page: each fact with its name. Pure. */
+import { NOT_READ } from "./not_read_text.ts";
 import { bytes, count, duration, pathInRun } from "../../base/text/format.ts";
 import { progressText } from "./progress.ts";
 import {
@@ -100,7 +101,8 @@ export const TELEMETRY_FACTS: readonly RunFact[] = [
   {
     name: "violations",
     text: ({ telemetry }) =>
-      Object.entries(telemetry.violations).map(([rule, n]) => `${count(n)} × ${rule}`).join("\n"),
+      Object.entries(telemetry.violations).filter(([rule]) => !rule.startsWith(NOT_READ))
+        .map(([rule, n]) => `${count(n)} × ${rule}`).join("\n"),
   },
 ];
 

@@ -104,7 +104,13 @@ const TELEMETRY = [
     proto: 5,
     about: "lines that look like telemetry and cannot be read as such",
   },
-  { json: "violations", kind: "counts", proto: 6, about: "number of violations of each rule of the run's schema" },
+  {
+    json: "violations",
+    kind: "counts",
+    proto: 6,
+    about:
+      "number of violations of each rule of the run's schema; `not read: …`: what the program produced and mosaic did not take",
+  },
   { json: "journal_position", kind: "integer", type: "uint64", proto: 7, about: "bytes of its output that are stored" },
   { json: "journal_size", kind: "integer", type: "uint64", proto: 8, about: "bytes that the worker has written" },
   {

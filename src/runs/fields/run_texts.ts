@@ -1,6 +1,7 @@
 /** What terminal and page say of a run: figures and texts derived from its JSON. Pure. */
 import { ago, bytes, count, duration, localTime, number, rate } from "../../base/text/format.ts";
 import { oneNumber } from "../../records/objective.ts";
+import { notReadNote } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
 import { isEnded } from "./lifecycle_states.ts";
 import type { RunDetailJson, RunJson } from "./run_types.ts";
@@ -46,7 +47,8 @@ export function codeChangedText(run: RunJson): string {
 
 /** The most relevant detail for the run's state; and whether its code is not the one that was submitted. */
 export function note(run: RunJson, now: number, barWidth = 0): string {
-  return [stateNote(run, now, barWidth), codeChangedText(run)].filter((text) => text !== "").join("; ");
+  const said = [stateNote(run, now, barWidth), codeChangedText(run)].filter((text) => text !== "").join("; ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
 }
 
 /** Queue position, reason or progress, with a bar if it has a width. */

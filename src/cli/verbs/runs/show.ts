@@ -9,6 +9,7 @@ import { artifactJson, eventJson } from "../../text/message_json.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { codeJson, fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import { codeText, shownWords } from "../../text/code_text.ts";
 import { showText } from "../../text/show_text.ts";
@@ -63,20 +64,17 @@ export function define(command: Command, context: Context): void {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
-      // Each attempt reports it again.
-      const leftOut = new Set<string>();
-      const kinds = ["source_problem"];
+      const notRead = new NotReadLines();
       const { signal } = new AbortController();
-      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
+      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds: [...NOT_READ_KINDS], sinceSeq });
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
-        const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
-        if (problem === "left_out") leftOut.add(detail ?? "");
+        notRead.add(event.kind, eventJson(event).data as Parameters<NotReadLines["add"]>[1]);
       }
       context.out.write(
         showText(detail, {
           now: context.now(),
           color: context.terminal.color,
-          leftOut: [...leftOut],
+          leftOut: notRead.lines,
         }),
       );
     });
