@@ -1,7 +1,6 @@
 /** States of a run: their style, and the actions they allow. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { ENDED_STATES, RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
-import { note } from "../../../runs/fields/run_texts.ts";
 
 export const isEnded = ({ state }: Pick<RunJson, "state">): boolean => ENDED_STATES.includes(state);
 
@@ -30,6 +29,3 @@ export function Chips({ of }: { of: readonly Pick<RunJson, "state">[] }) {
     </span>
   );
 }
-
-/** One line that explains the run's state. @param at now, Unix milliseconds */
-export const explanation = note;
