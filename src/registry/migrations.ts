@@ -206,6 +206,15 @@ ALTER TABLE artifacts ADD COLUMN window_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE gpu_slots ADD COLUMN uuid TEXT NOT NULL DEFAULT '';
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 11, sql: "" },
+  {
+    version: 12,
+    sql: `
+-- Runs within a run: found by their parent, and made once for each place.
+CREATE UNIQUE INDEX runs_within ON runs (parent, child_key) WHERE parent IS NOT NULL;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -292,10 +292,12 @@ export class TelemetryStore implements TelemetryLog {
     const place = source === undefined
       ? { journal: { from, to }, label: "" }
       : { journal: undefined, source: { ...source, serial: to }, label: source.label };
-    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, ...place, runId, attempt });
+    const stored = this.#writer.write({ ...records, ...place, runId, attempt });
+    const { steps, episodes, lastEvent } = stored;
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
-      ...{ events: batch.events.slice(), lastEvent },
+      // Events of a run within this one have no number here.
+      ...{ events: batch.within === undefined ? batch.events.slice() : eventsOf(stored), lastEvent },
     };
   }
 
@@ -797,4 +799,8 @@ function prepareNew(path: string): void {
   } finally {
     db.close();
   }
+}
+
+function eventsOf({ events }: Written): WorkerEventRecord[] {
+  return events.map(({ kind, dataJson, tsNs }) => ({ kind, dataJson, tsNs }));
 }

@@ -400,6 +400,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
         [
           "RunDetail.held_to",
           "Series.copy_of",
+          "Run.parent",
           "Run.damaged",
           "Run.not_before",
           "Run.values",

@@ -76,6 +76,8 @@ const RUN = {
     supports_pause: true,
     supports_checkpoint: false,
   },
+  parent: null,
+  children: 0,
 };
 
 /** A GPU of which the driver tells nothing. */

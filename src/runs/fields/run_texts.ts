@@ -41,6 +41,11 @@ export function waitsText(run: RunJson): string {
 
 /** The most relevant detail for the run's state: queue position, reason or progress, with a bar if it has a width. */
 export function note(run: RunJson, now: number, barWidth = 0): string {
+  const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
+  return [stateNote(run, now, barWidth), within].filter((text) => text !== "").join(", ");
+}
+
+function stateNote(run: RunJson, now: number, barWidth: number): string {
   if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
   if (run.cancel_requested) return "being cancelled";
   if (run.state === "INIT" || run.waiting_for !== null) return waitsText(run);
