@@ -18,6 +18,7 @@ import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import { type CodeRow, codeRows, codeText, type NewCode, storeCode } from "./code/code_rows.ts";
 import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -62,6 +63,7 @@ import type {
 } from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
+import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
@@ -87,6 +89,7 @@ export class Registry implements RunReader {
   readonly #now: () => number;
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
+  readonly sweeps: SweepRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -113,14 +116,29 @@ export class Registry implements RunReader {
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");
     this.#eventHead = this.#lastSeq("events");
+    this.sweeps = new SweepRows(
+      this.#sql,
+      (work) => this.#write(work),
+      (runId, kind, data) => {
+        const run = this.get(runId);
+        if (run !== undefined) this.#addEvent(run, kind, data, this.#now());
+      },
+      this.#now,
+    );
   }
 
   /**
    * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
    * @param position in the queue, 1 is next; null: unknown
+   * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
    * @throws `already_exists`
    */
-  insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
+  insert(
+    run: NewRun,
+    position: number | null = null,
+    parameters: readonly Parameter[] = [],
+    trial?: TrialOf,
+  ): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
@@ -135,6 +153,7 @@ export class Registry implements RunReader {
       );
       const row = this.require(run.runId);
       this.#addParameters(run.runId, parameters);
+      if (trial !== undefined) this.sweeps.enterTrial(trial, run.runId, null);
       this.#addTransition({
         runId: run.runId,
         from: null,
@@ -433,6 +452,34 @@ export class Registry implements RunReader {
       this.#addEvent(row, "edited", patch, this.#now());
       return row;
     });
+  }
+
+  /**
+   * Stores what ran in an attempt, 0 for the submission, which is stored once. `decide` gets all records of the run and returns
+   * what has changed since its submission, in words; "": nothing.
+   */
+  recordCode(
+    runId: string,
+    record: NewCode,
+    decide: (records: readonly CodeRow[]) => { text: string; files: string[] },
+  ): void {
+    this.#write(() => {
+      const row = this.require(runId);
+      storeCode(this.#sql, runId, record, this.#now());
+      const { text, files } = decide(codeRows(this.#sql, runId));
+      if (text === row.codeChanged) return;
+      this.#store(runId, { codeChanged: text, updatedAt: this.#now() });
+      if (text !== "") this.#addEvent(row, "code_changed", { files }, this.#now());
+    });
+  }
+
+  code(runId: string): CodeRow[] {
+    return codeRows(this.#sql, runId);
+  }
+
+  /** zstd; undefined for an unknown hash. */
+  codeText(hash: string): Uint8Array | undefined {
+    return codeText(this.#sql, hash);
   }
 
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */

@@ -37,6 +37,7 @@ import { Waiters } from "./row_waiters.ts";
 import { bytesOfRuns } from "./runs/run_bytes.ts";
 import { positionOf, RunRows, type RunState, summaryOf } from "./runs/run_state.ts";
 import { type RingLimits, RunStates } from "./commit/run_states.ts";
+import { withoutRepeats } from "./commit/count_not_read.ts";
 import { RunWriter, StalePosition, type Written } from "./commit/run_writer.ts";
 import { Sealing } from "./commit/sealing.ts";
 import { SeriesReader } from "./series_reader.ts";
@@ -292,12 +293,13 @@ export class TelemetryStore implements TelemetryLog {
     const place = source === undefined
       ? { journal: { from, to }, label: "" }
       : { journal: undefined, source: { ...source, serial: to }, label: source.label };
-    const stored = this.#writer.write({ ...records, ...place, runId, attempt });
+    const events = withoutRepeats(state, batch.events);
+    const stored = this.#writer.write({ ...records, events, ...place, runId, attempt });
     const { steps, episodes, lastEvent } = stored;
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
       // Events of a run within this one have no number here.
-      ...{ events: batch.within === undefined ? batch.events.slice() : eventsOf(stored), lastEvent },
+      ...{ events: batch.within === undefined ? events.slice() : eventsOf(stored), lastEvent },
     };
   }
 

@@ -1,6 +1,7 @@
 /** What terminal and page say of a run: figures and texts derived from its JSON. Pure. */
 import { ago, bytes, count, duration, localTime, number, rate } from "../../base/text/format.ts";
 import { oneNumber } from "../../records/objective.ts";
+import { notReadNote } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
 import { isEnded } from "./lifecycle_states.ts";
 import type { RunDetailJson, RunJson } from "./run_types.ts";
@@ -39,12 +40,19 @@ export function waitsText(run: RunJson): string {
   return [place, what].filter((t) => t !== "").join(", ");
 }
 
-/** The most relevant detail for the run's state: queue position, reason or progress, with a bar if it has a width. */
-export function note(run: RunJson, now: number, barWidth = 0): string {
-  const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
-  return [stateNote(run, now, barWidth), within].filter((text) => text !== "").join(", ");
+/** "train.py changed since submission"; "" if nothing is known to have changed. */
+export function codeChangedText(run: RunJson): string {
+  return run.code_changed === null ? "" : `${run.code_changed} changed since submission`;
 }
 
+/** The most relevant detail for the run's state; and whether its code is not the one that was submitted. */
+export function note(run: RunJson, now: number, barWidth = 0): string {
+  const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
+  const said = [stateNote(run, now, barWidth), within, codeChangedText(run)].filter((text) => text !== "").join("; ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
+}
+
+/** Queue position, reason or progress, with a bar if it has a width. */
 function stateNote(run: RunJson, now: number, barWidth: number): string {
   if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
   if (run.cancel_requested) return "being cancelled";
