@@ -25,6 +25,7 @@ const RUN = {
   gpu_slots: [0, 1],
   tags: ["sweep"],
   notes: "",
+  code_changed: null,
   digest: "ab".repeat(32),
   submitted_at: "2025-11-22T13:56:40.000Z",
   updated_at: "2025-11-22T13:58:20.000Z",
