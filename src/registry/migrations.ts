@@ -276,10 +276,28 @@ CREATE TABLE sweep_reports (
 ) STRICT, WITHOUT ROWID;
 `,
   },
-  // Columns of this version are in the table of fields.
-  { version: 13, sql: "" },
   {
-    version: 14,
+    version: 13,
+    sql: `
+-- Time of GPUs by run and day, which outlives the run. measured_ms: their utilisation was known; idle_ms: it was low.
+CREATE TABLE gpu_use (
+  day INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  run_name TEXT NOT NULL,
+  submitter TEXT NOT NULL,
+  gpu_ms INTEGER NOT NULL,
+  measured_ms INTEGER NOT NULL,
+  idle_ms INTEGER NOT NULL,
+  PRIMARY KEY (day, run_id)
+) STRICT;
+-- Until when the holder's time is in gpu_use.
+ALTER TABLE gpu_slots ADD COLUMN counted_at INTEGER NOT NULL DEFAULT 0;
+`,
+  },
+  // Columns of this version are in the table of fields.
+  { version: 14, sql: "" },
+  {
+    version: 15,
     sql: `
 -- Runs within a run: found by their parent, and made once for each place.
 CREATE UNIQUE INDEX runs_within ON runs (parent, child_key) WHERE parent IS NOT NULL;
