@@ -6,7 +6,7 @@ import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/log.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
-import { childPlaceOf } from "../../../readers/files/child_runs.ts";
+import { childPlaceOf } from "../../../readers/files/child_places.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
