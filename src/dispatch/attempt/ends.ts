@@ -14,7 +14,7 @@ import type { Attempt } from "./attempt.ts";
 import type { ChildRuns } from "./records/child_runs.ts";
 import type { Ended } from "./state/attempt_state.ts";
 import { endedEvent } from "./records/ending.ts";
-import { restartDelay } from "./state/restart.ts";
+import { PREEMPTED, restartDelay } from "./state/restart.ts";
 import { type Verdict, verdictOf } from "./state/verdict.ts";
 import { storedPath, withinRun } from "../../uploads/uploaded.ts";
 import { newestCheckpoint } from "./records/worker_events.ts";
@@ -151,6 +151,9 @@ export class Ends {
   #nextAttempt(row: RunRow, plan: RunPlan, checkpoint = () => this.checkpointOf(row, plan)): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
+    if (row.faultRequested === PREEMPTED) {
+      return { reason: PREEMPTED, delayMs: 0, resumeFrom: checkpoint() ?? row.resumeFrom };
+    }
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
     if (delayMs === undefined) return undefined;
@@ -163,7 +166,8 @@ export class Ends {
     return registry.apply(row.runId, { type: "retry", reason }, {
       notBefore: delayMs === 0 ? null : Date.now() + delayMs,
       resumeFrom,
-      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+      // An attempt that gave way to another run does not count.
+      maxAttempts: Math.max(row.maxAttempts + (row.faultRequested === PREEMPTED ? 1 : 0), row.attempt + 1),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
   }
 }

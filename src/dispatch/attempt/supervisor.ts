@@ -102,6 +102,10 @@ export class Supervisor {
     for (const { attempt } of this.#runs.values()) if (!attempt.host.elsewhere) count++;
     return count;
   }
+  /** The runs that count. */
+  idsHere(): string[] {
+    return [...this.#runs].filter(([, { attempt }]) => !attempt.host.elsewhere).map(([runId]) => runId);
+  }
   /** Runs whose proxy was started here and has not registered yet. */
   get registering(): number {
     let count = 0;
@@ -260,6 +264,15 @@ export class Supervisor {
   /** People or the daemon fail the run: recorded first, then stopped. */
   fault(runId: string, reason: string): void {
     this.#performer.fault(this.#supervised(runId), reason);
+  }
+
+  /** Asks the worker for a checkpoint. `unconnected`: its proxy will connect, or be replaced */
+  askCheckpoint(runId: string): "asked" | "reads_no_messages" | "unconnected" {
+    const attempt = this.get(runId);
+    if (attempt?.plan.worker.supportsPause !== true) return "reads_no_messages";
+    if (attempt.link === undefined) return "unconnected";
+    attempt.link.saveCheckpoint();
+    return "asked";
   }
 
   /** Sends the desired control to the proxy, if one is connected. */
