@@ -244,7 +244,8 @@ async function listed(daemon: TestDaemon, runs: string[], clients: (ConnectClien
   found.push(JSON.parse(out).map(({ run_id }: { run_id: string }) => run_id));
   const ids: string[] = [];
   for (let token: string | null = ""; token !== null;) {
-    const page = await (await fetch(`http://${daemon.http}/api/runs?sort=-name&token=${token}`)).json();
+    const page: { runs: { run_id: string }[]; next_token: string | null } =
+      await (await fetch(`http://${daemon.http}/api/runs?sort=-name&token=${token}`)).json();
     ids.push(...page.runs.map(({ run_id }: { run_id: string }) => run_id));
     token = page.next_token;
   }
