@@ -66,6 +66,8 @@ export interface RunPlan {
   slurm: SlurmPlan;
   /** Octal; of the worker's files. */
   umask: string;
+  /** Commit, changes and packages are recorded. */
+  recordsCode: boolean;
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
   /** How the original's GUI wants the worker to show its frames; null if the config says nothing. */
   fastlane: { only: boolean; slot: number } | null;
@@ -265,6 +267,7 @@ function makePlan(configJson: string): RunPlan {
         : metadata.slurm?.tasks_per_node ?? 1,
       leaseSeconds: metadata.slurm?.lease_seconds ?? null,
     },
+    recordsCode: metadata.code !== "off",
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),

@@ -274,6 +274,9 @@ const metadata = once(() =>
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
       ),
+    code: oneOf(["on", "off"]).optional().describe(
+      "off: commit, changes, packages and interpreter of the run are not recorded; default on (docs/how-to/reproduction.md).",
+    ),
     heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
     handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
     sandbox: sandbox().optional(),

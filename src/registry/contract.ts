@@ -153,6 +153,18 @@ export const Host = host(maybe(time()));
 
 export const Gpu = gpu;
 
+const gpuTime = {
+  gpu_hours: z.number(),
+  measured_hours: z.number(),
+  idle_hours: z.number(),
+  idle_share: maybe(z.number()),
+};
+
+/** GPU time by who submitted the runs. */
+export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
+
+export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
+
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
   name: text(),
@@ -440,6 +452,26 @@ export const AuditEntry = z.strictObject({
 });
 
 /** Each shape under the heading that documents it. */
+export const CodeOfAttempt = z.strictObject({
+  attempt: integer(),
+  at: time(),
+  code: z.unknown(),
+  environment: z.unknown(),
+});
+export const RunCode = z.strictObject({ run_id: text(), command: z.array(text()), records: z.array(CodeOfAttempt) });
+export const Difference = z.strictObject({ name: text(), a: maybe(text()), b: maybe(text()) });
+export const RunDifferences = z.strictObject({
+  a: z.strictObject({ run_id: text(), name: text() }),
+  b: z.strictObject({ run_id: text(), name: text() }),
+  command: z.array(Difference),
+  parameters: z.array(Difference),
+  code: z.array(Difference),
+  packages: z.array(Difference),
+  environment: z.array(Difference),
+  config: z.array(Difference),
+  patch: z.optional(z.array(text())),
+});
+
 export const SHAPES = {
   "Run": Run,
   "RunDetail": RunDetail,
@@ -452,6 +484,8 @@ export const SHAPES = {
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,
+  "UserGpuUse": UserGpuUse,
+  "RunGpuUse": RunGpuUse,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,
@@ -459,6 +493,10 @@ export const SHAPES = {
   "GroupValue": GroupValue,
   "GroupComparison": GroupComparison,
   "GroupPoint": GroupPoint,
+  "RunCode": RunCode,
+  "CodeOfAttempt": CodeOfAttempt,
+  "RunDifferences": RunDifferences,
+  "Difference": Difference,
   "Import": Import,
   "Validation": Validation,
   "Examination": Examination,

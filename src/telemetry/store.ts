@@ -37,6 +37,7 @@ import { Waiters } from "./row_waiters.ts";
 import { bytesOfRuns } from "./runs/run_bytes.ts";
 import { positionOf, RunRows, type RunState, summaryOf } from "./runs/run_state.ts";
 import { type RingLimits, RunStates } from "./commit/run_states.ts";
+import { withoutRepeats } from "./commit/count_not_read.ts";
 import { RunWriter, StalePosition, type Written } from "./commit/run_writer.ts";
 import { Sealing } from "./commit/sealing.ts";
 import { SeriesReader } from "./series_reader.ts";
@@ -292,10 +293,11 @@ export class TelemetryStore implements TelemetryLog {
     const place = source === undefined
       ? { journal: { from, to }, label: "" }
       : { journal: undefined, source: { ...source, serial: to }, label: source.label };
-    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, ...place, runId, attempt });
+    const events = withoutRepeats(state, batch.events);
+    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, events, ...place, runId, attempt });
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
-      ...{ events: batch.events.slice(), lastEvent },
+      ...{ events: events.slice(), lastEvent },
     };
   }
 

@@ -171,8 +171,25 @@ function checkShape(shape: string, value: unknown, what: string): void {
   look(schema, value, shape);
 }
 
-/** Of audit entries of what was refused (tests/rpc/auth). */
-const REFUSALS = ["AuditEntry.uid", "AuditEntry.message", "AuditEntry.skipped"];
+/** Of audit entries of what was refused (tests/rpc/auth), and of runs in repositories (tests/provenance). */
+const REFUSALS = [
+  ...["AuditEntry.uid", "AuditEntry.message", "AuditEntry.skipped"],
+  ...[
+    "RunCode.records",
+    "CodeOfAttempt.attempt",
+    "CodeOfAttempt.at",
+    "CodeOfAttempt.code",
+    "CodeOfAttempt.environment",
+  ],
+  ...[
+    "RunDifferences.packages",
+    "RunDifferences.environment",
+    "RunDifferences.patch",
+    "RunDifferences.code",
+    "RunDifferences.parameters",
+    "Run.code_changed",
+  ],
+];
 
 /** Cells of CSV text; quoted ones may hold anything. */
 function csvRows(text: string): string[][] {
@@ -307,10 +324,14 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("import", [directory]);
     await holds("compare", [rich, failed, live]);
     await holds("list --group-by name", []);
+    await holds("show --code", [rich]);
+    await holds("diff", [rich, failed]);
     await holds("compare --group-by name", [rich, failed, live]);
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
     await holds("gpus", []);
+    await holds("usage", []);
+    await holds("usage --by run", []);
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -399,6 +420,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const elsewhere = (field: string) =>
         [
           "RunDetail.held_to",
+          // Measured every minute: tests/registry/gpus_test.ts.
+          "UserGpuUse.idle_share",
+          "RunGpuUse.idle_share",
           "Series.copy_of",
           "Run.damaged",
           "Run.not_before",

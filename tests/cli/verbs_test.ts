@@ -770,6 +770,19 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
   assert.match((await run(["gpus"], { GetHost: () => ({}) })).out, /no GPU slots/);
 });
 
+Deno.test("run --min-gpu-util is an alert rule", async () => {
+  const rules = async (...words: string[]) =>
+    JSON.parse((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).out).metadata.alerts;
+  assert.deepEqual(await rules("--min-gpu-util", "10%/1h"), [{ when: "gpu_idle", value: 10, seconds: 3600 }]);
+  assert.deepEqual(await rules("--min-gpu-util", "2.5%/15m:cancel"), [
+    { when: "gpu_idle", value: 2.5, seconds: 900, then: "cancel" },
+  ]);
+  assert.equal(await rules(), undefined);
+  for (const wrong of ["10/1h", "0%/1h", "101%/1h", "10%/x", "10%/1h:kill"]) {
+    assert.equal((await run(["run", "--dry-run", "--min-gpu-util", wrong, "--", "/bin/true"])).code, EXIT.usage, wrong);
+  }
+});
+
 Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {
   const wrong = await run(["validate", "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
   assert.equal(wrong.code, EXIT.usage);

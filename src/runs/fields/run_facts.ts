@@ -1,10 +1,12 @@
 /** What is said of a single run, for `mosaic show`, `mosaic top` and the page: each fact with its name. Pure. */
+import { NOT_READ } from "./not_read_text.ts";
 import { bytes, count, duration, pathInRun } from "../../base/text/format.ts";
 import { progressText } from "./progress.ts";
 import {
   abilitiesText,
   agoText,
   backlogText,
+  codeChangedText,
   elapsedText,
   exitText,
   gpusText,
@@ -55,6 +57,7 @@ export const RUN_FACTS: readonly RunFact[] = [
     name: "attempt",
     text: (r) => r.max_attempts > 1 || r.attempt > 1 ? `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}` : "",
   },
+  { name: "code", text: codeChangedText },
   { name: "tags", text: (r) => r.tags.join(", ") },
   { name: "notes", text: (r) => r.notes.trimEnd().includes("\n") ? "" : r.notes },
   { name: "resumed from", text: (r) => pathInRun(r.directory, r.resume_from ?? "") },
@@ -97,7 +100,8 @@ export const TELEMETRY_FACTS: readonly RunFact[] = [
   {
     name: "violations",
     text: ({ telemetry }) =>
-      Object.entries(telemetry.violations).map(([rule, n]) => `${count(n)} × ${rule}`).join("\n"),
+      Object.entries(telemetry.violations).filter(([rule]) => !rule.startsWith(NOT_READ))
+        .map(([rule, n]) => `${count(n)} × ${rule}`).join("\n"),
   },
 ];
 

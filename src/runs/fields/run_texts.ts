@@ -1,6 +1,7 @@
 /** What terminal and page say of a run: figures and texts derived from its JSON. Pure. */
 import { ago, bytes, count, duration, localTime, number, rate } from "../../base/text/format.ts";
 import { oneNumber } from "../../records/objective.ts";
+import { notReadNote } from "./not_read_text.ts";
 import { progressText } from "./progress.ts";
 import { isEnded } from "./lifecycle_states.ts";
 import type { RunDetailJson, RunJson } from "./run_types.ts";
@@ -39,9 +40,22 @@ export function waitsText(run: RunJson): string {
   return [place, what].filter((t) => t !== "").join(", ");
 }
 
-/** The most relevant detail for the run's state: queue position, reason or progress, with a bar if it has a width. */
+/** "train.py changed since submission"; "" if nothing is known to have changed. */
+export function codeChangedText(run: RunJson): string {
+  return run.code_changed === null ? "" : `${run.code_changed} changed since submission`;
+}
+
+/** The most relevant detail for the run's state; and whether its code is not the one that was submitted. */
 export function note(run: RunJson, now: number, barWidth = 0): string {
-  if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
+  const said = [stateNote(run, now, barWidth), codeChangedText(run)].filter((text) => text !== "").join("; ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
+}
+
+/** Queue position, reason or progress, with a bar if it has a width. */
+function stateNote(run: RunJson, now: number, barWidth: number): string {
+  if (run.outcome !== null) {
+    return run.outcome === "succeeded" ? notReadNote(run.telemetry.violations) : run.reason ?? run.outcome;
+  }
   if (run.cancel_requested) return "being cancelled";
   if (run.state === "INIT" || run.waiting_for !== null) return waitsText(run);
   if (run.pause_requested && run.state !== "PAUSED") return "being paused";
@@ -53,7 +67,8 @@ export function note(run: RunJson, now: number, barWidth = 0): string {
   if (run.placement?.waiting_for) return run.placement.waiting_for;
   const progress = run.max_steps === null ? "" : progressText(progressOf(run), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
-  return [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
 }
 
 /** "on n1", "on n1 and 3 more". */
