@@ -133,7 +133,7 @@ async function warnOfUnknown(
   const empty = queried(chosen).filter((name) => runs.length > 0 && runs.every(({ values }) => values?.[name] == null));
   const sort = typeof flags["sort"] === "string" ? queried([sortOf(flags["sort"]).column]) : [];
   if (where === "" && empty.length === 0 && sort.length === 0) return;
-  const { unknownColumns } = await import("../../../runs/query/unknown_columns.ts");
+  const { unknownColumns } = await import("../../text/unknown_columns.ts");
   const known = await link.unary(link.methods.listColumns, {});
   for (const text of unknownColumns(where, [...empty, ...sort], known)) {
     context.err.write(`mosaic: ${escapeControl(text)}\n`);

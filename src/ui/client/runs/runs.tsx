@@ -1,5 +1,5 @@
 /** The list of all runs: live, filtered, sorted, with actions on several. */
-import type { ColumnNames, EventLine, HostLine } from "../../api/page_json.ts";
+import type { EventLine, HostLine } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { ManyActions } from "../parts/actions.tsx";
 import {
@@ -23,7 +23,6 @@ import { isTyping } from "../parts/keys.tsx";
 import { Island, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
-import { unknownColumns } from "../../../runs/query/unknown_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
 import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
@@ -147,7 +146,6 @@ export function Runs() {
   const [evaluations, setEvaluations] = useState(false);
   const [columns, setColumns] = useState(() => new URLSearchParams(location.search).getAll("column"));
   const [names, setNames] = useState<string[]>([]);
-  const [known, setKnown] = useState<ColumnNames>({ parameters: [], metrics: [] });
   const [typed, setTyped] = useState("");
   const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
   const opened = useMemo(() => new Set(new URLSearchParams(location.search).getAll("open")), []);
@@ -247,7 +245,6 @@ export function Runs() {
   useEffect(() =>
     void attempt(async () => {
       const { parameters, metrics } = await columnNames();
-      setKnown({ parameters, metrics });
       setNames([
         ...parameters.map((name) => `param.${name}`),
         ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => metricColumn(name, figure))),
@@ -298,8 +295,9 @@ export function Runs() {
   const tags = model.tags();
   const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
   const { wrong } = model.conditions();
-  const unknown = wrong === "" && shown.length === 0 && names.length > 0
-    ? unknownColumns(filter.where, [], known).join(" ")
+  const misspelt = named.find((id) => id.startsWith("param.") && !names.includes(id));
+  const unknown = misspelt !== undefined && shown.length === 0 && names.length > 0
+    ? `no run has the parameter "${labelOf(misspelt)}"`
     : "";
   const total = state.trouble || (!state.loading && (wrong || unknown)) ||
     (state.loading
@@ -420,7 +418,6 @@ export function Runs() {
           type="search"
           placeholder="lr>0.01 and env=CartPole-v1"
           aria-label="Conditions on columns"
-          title="As mosaic list --where: columns of the table, parameters, metric.NAME:max; = != < <= > >= ~ in like; and or not ( )"
           value={filter.where}
           onInput={(e) => {
             filter.where = e.currentTarget.value;
