@@ -20,6 +20,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/runs/run.ts"),
   },
   {
+    name: "sweep",
+    group: "Runs",
+    summary: "try a command with many values of its parameters",
+    load: () => import("./verbs/sweep/sweep.ts"),
+  },
+  {
     name: "import",
     group: "Runs",
     summary: "import past runs from the files of other trackers",
@@ -219,6 +225,12 @@ export const VERBS: readonly Verb[] = [
     group: "Host",
     summary: "show the GPUs, their runs, and who else uses them",
     load: () => import("./verbs/host/gpus.ts"),
+  },
+  {
+    name: "usage",
+    group: "Host",
+    summary: "show GPU hours of users and runs, and how much of them was idle",
+    load: () => import("./verbs/host/usage.ts"),
   },
   {
     name: "top",

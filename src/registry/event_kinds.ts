@@ -23,6 +23,7 @@ export const EVENT_KINDS = [
   "resumed",
   "edited",
   "alert",
+  "rung",
   "gpu_lost",
   "gpu_back",
   "control",

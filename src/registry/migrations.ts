@@ -233,6 +233,67 @@ CREATE TRIGGER run_code_deleted AFTER DELETE ON run_code BEGIN
 END;
 `,
   },
+  {
+    version: 12,
+    sql: `
+CREATE TABLE sweeps (
+  sweep_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  state TEXT NOT NULL,
+  spec_json TEXT NOT NULL,
+  submitter TEXT NOT NULL,
+  -- Trials 0 to next_trial - 1 are made: each has a row in sweep_trials.
+  next_trial INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+-- Entered in the transaction that enters the trial's run. It stays when the run is deleted: no trial is made twice.
+CREATE TABLE sweep_trials (
+  sweep_id TEXT NOT NULL REFERENCES sweeps (sweep_id) ON DELETE CASCADE,
+  trial INTEGER NOT NULL,
+  -- NULL: the daemon refused its config, for the reason in refusal.
+  run_id TEXT,
+  refusal TEXT,
+  PRIMARY KEY (sweep_id, trial)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX sweep_trials_by_run ON sweep_trials (run_id) WHERE run_id IS NOT NULL;
+-- The log from which early stopping decides: the value of a trial at a rung, with the decision about the trial.
+CREATE TABLE sweep_reports (
+  sweep_id TEXT NOT NULL REFERENCES sweeps (sweep_id) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  trial INTEGER NOT NULL,
+  rung INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  -- NULL: not finite.
+  value REAL,
+  mean REAL,
+  best REAL,
+  stops INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (sweep_id, seq)
+) STRICT, WITHOUT ROWID;
+`,
+  },
+  {
+    version: 13,
+    sql: `
+-- Time of GPUs by run and day, which outlives the run. measured_ms: their utilisation was known; idle_ms: it was low.
+CREATE TABLE gpu_use (
+  day INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  run_name TEXT NOT NULL,
+  submitter TEXT NOT NULL,
+  gpu_ms INTEGER NOT NULL,
+  measured_ms INTEGER NOT NULL,
+  idle_ms INTEGER NOT NULL,
+  PRIMARY KEY (day, run_id)
+) STRICT;
+-- Until when the holder's time is in gpu_use.
+ALTER TABLE gpu_slots ADD COLUMN counted_at INTEGER NOT NULL DEFAULT 0;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -32,11 +32,12 @@ const SUBMIT = [
     "ListColumns",
   ],
   ...["GetSeries", "ListArtifacts", "GetHost", "GetDiskUsage", "GetCode", "RecordCode"],
+  ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */
 const READING_POSTS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
 /** Pages; what probes read needs no credential at all. */
-const PAGES = ["/", "/compare", "/wall", "/metrics"];
+const PAGES = ["/", "/compare", "/wall", "/sweeps", "/metrics"];
 const OPEN = ["/healthz", "/readyz"];
 const MLFLOW = [
   "runs/create",

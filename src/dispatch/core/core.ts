@@ -12,6 +12,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
+import type { SweepJson } from "../../sweeps/summary.ts";
 import type { Logger } from "../../base/log.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
@@ -19,7 +20,7 @@ import type { RunQuery } from "./run_query.ts";
 import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunDetail, RunParameter, RunQuery, WholeRun };
+export type { RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
 
 export interface RunQueryPage {
   runs: RunDetail[];
@@ -92,6 +93,24 @@ export interface Core {
   validate(
     configJson: string,
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
+
+  /**
+   * Begins a sweep (src/sweeps/spec.ts).
+   * @param anyName a name that is taken gets a number
+   * @param submitter of its runs
+   * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
+   */
+  beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  /** Newest first, without their trials. */
+  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
+  getSweep(ref: string, trials: number): Promise<SweepJson>;
+  /**
+   * @param action "pause", "resume", "cancel", "retry_failed", "extend"
+   * @param extension for "extend": the pieces to add, as JSON
+   * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
+   */
+  changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
 
   detail(row: RunRow): RunDetail;
   /** With the fields that only a single run is shown with. */

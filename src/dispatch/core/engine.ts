@@ -1,5 +1,6 @@
 /** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
+import { messageOf } from "../../base/errors.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
@@ -49,6 +50,8 @@ import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
+import type { SweepJson } from "../../sweeps/summary.ts";
+import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
 import type { Auth } from "../../wire/address/tls.ts";
@@ -137,6 +140,7 @@ export class Engine implements Core {
   #addresses = { listen: "", http: "", socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
+  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -314,10 +318,16 @@ export class Engine implements Core {
     this.#dispatcher.start();
     this.#placer.start();
     this.#deadlines.start();
+    if (this.#options.registry.sweeps.unfinished().length > 0) {
+      this.#sweepParts().catch((error) => this.log.error({ error: messageOf(error) }, "sweeps do not continue"));
+    }
   }
 
   /** Starts nothing more; runs and their proxies continue. */
   async close(): Promise<void> {
+    // Failed to load: it never began.
+    const sweeps = await this.#sweeps?.catch(() => undefined);
+    await sweeps?.sweeps.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -342,6 +352,54 @@ export class Engine implements Core {
   }
   validate(configJson: string): ReturnType<Core["validate"]> {
     return this.#submissions.validate(configJson);
+  }
+
+  // -------------------------------------------------------------------------------------------------------- sweeps
+
+  /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
+  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> {
+    return this.#sweeps ??= Promise.all([
+      import("../../sweeps/sweeps.ts"),
+      import("../../sweeps/summary.ts"),
+    ]).then(([{ Sweeps }, summary]) => {
+      const { registry, telemetry, log, gpus } = this.#options;
+      const sweeps = new Sweeps({
+        registry,
+        records: telemetry,
+        log,
+        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.mostRequested),
+        check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
+        submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
+        cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
+        retry: (runId) => this.#control.retry(runId),
+      });
+      sweeps.start();
+      return { sweeps, summary };
+    });
+  }
+
+  async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
+    const { sweeps } = await this.#sweepParts();
+    return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
+  }
+  async listSweeps(limit: number): Promise<SweepJson[]> {
+    const { sweeps, summary } = await this.#sweepParts();
+    return this.#options.registry.sweeps.list(limit).map((row) =>
+      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row))
+    );
+  }
+  async getSweep(ref: string, trials: number): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps, summary } = await this.#sweepParts();
+    return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials);
+  }
+  async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps } = await this.#sweepParts();
+    return this.getSweep(sweeps.change(row, action, extension).sweepId, 0);
+  }
+  get #sweepReaders() {
+    return { registry: this.#options.registry, records: this.#options.telemetry };
   }
 
   // ------------------------------------------------------------------------------------------------------- showing

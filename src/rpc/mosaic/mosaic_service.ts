@@ -9,9 +9,10 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
-import { artifactMessage, hostMessage } from "./run_messages.ts";
+import { artifactMessage, hostMessage, sweepMessage } from "./run_messages.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
+import { submitterOf } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp, timestampOfMs } from "../../wire/time.ts";
 
@@ -140,10 +141,25 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
+    createSweep: async ({ specJson, sweepId, anyName }, caller) =>
+      sweepMessage(await core.beginSweep(specJson, sweepId, anyName, submitterOf(caller))),
+    async listSweeps({ limit }) {
+      const sweeps = await core.listSweeps(limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT));
+      return { sweeps: sweeps.map(sweepMessage) };
+    },
+    getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
+    changeSweep: async ({ sweep, action, extensionJson }) =>
+      sweepMessage(await core.changeSweep(sweep, action, extensionJson)),
     async getHost({ freshGpus }) {
       if (freshGpus) await core.lookAtGpus();
       return hostMessage(core.host());
     },
+    getGpuUse: ({ since }) => ({
+      runs: core.runs.gpuUse(since === undefined ? 0 : Number(since.seconds) * 1000).map((use) => ({
+        ...{ runId: use.runId, runName: use.name, submitter: use.submitter, gpuSeconds: use.gpuMs / 1000 },
+        ...{ measuredSeconds: use.measuredMs / 1000, idleSeconds: use.idleMs / 1000 },
+      })),
+    }),
     async getDiskUsage() {
       const { byRun, byBase, telemetryByRun } = await core.diskUsage();
       const counts = (entries: Iterable<[string, number]>) =>
