@@ -71,7 +71,7 @@ export function stepInName(path: string): number | null {
   const name = path.slice(path.lastIndexOf("/") + 1);
   const digits = /steps?[-_=]?(\d{1,15})/i.exec(name)?.[1] ?? /(\d{1,15})[-_]?steps?/i.exec(name)?.[1] ??
     /(?:iter(?:ation)?|update)[-_=]?(\d{1,15})/i.exec(name)?.[1] ??
-    /(?:ckpt|checkpoint|model|weights|params|agent|policy)-(\d{1,15})(?=$|\.)/i.exec(name)?.[1] ??
+    /(?:ckpt|checkpoint|model|weights|params|agent|policy)-(\d{1,15})(?=$|\.[a-z])/i.exec(name)?.[1] ??
     /\/checkpoint-(\d{1,15})\/[^/]+$/.exec(path)?.[1];
   return digits === undefined ? null : Number(digits);
 }
