@@ -1,15 +1,10 @@
 /** Finds runs below a directory, by the names of trackers' files. */
 import { fileKindOf, isOfTracker, trackerTitles, withoutCopies } from "../formats.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { withParts } from "./parts_of_runs.ts";
+import { type FoundRun, withParts } from "./parts_of_runs.ts";
 import { hasItsFormat, isReadable } from "./read.ts";
 
-/** The files of one run. */
-export interface FoundRun {
-  directory: string;
-  /** Absolute paths. */
-  files: string[];
-}
+export type { FoundRun };
 
 export interface Found {
   runs: FoundRun[];

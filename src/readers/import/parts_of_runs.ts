@@ -3,7 +3,13 @@
  * event file, Keras writes `train` and `validation`. Live they are one run, so they are one when imported. Pure.
  */
 import { processOfEvents } from "../formats.ts";
-import type { FoundRun } from "./find.ts";
+
+/** The files of one run. */
+export interface FoundRun {
+  directory: string;
+  /** Absolute paths. */
+  files: string[];
+}
 
 /** Directories of one run's parts, which have no file between them. */
 const PARTS = /^(?:train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test)$/i;
