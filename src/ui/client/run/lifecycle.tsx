@@ -3,7 +3,7 @@ import type { RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { clock, duration, moment } from "../parts/format.ts";
 import { useNow } from "../parts/parts.tsx";
-import { Chip, isEnded } from "../parts/states.tsx";
+import { Chip, isEnded, sentence, stateWord } from "../parts/states.tsx";
 
 export function Lifecycle({ run }: { run: RunPage }) {
   const now = useNow();
@@ -22,7 +22,7 @@ export function Lifecycle({ run }: { run: RunPage }) {
             <span
               key={t.seq}
               data-state={t.to}
-              title={`${t.to} for ${duration(took)} (attempt ${t.attempt})`}
+              title={`${stateWord(t.to)} for ${duration(took)} (attempt ${t.attempt})`}
               style={{ flexGrow: String(Math.max(1, took)) }}
             />
           );
@@ -37,7 +37,7 @@ export function Lifecycle({ run }: { run: RunPage }) {
               <time title={moment(t.at)}>{clock(t.at)}</time>
               <Chip state={t.to} />
               <span class="took">{final(i) ? "" : duration(until(i) - t.at)}</span>
-              <span class="why">{[attempt, t.reason ?? ""].filter((x) => x !== "").join(": ")}</span>
+              <span class="why">{[attempt, sentence(t.reason ?? "")].filter((x) => x !== "").join(": ")}</span>
             </li>
           );
         })}
