@@ -136,7 +136,13 @@ async function serve(
     const own = new OwnListeners([listen, local, http]);
     const side = await startSideServices({ core: engine, log, layout, own, ...options });
     engine.begin({ listen: dialable(local), http, socket, own }, options.tls === undefined ? dialable(http) : "");
-    const samples = startUsageSamples({ live: () => registry.live(), gpus, telemetry, log });
+    const samples = startUsageSamples({
+      live: () => registry.live(),
+      gpus,
+      telemetry,
+      log,
+      sampled: engine.sampled.bind(engine),
+    });
     gpus.watch();
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,

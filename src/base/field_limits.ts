@@ -87,6 +87,15 @@ export const FIELD_LIMITS: Readonly<Record<string, FieldLimit>> = {
   // 64 KiB of any bytes, of which each that is no UTF-8 becomes three.
   "mosaic.v1.Exit.stderr_tail": { bytes: 256 * KIB, entries: 64 * KIB },
   "mosaic.v1.Exit.spawn_error": { bytes: 16 * KIB },
+  // src/provenance/bounds.ts.
+  "mosaic.v1.RecordCodeRequest.run_id": NAME,
+  "mosaic.v1.RecordCodeRequest.code_json": { bytes: 4 * MIB },
+  "mosaic.v1.RecordCodeRequest.environment_json": { bytes: 4 * MIB },
+  "mosaic.v1.RecordCodeRequest.diff": { bytes: 8 * MIB },
+  "mosaic.v1.AttemptCode.run_id": NAME,
+  "mosaic.v1.AttemptCode.code_json": { bytes: 4 * MIB },
+  "mosaic.v1.AttemptCode.environment_json": { bytes: 4 * MIB },
+  "mosaic.v1.AttemptCode.diff": { bytes: 8 * MIB },
   "mosaic.v1.FetchRequest.have": { bytes: 0, entries: 20_000 },
 };
 

@@ -55,6 +55,10 @@ export function realContext(): Context {
       const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
       return (await command.spawn().status).code;
     },
+    async runScript(script, words, options) {
+      const { runProgram } = await import("../os/processes/external_program.ts");
+      return await runProgram(["/bin/sh", "-c", script, ...words], { ...options, group: true });
+    },
     readInput: async () => await new Response(Deno.stdin.readable).text(),
     onInterrupt(handler) {
       Deno.addSignalListener("SIGINT", handler);

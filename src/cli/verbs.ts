@@ -20,6 +20,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/runs/run.ts"),
   },
   {
+    name: "sweep",
+    group: "Runs",
+    summary: "try a command with many values of its parameters",
+    load: () => import("./verbs/sweep/sweep.ts"),
+  },
+  {
     name: "import",
     group: "Runs",
     summary: "import past runs from the files of other trackers",
@@ -98,6 +104,12 @@ export const VERBS: readonly Verb[] = [
     group: "Runs",
     summary: "compare runs: totals, metrics, configs, curves",
     load: () => import("./verbs/runs/compare.ts"),
+  },
+  {
+    name: "diff",
+    group: "Runs",
+    summary: "show what differs between two runs: command, code, packages",
+    load: () => import("./verbs/runs/diff.ts"),
   },
   {
     name: "report",

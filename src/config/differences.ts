@@ -7,7 +7,12 @@ export interface ComparisonRow {
 }
 
 /** Injected into every config, so their differences mean nothing. For imported runs: the paths of their files. */
-const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
+const MEANINGLESS = [
+  /^metadata\.submitted_by$/,
+  /^metadata\.submission(\.|$)/,
+  /^metadata\.artifacts(\.|$)/,
+  /^metadata\.imported(\.|$)/,
+];
 const WORKER_ARGUMENTS = "metadata.worker.arguments";
 const IMPORT_WORKER = "mosaic:import-worker";
 

@@ -78,7 +78,7 @@ function isValue(word: string): boolean {
 }
 
 /** A word of a command line: a number in Python's form, True, False, None, or a text. Integers beyond 2^53 stay texts. */
-function typed(word: string): ParameterText {
+export function typed(word: string): ParameterText {
   if (/^(?:true|false)$/i.test(word)) return word.toLowerCase() === "true";
   if (/^(?:none|null)$/i.test(word)) return null;
   const digits = word.replace(/(?<=\d)_(?=\d)/g, "");

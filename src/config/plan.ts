@@ -66,6 +66,8 @@ export interface RunPlan {
   slurm: SlurmPlan;
   /** Octal; of the worker's files. */
   umask: string;
+  /** Commit, changes and packages are recorded. */
+  recordsCode: boolean;
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
   /** How the original's GUI wants the worker to show its frames; null if the config says nothing. */
   fastlane: { only: boolean; slot: number } | null;
@@ -157,6 +159,16 @@ export function planIfReadable(configJson: string): RunPlan | undefined {
 export function expectedStepsOf(configJson: string): number {
   const config: ConfigOfSteps | null = JSON.parse(rawJson(configJson));
   return positiveInteger(config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps);
+}
+
+/**
+ * Who submitted a run: a token's name, "uid:N", or "" if it is not known. Read without checking the rest, because a long queue
+ * has thousands of configs.
+ */
+export function submitterOf(configJson: string): string {
+  const config: { metadata?: { submitted_by?: unknown } | null } | null = JSON.parse(rawJson(configJson));
+  const submitter = config?.metadata?.submitted_by;
+  return typeof submitter === "string" ? submitter : "";
 }
 
 interface ConfigOfSteps {
@@ -255,6 +267,7 @@ function makePlan(configJson: string): RunPlan {
         : metadata.slurm?.tasks_per_node ?? 1,
       leaseSeconds: metadata.slurm?.lease_seconds ?? null,
     },
+    recordsCode: metadata.code !== "off",
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),

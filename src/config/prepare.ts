@@ -54,15 +54,17 @@ export function resolveRunId(read: ReadConfig, requested = ""): string {
 /**
  * Injects id and paths into a config, for the run `runId` below `layout`'s state directory. @param slurm defaults of
  * metadata.slurm: the run keeps those of its submission, whatever daemon starts it
+ * @param submitter who submits it, "" if unknown; whatever the config itself says
  * @param after the config's predecessors by their ids: a name may belong to another run later
  */
 export function prepareRun(
   read: ReadConfig,
-  { runId, layout, slurm = {}, after = [] }: {
+  { runId, layout, slurm = {}, after = [], submitter = "" }: {
     runId: string;
     layout: Layout;
     slurm?: SlurmFields;
     after?: readonly After[];
+    submitter?: string;
   },
 ): PreparedRun {
   const { metadata, resources } = read.config;
@@ -72,6 +74,7 @@ export function prepareRun(
   const workerId = worker?.worker_id || worker?.config?.worker_id || "";
   const form: JsonObject = new Map(read.canonical);
   const workerConfig = injectWorker(form, runId, workerId);
+  if (submitter !== "" || metadata?.submitted_by != null) injectSubmitter(form, submitter);
   if (after.length > 0) injectAfter(form, after);
   if (metadata?.launcher === "slurm") injectSlurm(form, slurm, worker?.supports_pause === true);
   if (baseDir !== "custom_scripts") injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
@@ -157,6 +160,13 @@ function injectSlurm(form: JsonObject, { warn_seconds, ...defaults }: SlurmField
   const given = child(metadata, "slurm") ?? new Map<string, JsonValue>();
   const fields = warned && warn_seconds !== undefined ? { ...defaults, warn_seconds } : defaults;
   metadata.set("slurm", new Map([...readJson(JSON.stringify(fields)) as JsonObject, ...given]));
+  form.set("metadata", metadata);
+}
+
+function injectSubmitter(form: JsonObject, submitter: string): void {
+  const metadata: JsonObject = new Map(child(form, "metadata"));
+  if (submitter === "") metadata.delete("submitted_by");
+  else metadata.set("submitted_by", submitter);
   form.set("metadata", metadata);
 }
 

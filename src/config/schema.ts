@@ -257,6 +257,7 @@ const metadata = once(() =>
     run_name: optionalText(),
     worker: worker().nullish(),
     priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+    submitted_by: optionalText().describe("Who submitted the run: a token's name, or uid:N. The daemon sets it."),
     queue: queue().optional().describe("What the run waits for; docs/how-to/queue.md."),
     tags: list(filledText(100), "strings").optional(),
     restart: restart().optional(),
@@ -273,6 +274,9 @@ const metadata = once(() =>
       .describe(
         "Files of trackers that are read in addition to the output: false for none; patterns add to those found.",
       ),
+    code: oneOf(["on", "off"]).optional().describe(
+      "off: commit, changes, packages and interpreter of the run are not recorded; default on (docs/how-to/reproduction.md).",
+    ),
     heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
     handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
     sandbox: sandbox().optional(),

@@ -1,6 +1,6 @@
 /** Applies the daemon's retention policy periodically. */
 import { messageOf } from "../base/errors.ts";
-import { sweep, type SweepOptions } from "../registry/retention/sweep.ts";
+import { sweep, type SweepOptions } from "../registry/retention/retention_sweep.ts";
 
 /** One pass reads every run's row, and with a size limit every file's size. */
 const INTERVAL_MS = 10 * 60_000;

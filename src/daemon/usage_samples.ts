@@ -1,6 +1,7 @@
 /** Samples what each live run's processes and GPUs use, as metrics `system/…` of the run. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { Engine } from "../dispatch/core/engine.ts";
 import type { GpuPool } from "../dispatch/gpus/gpu_pool.ts";
 import type { Card } from "../os/gpus/card.ts";
 import { processesOf, type ProcessUsage, readProcesses } from "../os/processes/usage.ts";
@@ -26,6 +27,8 @@ export interface UsageSamplesOptions {
   live: () => RunRow[];
   gpus: Pick<GpuPool, "readWithin" | "cardOf">;
   telemetry: Pick<TelemetryLog, "sample">;
+  /** Told of every sample, also of runs without stored records. */
+  sampled: Engine["sampled"];
   log: Logger;
 }
 
@@ -63,7 +66,9 @@ export function pointsOf(
 }
 
 /** @returns ends it, after the current sample */
-export function startUsageSamples({ live, gpus, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
+export function startUsageSamples(
+  { live, gpus, telemetry, sampled, log }: UsageSamplesOptions,
+): { close(): Promise<void> } {
   const before = new Map<string, Before>();
   const sample = async () => {
     const now = Date.now();
@@ -87,6 +92,7 @@ export function startUsageSamples({ live, gpus, telemetry, log }: UsageSamplesOp
       const points = pointsOf(processes, last?.attempt === attempt ? last : undefined, at, its);
       before.set(runId, { attempt, at, ticks: new Map(processes.map((p) => [p.pid, p.ticks])) });
       telemetry.sample(runId, attempt, points);
+      sampled(runId, attempt, points);
     }
   };
   let running: Promise<void> = Promise.resolve();

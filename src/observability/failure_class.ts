@@ -3,6 +3,7 @@ export const FAILURE_CLASSES = [
   "exit_code",
   "signal",
   "oom_killed",
+  "gpu_out_of_memory",
   "run_failed",
   "heartbeat_timeout",
   "worker_timeout",

@@ -32,6 +32,7 @@ import { retryOnShortage } from "./state/retry_on_shortage.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./state/reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
 import type { FileSources } from "../readers/files/file_sources.ts";
+import type { TextDialect } from "../readers/text/text_dialects.ts";
 import type { ProxyStartFile } from "./start/start_file.ts";
 import type { StartPlan } from "./start/start_plan.ts";
 import type { Settings } from "./state/state.ts";
@@ -113,7 +114,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
       {
         ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
         ...{ prepare: preparation(args, plan, log), clear: ringRemoval(args.runId, start, log) },
-        lowerPrecedence: plan.standAlone || placed !== undefined ? undefined : () => lowerOwnPrecedence(log),
+        started: () => {
+          if (!plan.standAlone && placed === undefined) lowerOwnPrecedence(log);
+          if (!takeOver && start.code === true) recordAttemptsCode(args, plan, log);
+        },
       },
       journal,
       queue,
@@ -179,6 +183,19 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     journal.close();
     if (isUploaded) removeTreeNow(files.directory);
   }
+}
+
+/** Beside the start, which it neither delays nor fails. */
+function recordAttemptsCode(args: ProxyArguments, plan: StartPlan, log: Logger): void {
+  const { runId, attempt, command } = args;
+  const { start } = plan;
+  const env = workerStart(args, plan).env;
+  import("./start/attempts_code.ts").then(({ recordCode }) =>
+    recordCode({
+      ...{ runId, attempt, command, env, cwd: start.cwd, user: start.user ?? undefined, sandbox: start.sandbox ?? [] },
+      ...{ dialOptions: () => dialOptions(args, plan, args.target), log },
+    })
+  ).catch((error) => log.warn({ error: messageOf(error) }, "the run's code is not recorded"));
 }
 
 /** After the worker was started: the worker would inherit the lower precedence, and only root could raise it again. */
@@ -271,7 +288,10 @@ async function sourcesOf(
   const { FileSources } = await import("../readers/files/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
-  return new FileSources({ files, attempt, observation: observe, excluded, context: { agentId, workerId }, log });
+  // A config that switches off some dialects wants no guesses; standard error has no switches of its own.
+  const stderr = (start.textOff ?? []).length === 0;
+  const context = { agentId, workerId };
+  return new FileSources({ files, attempt, observation: observe, excluded, context, stderr, log });
 }
 
 function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): DeliveryPlan {
@@ -296,7 +316,8 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff };
+      const seen = new Set<TextDialect>();
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
         buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),

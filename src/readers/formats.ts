@@ -4,10 +4,12 @@
  * them share) and a row.
  */
 import type { FormatName, FormatReader, FormatState } from "./format/format_reader.ts";
+import { formatOfContent } from "./content.ts";
 import { CsvReader } from "./tables/csv_file.ts";
 import { JsonLinesReader } from "./tables/json_lines.ts";
 import { ParametersReader } from "./tables/parameters_file.ts";
 import { EventFileReader } from "./tensorboard/event_file.ts";
+import { TextFileReader } from "./text/text_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
 
 export interface FileKind {
@@ -29,6 +31,8 @@ export interface FileKind {
   copyOf?: (name: string) => string[];
   /** On import, each such file is a run, and below its directory are only its own files. */
   alone?: true;
+  /** The name is not certain: only a file that has this format is read. */
+  byContent?: true;
   /** It makes no run on import; it adds to the run of the files beside it. */
   accompanies?: true;
 }
@@ -68,6 +72,15 @@ export const FILE_KINDS: readonly FileKind[] = [
   { title: "metrics.csv", name: /^metrics\.csv$/, format: "csv", tracker: true, label: "name" },
   { title: "result.json", name: /^result\.json$/, format: "jsonl", tracker: true, label: "name" },
   { title: "metrics.jsonl", name: /^metrics\.jsonl$/, format: "jsonl", tracker: true, label: "name" },
+  // Detectron2, mmengine, DETR.
+  {
+    title: "metrics.json, scalars.json, stats.json, log.txt",
+    name: /^(?:(?:metrics|scalars|stats)\.json|log\.txt)$/,
+    format: "jsonl",
+    tracker: true,
+    label: "name",
+    byContent: true,
+  },
   {
     title: "args.json, params.json",
     name: /^(?:args|params)\.json$/,
@@ -88,6 +101,7 @@ const READERS: { readonly [format: FormatName]: new (state?: FormatState) => For
   jsonl: JsonLinesReader,
   wandb: WandbReader,
   parameters: ParametersReader,
+  text: TextFileReader,
 };
 
 const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
@@ -100,6 +114,13 @@ export function fileKindOf(path: string): FileKind | undefined {
 
 export function formatOfName(path: string): FormatName | undefined {
   return fileKindOf(path)?.format;
+}
+
+/** @param head the file's first bytes @returns undefined: no reader takes it, or there is too little to tell */
+export function formatOfFile(path: string, head: Uint8Array): FormatName | undefined {
+  const kind = fileKindOf(path);
+  if (kind !== undefined && kind.byContent !== true) return kind.format;
+  return formatOfContent(head);
 }
 
 /** A reader at the file's beginning, or at a stored state of the same format. */

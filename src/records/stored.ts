@@ -30,8 +30,6 @@ export interface RunTelemetry {
   lastRecordAt: number | null;
   /** The highest step of a metric; 0: none. */
   toldStep: number;
-  /** The highest step of a metric of the newest attempt that this process has stored; 0: none. */
-  attemptStep: number;
   /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
   toldReward: ToldReward | null;
 }
@@ -95,6 +93,10 @@ export interface SeriesSummary {
   /** The worker's step at the first minimum and the first maximum; for reward and episodes their seq. */
   minStep: number | null;
   maxStep: number | null;
+  /** Where its newest points come from: a tracker's name, a file's or a directory's; "": what the program printed. */
+  label: string;
+  /** The series with the same points, more exactly; null: it is no copy. */
+  copyOf: string | null;
 }
 
 /** A parameter, and the seq of its event. */

@@ -164,6 +164,9 @@ export const Series = z.strictObject({
   mean: maybe(z.number()),
   min_step: maybe(integer()),
   max_step: maybe(integer()),
+  source: text(),
+  /** With `metrics --sources`. */
+  copy_of: maybe(text()),
 });
 
 export const Bucket = z.strictObject({
@@ -437,6 +440,26 @@ export const AuditEntry = z.strictObject({
 });
 
 /** Each shape under the heading that documents it. */
+export const CodeOfAttempt = z.strictObject({
+  attempt: integer(),
+  at: time(),
+  code: z.unknown(),
+  environment: z.unknown(),
+});
+export const RunCode = z.strictObject({ run_id: text(), command: z.array(text()), records: z.array(CodeOfAttempt) });
+export const Difference = z.strictObject({ name: text(), a: maybe(text()), b: maybe(text()) });
+export const RunDifferences = z.strictObject({
+  a: z.strictObject({ run_id: text(), name: text() }),
+  b: z.strictObject({ run_id: text(), name: text() }),
+  command: z.array(Difference),
+  parameters: z.array(Difference),
+  code: z.array(Difference),
+  packages: z.array(Difference),
+  environment: z.array(Difference),
+  config: z.array(Difference),
+  patch: z.optional(z.array(text())),
+});
+
 export const SHAPES = {
   "Run": Run,
   "RunDetail": RunDetail,
@@ -456,6 +479,10 @@ export const SHAPES = {
   "GroupValue": GroupValue,
   "GroupComparison": GroupComparison,
   "GroupPoint": GroupPoint,
+  "RunCode": RunCode,
+  "CodeOfAttempt": CodeOfAttempt,
+  "RunDifferences": RunDifferences,
+  "Difference": Difference,
   "Import": Import,
   "Validation": Validation,
   "Examination": Examination,

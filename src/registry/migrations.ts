@@ -206,6 +206,76 @@ ALTER TABLE artifacts ADD COLUMN window_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE gpu_slots ADD COLUMN uuid TEXT NOT NULL DEFAULT '';
 `,
   },
+  {
+    version: 11,
+    sql: `
+-- What ran: at the submission (attempt 0) and at the start of each attempt. The columns with hashes name texts.
+CREATE TABLE run_code (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  code_json TEXT NOT NULL,
+  environment TEXT NOT NULL,
+  diff TEXT NOT NULL,
+  PRIMARY KEY (run_id, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_code_by_environment ON run_code (environment);
+CREATE INDEX run_code_by_diff ON run_code (diff);
+-- Many runs have the same environment and the same diff. hash: SHA-256 of body, which is zstd.
+CREATE TABLE code_texts (
+  hash TEXT PRIMARY KEY,
+  body BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER run_code_deleted AFTER DELETE ON run_code BEGIN
+  DELETE FROM code_texts WHERE hash IN (OLD.environment, OLD.diff)
+    AND NOT EXISTS (SELECT 1 FROM run_code WHERE environment = hash)
+    AND NOT EXISTS (SELECT 1 FROM run_code WHERE diff = hash);
+END;
+`,
+  },
+  {
+    version: 12,
+    sql: `
+CREATE TABLE sweeps (
+  sweep_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  state TEXT NOT NULL,
+  spec_json TEXT NOT NULL,
+  submitter TEXT NOT NULL,
+  -- Trials 0 to next_trial - 1 are made: each has a row in sweep_trials.
+  next_trial INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+-- Entered in the transaction that enters the trial's run. It stays when the run is deleted: no trial is made twice.
+CREATE TABLE sweep_trials (
+  sweep_id TEXT NOT NULL REFERENCES sweeps (sweep_id) ON DELETE CASCADE,
+  trial INTEGER NOT NULL,
+  -- NULL: the daemon refused its config, for the reason in refusal.
+  run_id TEXT,
+  refusal TEXT,
+  PRIMARY KEY (sweep_id, trial)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX sweep_trials_by_run ON sweep_trials (run_id) WHERE run_id IS NOT NULL;
+-- The log from which early stopping decides: the value of a trial at a rung, with the decision about the trial.
+CREATE TABLE sweep_reports (
+  sweep_id TEXT NOT NULL REFERENCES sweeps (sweep_id) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  trial INTEGER NOT NULL,
+  rung INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  -- NULL: not finite.
+  value REAL,
+  mean REAL,
+  best REAL,
+  stops INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (sweep_id, seq)
+) STRICT, WITHOUT ROWID;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -1,11 +1,12 @@
 /** A run's rows of registry.db in a database of their own, to move the run to another host. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { copied } from "../os/database/copied_rows.ts";
+import { hashOfText } from "./code/code_rows.ts";
 import { migrate } from "./migrations.ts";
 
 const TABLES = [
   ...["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"],
-  "slurm_defaults_due",
+  ...["slurm_defaults_due", "run_code"],
 ];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
@@ -25,6 +26,13 @@ export function copyRun(
     const also = table === "events" ? "kind <> 'deleted'" : "true";
     const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);
     for (const row of rows()) insert(sql, ...row);
+  }
+  const bodies = from.prepare(
+    "SELECT hash, body FROM code_texts WHERE hash IN (SELECT environment FROM run_code WHERE run_id = ?1 UNION SELECT diff FROM run_code WHERE run_id = ?1)",
+  );
+  for (const { hash, body } of bodies.iterate(runId) as Iterable<{ hash: string; body: Uint8Array }>) {
+    // Runs of this host with the same hash must not get another's text.
+    if (hashOfText(body) === hash) insert("INSERT OR IGNORE INTO code_texts (hash, body) VALUES (?, ?)", hash, body);
   }
   // The other host's engine may have other jobs with these ids, so it must never be asked for them.
   insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);

@@ -5,12 +5,20 @@
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
+import {
+  ENDED_STATES,
+  isEnded,
+  type LifecycleEvent,
+  LIVE_STATES,
+  RUN_STATES,
+  transition,
+} from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { fileBytes } from "../os/files/files.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import { type CodeRow, codeRows, codeText, type NewCode, storeCode } from "./code/code_rows.ts";
 import { eventJson } from "./event_data.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -54,6 +62,7 @@ import type {
 } from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
+import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
@@ -79,6 +88,7 @@ export class Registry implements RunReader {
   readonly #now: () => number;
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
+  readonly sweeps: SweepRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -105,14 +115,29 @@ export class Registry implements RunReader {
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");
     this.#eventHead = this.#lastSeq("events");
+    this.sweeps = new SweepRows(
+      this.#sql,
+      (work) => this.#write(work),
+      (runId, kind, data) => {
+        const run = this.get(runId);
+        if (run !== undefined) this.#addEvent(run, kind, data, this.#now());
+      },
+      this.#now,
+    );
   }
 
   /**
    * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
    * @param position in the queue, 1 is next; null: unknown
+   * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
    * @throws `already_exists`
    */
-  insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
+  insert(
+    run: NewRun,
+    position: number | null = null,
+    parameters: readonly Parameter[] = [],
+    trial?: TrialOf,
+  ): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
@@ -127,6 +152,7 @@ export class Registry implements RunReader {
       );
       const row = this.require(run.runId);
       this.#addParameters(run.runId, parameters);
+      if (trial !== undefined) this.sweeps.enterTrial(trial, run.runId, null);
       this.#addTransition({
         runId: run.runId,
         from: null,
@@ -250,6 +276,41 @@ export class Registry implements RunReader {
     ).map((row) => this.#runFrom(row));
   }
 
+  /**
+   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and who
+   * submitted them ("": not known). Scans all transitions. `to`: null while it runs
+   */
+  attemptsSince(
+    since: number,
+  ): { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] {
+    const attempts: { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] = [];
+    const running = new Map<string, typeof attempts[number]>();
+    const rows = this.#sql.all(
+      `SELECT run_id, event, to_state, at, gpus_requested,
+         CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.submitted_by') END AS submitter
+       FROM transitions JOIN runs USING (run_id)
+       WHERE (event = 'spawned' OR to_state IN (SELECT value FROM json_each(?))) AND at > ?
+         AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
+       ORDER BY seq`,
+      JSON.stringify([...ENDED_STATES, "INIT"]),
+      since,
+    );
+    for (const { run_id, event, at, gpus_requested, submitter } of rows) {
+      const runId = run_id as string;
+      const begun = running.get(runId);
+      if (event === "spawned") {
+        const owner = typeof submitter === "string" ? submitter : "";
+        const attempt = { runId, submitter: owner, gpus: gpus_requested as number, from: at as number, to: null };
+        running.set(runId, attempt);
+        attempts.push(attempt);
+      } else if (begun !== undefined) {
+        begun.to = at as number;
+        running.delete(runId);
+      }
+    }
+    return attempts;
+  }
+
   sessionTokens(): { runId: string; token: string }[] {
     return this.#sql.all(
       `SELECT run_id, session_token FROM runs
@@ -340,6 +401,34 @@ export class Registry implements RunReader {
       this.#addEvent(row, "edited", patch, this.#now());
       return row;
     });
+  }
+
+  /**
+   * Stores what ran in an attempt, 0 for the submission, which is stored once. `decide` gets all records of the run and returns
+   * what has changed since its submission, in words; "": nothing.
+   */
+  recordCode(
+    runId: string,
+    record: NewCode,
+    decide: (records: readonly CodeRow[]) => { text: string; files: string[] },
+  ): void {
+    this.#write(() => {
+      const row = this.require(runId);
+      storeCode(this.#sql, runId, record, this.#now());
+      const { text, files } = decide(codeRows(this.#sql, runId));
+      if (text === row.codeChanged) return;
+      this.#store(runId, { codeChanged: text, updatedAt: this.#now() });
+      if (text !== "") this.#addEvent(row, "code_changed", { files }, this.#now());
+    });
+  }
+
+  code(runId: string): CodeRow[] {
+    return codeRows(this.#sql, runId);
+  }
+
+  /** zstd; undefined for an unknown hash. */
+  codeText(hash: string): Uint8Array | undefined {
+    return codeText(this.#sql, hash);
   }
 
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */

@@ -1,4 +1,5 @@
 /** The read-only interface of the registry, which registry.ts implements. */
+import type { CodeRow } from "./code/code_rows.ts";
 import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
@@ -30,6 +31,10 @@ export interface RunReader {
   parametersNamed(name: string): (Parameter & { runId: string })[];
   /** Names of parameters in all runs. */
   parameterNames(): string[];
+  /** What ran, by attempt; 0 is the submission. */
+  code(runId: string): CodeRow[];
+  /** zstd; undefined for an unknown hash. */
+  codeText(hash: string): Uint8Array | undefined;
   gpuSlots(): { slot: number; runId: string | null }[];
 
   /** Of one run, oldest first. */

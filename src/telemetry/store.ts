@@ -37,6 +37,7 @@ import { Waiters } from "./row_waiters.ts";
 import { bytesOfRuns } from "./runs/run_bytes.ts";
 import { positionOf, RunRows, type RunState, summaryOf } from "./runs/run_state.ts";
 import { type RingLimits, RunStates } from "./commit/run_states.ts";
+import { withoutRepeats } from "./commit/count_not_read.ts";
 import { RunWriter, StalePosition, type Written } from "./commit/run_writer.ts";
 import { Sealing } from "./commit/sealing.ts";
 import { SeriesReader } from "./series_reader.ts";
@@ -292,10 +293,11 @@ export class TelemetryStore implements TelemetryLog {
     const place = source === undefined
       ? { journal: { from, to }, label: "" }
       : { journal: undefined, source: { ...source, serial: to }, label: source.label };
-    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, ...place, runId, attempt });
+    const events = withoutRepeats(state, batch.events);
+    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, events, ...place, runId, attempt });
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
-      ...{ events: batch.events.slice(), lastEvent },
+      ...{ events: events.slice(), lastEvent },
     };
   }
 
@@ -356,6 +358,19 @@ export class TelemetryStore implements TelemetryLog {
   listSeries(runId: string): SeriesSummary[] {
     const state = this.#states.get(runId);
     return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
+  }
+
+  attemptStep(runId: string, attempt: number): number {
+    const newest = this.#states.get(runId)?.attemptStep;
+    return newest?.attempt === attempt ? newest.step : 0;
+  }
+
+  listSources(runId: string): SeriesSummary[] {
+    const state = this.#states.get(runId);
+    if (state === undefined) return [];
+    const copies = this.#summaries.copies(state.runKey);
+    return this.#summaries.ofRun(state.runKey)
+      .flatMap((one) => [one, ...copies.filter(({ copyOf }) => copyOf === one.name)]);
   }
 
   seriesOf(runId: string, name: string): SeriesSummary | undefined {

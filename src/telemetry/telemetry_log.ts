@@ -40,8 +40,12 @@ export interface TelemetryReader {
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
   /** Counters of a run; zeros if it has no records. */
   summary(runId: string): RunTelemetry;
+  /** The highest step of a metric of the attempt, of those that this process has stored; 0: none. */
+  attemptStep(runId: string, attempt: number): number;
   /** The series that every run has, then its metrics by name. */
   listSeries(runId: string): SeriesSummary[];
+  /** The same with the copies by other sources, after the series that they are copies of. */
+  listSources(runId: string): SeriesSummary[];
   /** The summary of one series; undefined if the run has no such series. */
   seriesOf(runId: string, name: string): SeriesSummary | undefined;
   /** The series of this name, of all runs. */

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { workedMs } from "../../src/cli/text/comparing.ts";
+import { workedMs } from "../../src/runs/fields/run_texts.ts";
 import { configDifferences, optionsApart } from "../../src/config/differences.ts";
 import { runDetailJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { DaemonApi } from "../../src/wire/client/daemon_api.ts";

@@ -171,8 +171,25 @@ function checkShape(shape: string, value: unknown, what: string): void {
   look(schema, value, shape);
 }
 
-/** Of audit entries of what was refused (tests/rpc/auth). */
-const REFUSALS = ["AuditEntry.uid", "AuditEntry.message", "AuditEntry.skipped"];
+/** Of audit entries of what was refused (tests/rpc/auth), and of runs in repositories (tests/provenance). */
+const REFUSALS = [
+  ...["AuditEntry.uid", "AuditEntry.message", "AuditEntry.skipped"],
+  ...[
+    "RunCode.records",
+    "CodeOfAttempt.attempt",
+    "CodeOfAttempt.at",
+    "CodeOfAttempt.code",
+    "CodeOfAttempt.environment",
+  ],
+  ...[
+    "RunDifferences.packages",
+    "RunDifferences.environment",
+    "RunDifferences.patch",
+    "RunDifferences.code",
+    "RunDifferences.parameters",
+    "Run.code_changed",
+  ],
+];
 
 /** Cells of CSV text; quoted ones may hold anything. */
 function csvRows(text: string): string[][] {
@@ -307,6 +324,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("import", [directory]);
     await holds("compare", [rich, failed, live]);
     await holds("list --group-by name", []);
+    await holds("show --code", [rich]);
+    await holds("diff", [rich, failed]);
     await holds("compare --group-by name", [rich, failed, live]);
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
@@ -399,6 +418,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const elsewhere = (field: string) =>
         [
           "RunDetail.held_to",
+          "Series.copy_of",
           "Run.damaged",
           "Run.not_before",
           "Run.values",

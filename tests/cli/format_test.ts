@@ -98,8 +98,9 @@ Deno.test("progress: an ETA is given only while the run trains towards a known e
   assert.equal(eta({ ...run, stepsPerSecond: 0 }), undefined);
   assert.equal(fraction({ ...run, steps: 20_000 }), 1);
   assert.equal(fraction({ ...run, maxSteps: 0 }), undefined);
-  assert.equal(progressText(run), "██████▎     62% 6.2k/10k ETA 3m 10s");
-  assert.equal(progressText({ ...run, state: "PAUSED" }), "██████▎     62% 6.2k/10k");
+  assert.equal(progressText(run), "62% 6.2k/10k ETA 3m 10s");
+  assert.equal(progressText(run, 10), "██████▎     62% 6.2k/10k ETA 3m 10s");
+  assert.equal(progressText({ ...run, state: "PAUSED" }, 10), "██████▎     62% 6.2k/10k");
   assert.equal(progressText({ ...run, maxSteps: 0 }), "6.2k steps");
   assert.equal(bar(1, 3), "███");
 });

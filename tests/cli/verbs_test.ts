@@ -120,9 +120,9 @@ Deno.test("list: a table for people, with ids as short as can be and nothing a t
   assert.equal(
     (await run(["list"], TWO)).out,
     [
-      "RUN         NAME      STATE      GPUS  ELAPSED  STEPS  RATE  REWARD  NOTE",
-      "01K9ABCDEF  cart-1    EXECUTING  0,1    3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
-      "01K9ZZZZZZ  evil␛[2J  INIT       (2)         -      0     -       -  #1 in the queue, waits for 2 GPUs",
+      "RUN         NAME      STATE      GPUS     ELAPSED  STEPS  RATE  REWARD  NOTE",
+      "01K9ABCDEF  cart-1    EXECUTING  0,1       3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
+      "01K9ZZZZZZ  evil␛[2J  INIT       wants 2        -      0     -       -  #1 in the queue, waits for 2 GPUs",
       "",
     ].join("\n"),
   );
@@ -220,10 +220,9 @@ Deno.test("show: a run that asks for no GPU on a host with some, and for no limi
   const configs = [{ resources: { gpus: { requested: 0 } } }, { resources: { cpus: 2, gpus: { requested: 0 } } }];
   const shown = await Promise.all(configs.map(async (config) => {
     const { out } = await run(["show", "cart-1"], {
-      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], configJson: JSON.stringify(config) }),
+      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], hostGpus: 2, configJson: JSON.stringify(config) }),
       ListArtifacts: () => ({ artifacts: [] }),
       StreamEvents: () => [],
-      GetHost: () => ({ gpus: [{ slot: 0 }, { slot: 1 }] }),
     });
     return out;
   }));
@@ -567,7 +566,20 @@ Deno.test("metrics: series with their curves, or their points", async () => {
       "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, non_finite: 0, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
+    {
+      ...{
+        name: "loss",
+        points: 2,
+        non_finite: 0,
+        last: 0.25,
+        min: 0.25,
+        max: 1,
+        mean: 0.5,
+        min_step: null,
+        max_step: 3,
+      },
+      ...{ source: "stdout", copy_of: null },
+    },
   ]);
   const diverged: Answers = {
     ...answers,
@@ -752,6 +764,19 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
   const json = JSON.parse((await run(["gpus", "-o", "json"], answers)).out);
   assert.deepEqual(json[1].used_mb, 22630);
   assert.match((await run(["gpus"], { GetHost: () => ({}) })).out, /no GPU slots/);
+});
+
+Deno.test("run --min-gpu-util is an alert rule", async () => {
+  const rules = async (...words: string[]) =>
+    JSON.parse((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).out).metadata.alerts;
+  assert.deepEqual(await rules("--min-gpu-util", "10%/1h"), [{ when: "gpu_idle", value: 10, seconds: 3600 }]);
+  assert.deepEqual(await rules("--min-gpu-util", "2.5%/15m:cancel"), [
+    { when: "gpu_idle", value: 2.5, seconds: 900, then: "cancel" },
+  ]);
+  assert.equal(await rules(), undefined);
+  for (const wrong of ["10/1h", "0%/1h", "101%/1h", "10%/x", "10%/1h:kill"]) {
+    assert.equal((await run(["run", "--dry-run", "--min-gpu-util", wrong, "--", "/bin/true"])).code, EXIT.usage, wrong);
+  }
 });
 
 Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {

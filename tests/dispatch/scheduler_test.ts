@@ -5,6 +5,8 @@ function run(runId: string, fields: Partial<WaitingRun> = {}): WaitingRun {
   return {
     runId,
     priority: 0,
+    rank: 0,
+    owner: "",
     createdAt: Number(runId.slice(1)),
     gpusRequested: 0,
     gpusMandatory: false,
@@ -19,6 +21,8 @@ const ROOM: Capacity = {
   now: 1000,
   freeSlots: [0, 1, 2, 3],
   holders: [],
+  gpusOf: new Map(),
+  maxGpusPerUser: Infinity,
   used: [],
   asking: false,
   totalSlots: 4,
@@ -101,4 +105,40 @@ Deno.test("scheduler: while the host's slots are not known, none is given away, 
   assert.deepEqual(start, [{ runId: "r3", slots: [] }, { runId: "r4", slots: [] }]);
   assert.match(queue[0]!.waitingFor, /^1 GPU \(.*cannot be entered/);
   assert.deepEqual(queue.map(({ runId }) => runId), ["r1", "r2"]);
+});
+
+Deno.test("scheduler: ranks of fair shares order runs of one priority", () => {
+  const waiting = [run("r1", { rank: 2 }), run("r2", { rank: 1 }), run("r3", { rank: 3, priority: 1 })];
+  assert.deepEqual(started(waiting).map((s) => s.runId), ["r3", "r2", "r1"]);
+});
+
+Deno.test("scheduler: no owner gets more GPUs than one may have; the others' runs pass, the owner's own do not", () => {
+  const a = { owner: "a" };
+  const waiting = [
+    run("r1", { ...mandatory(2), ...a }),
+    run("r2", { ...mandatory(1), ...a }),
+    run("r3", { gpusRequested: 1, ...a }),
+    run("r4", { ...mandatory(2), owner: "b" }),
+    run("r5", a),
+  ];
+  const { start, queue } = schedule(waiting, { ...ROOM, gpusOf: new Map([["a", 1]]), maxGpusPerUser: 2 });
+  assert.deepEqual(start, [
+    { runId: "r3", slots: [] },
+    { runId: "r4", slots: [0, 1] },
+    { runId: "r5", slots: [] },
+  ]);
+  assert.deepEqual(queue.map(({ waitingFor }) => waitingFor), [
+    "2 GPUs (a has 1, and may have 2 at a time)",
+    "1 GPU (1 run before it wants GPUs too)",
+  ]);
+  const both = [
+    run("r1", { ...mandatory(1), ...a }),
+    run("r2", { ...mandatory(1), ...a }),
+    run("r3", { gpusRequested: 3, ...a }),
+  ];
+  assert.deepEqual(
+    schedule(both, { ...ROOM, maxGpusPerUser: 2 }).start,
+    [{ runId: "r1", slots: [0] }, { runId: "r2", slots: [1] }, { runId: "r3", slots: [] }],
+    "what starts in this pass counts",
+  );
 });

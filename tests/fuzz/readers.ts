@@ -25,6 +25,7 @@ import { fits, parseExpression } from "../../src/registry/query/expression.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
 import { Lines } from "../../src/readers/lines/lines.ts";
 import type { FormatName } from "../../src/readers/format/format_reader.ts";
+import { formatOfContent } from "../../src/readers/content.ts";
 import { openFormat } from "../../src/readers/formats.ts";
 import { CHUNK, chunkCrc } from "../../src/readers/wandb/leveldb_log.ts";
 import { frame } from "../../src/readers/tensorboard/tfrecord.ts";
@@ -189,9 +190,43 @@ const csv: Target = {
     (text) => bytesOf(`${text}\n1,2,3\n`),
     (text) => bytesOf(`#${text}\nr,l,t\n1,2,3\n`),
     (text) => bytesOf(`step,loss\n1,"${text}"\n2,${text}\n`),
+    (text) => bytesOf(`step;loss\n${text}\n1;0,5\n`),
+    (text) => bytesOf(`step,loss\n0,1\nstep,loss,${text}\n1,2\n`),
   ],
   samples: ["sb3.monitor.csv", "sb3.progress.csv", "tune.progress.csv"].map(fixture),
   read: (bytes) => readFile("csv", bytes),
+};
+
+const textFile: Target = {
+  name: "text-file",
+  tokens: [
+    ...["loss: 0.3 ", "step 200 ", "Epoch 3/10 - ", "10%|## | 1/10 [", "\r", "[INFO] ", "acc=71% ", "1,000 ", "(0.3) "],
+    ...[
+      "- ",
+      "━━",
+      "=",
+      "\x1b[31m",
+      "2026-01-01 12:00:00,123 ",
+      "[rank0]:",
+      "/",
+      "± 0.1 ",
+      "| a | 1 |\n",
+      "--------\n",
+    ],
+  ],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`step 1 ${text} loss 0.5\n`),
+    (text) => bytesOf(`${text}: loss: 0.5\r`),
+    (text) => bytesOf(`10%|##${text}| 1/10 [${text}]\r`),
+    (text) => bytesOf(`10/10 [====] ${text} - loss: 0.5\n`),
+    (text) => bytesOf(`loss=${text} ${text}=1\n`),
+  ],
+  samples: [fixture("sb3.stdout.txt"), fixture("transformers.stdout.txt")],
+  read: (bytes) => {
+    formatOfContent(bytes);
+    readFile("text", bytes);
+  },
 };
 
 const jsonLines: Target = {
@@ -485,6 +520,6 @@ const notes: Target = {
 };
 
 export const TARGETS: readonly Target[] = [
-  ...[events, wandb, csv, jsonLines, printed],
+  ...[events, wandb, csv, textFile, jsonLines, printed],
   ...[mlflow, filters, configs, logs, runFiles, notes],
 ];

@@ -107,6 +107,33 @@ Deno.test("printed text: more numbers than one record may give are several recor
   assert(read.every((one) => one.global_step === 3));
 });
 
+Deno.test("printed text: behind carriage returns stand records of every kind", () => {
+  const lines = [
+    "\r 10%|#  | 1/10\r{'loss': 0.1, 'epoch': 1.0}",
+    '\r 20%|## | 2/10 [00:01<00:09]{"type":"step","reward":1}',
+    "\r 30%|## | 3/10 [00:01<00:09, 2it/s, loss=0.5]\r 40%|## | 4/10 [00:01<00:09, 2it/s, loss=0.4]",
+    "step=4 loss=0.25\r",
+  ];
+  const { records } = readInParts(lines.join("\n"), 1 << 20);
+  assert.deepEqual(records.events.map(({ dataJson }) => dataJson), [
+    '{"loss":0.1,"epoch":1}',
+    '{"global_step":3,"loss":0.5}',
+    '{"global_step":4,"loss":0.4}',
+    '{"global_step":4,"loss":0.25}',
+  ]);
+  assert.deepEqual([records.steps, records.otherLines], [1, 0]);
+});
+
+Deno.test("printed text: lines that seem to have results and are not read are counted, with the first of them", () => {
+  const lines = ["step=x loss=1", "step=y loss=1", "loss 5 was the best so far", "Using cpu"];
+  const { records } = readInParts(lines.join("\n"), 1 << 20);
+  const said = records.events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]);
+  assert.deepEqual(said.map(([kind, { source, count, line }]) => [kind, source, count, line]), [
+    ["not_read", "stdout", 2, "step=x loss=1"],
+    ["not_read", "stdout", 1, "loss 5 was the best so far"],
+  ]);
+});
+
 Deno.test("printed text: wherever the text is cut, the records are the same", () => {
   const text = Deno.readTextFileSync(`${FIXTURES}sb3.stdout.txt`) + MIXED.join("\n");
   const whole = readInParts(text, 1 << 20);
@@ -136,8 +163,10 @@ function printFile(path: string, at: number): string {
   return `head -n ${at} ${path}; while [ ! -e go ]; do sleep 0.05; done; tail -n +${at + 1} ${path}`;
 }
 
+const metricsOf = (daemon: Scene["daemon"]) => daemon.events.filter(({ kind }) => kind === "metrics");
+
 function counts({ daemon }: Scene): [events: number, episodes: number] {
-  return [daemon.events.length, daemon.episodes.length];
+  return [metricsOf(daemon).length, daemon.episodes.length];
 }
 
 Deno.test("printed text: a proxy killed within a table, and another one goes on: each record once", () =>
@@ -155,7 +184,7 @@ Deno.test("printed text: a proxy killed within a table, and another one goes on:
     const second = scene.proxy([], { args: ["--attach"] });
     assert.equal(await second.code(), 0);
     assert.deepEqual(counts(scene), [4, 2]);
-    assert.deepEqual(scene.daemon.events.map(({ dataJson }) => JSON.parse(dataJson).global_step), [
+    assert.deepEqual(metricsOf(scene.daemon).map(({ dataJson }) => JSON.parse(dataJson).global_step), [
       256,
       512,
       768,

@@ -32,7 +32,9 @@ Deno.test("a named token: does what its role may, until it is revoked, and the a
     const configJson = configOf({ command: ["sleep", "600"], environment: { API_KEY: "s3cret" } });
     const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
     await untilState(daemon, runId, "READY", "EXECUTING");
-    assert.ok(!(await client.unary(Mosaic.method.getRun, { run: runId })).configJson.includes("s3cret"));
+    const shown = (await client.unary(Mosaic.method.getRun, { run: runId })).configJson;
+    assert.ok(!shown.includes("s3cret"));
+    assert.equal(JSON.parse(shown).metadata.submitted_by, "ci");
     await assert.rejects(
       client.unary(Mosaic.method.cancelRun, { run: runId }),
       hasCode("permission_denied", /operate/),

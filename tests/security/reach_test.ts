@@ -31,7 +31,8 @@ const SUBMIT = [
     "ListSeries",
     "ListColumns",
   ],
-  ...["GetSeries", "ListArtifacts", "GetHost", "GetDiskUsage"],
+  ...["GetSeries", "ListArtifacts", "GetHost", "GetDiskUsage", "GetCode", "RecordCode"],
+  ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */
 const READING_POSTS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];

@@ -249,7 +249,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
     const put = (at: number) =>
       bench.store.ingest("R", 1, batch(at, at + 1, { steps: { n: 5, infoJson, reward: [NaN, 2, 8, 1, 8] } }));
     put(0);
-    const summary = { nonFinite: 0, last: -1, min: -1, max: 5, minStep: 10, maxStep: 20 };
+    const summary = { nonFinite: 0, last: -1, min: -1, max: 5, minStep: 10, maxStep: 20, label: "", copyOf: null };
     const find = (name: string) => bench.store.listSeries("R").find((one) => one.name === name);
     assert.deepEqual(find("a"), { name: "a", points: 5, mean: 11 / 5, ...summary });
     bench.reopen();

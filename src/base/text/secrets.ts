@@ -18,14 +18,12 @@ const SECRET_NAME = new RegExp(
  * Secrets that are recognized by their form, anywhere in a text. The first group, if there is one, stays visible. Configs
  * are untrusted and may be long: no pattern reads any part of one more than some hundred times.
  */
-const SECRET_TEXTS: readonly RegExp[] = [
+const SECRET_FORMS: readonly RegExp[] = [
   // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may contain "@".
   /(\w:\/\/[^\s:@/]*:)[^\s/]+(?=@)/g,
   /(\w:\/\/)[^\s:@/]{20,}(?=@)/g,
   // user:password@tcp(host) of Go's MySQL driver.
   /((?<![\w.-])[\w.-]{1,64}:)[^\s@/]{1,128}(?=@(?:tcp|unix)\()/g,
-  // password=… and token=… of connection strings and queries.
-  /((?:^|[?&;\s])(?:[\w-]*(?:token|secret|passwd|password|pwd|api[_-]?key|access[_-]?key))=)[^\s&;'"]+/gi,
   // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and others of its form, Slack, npm, PyPI; signed JSON.
   /(?<!\w)(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|npm_\w{30,}|pypi-[\w-]{30,})/g,
   /(?<!\w)sk-(?=[\w-]{0,64}\d)[\w-]{16,}/g,
@@ -35,12 +33,29 @@ const SECRET_TEXTS: readonly RegExp[] = [
   /(https?:\/\/hooks\.slack(?:-gov)?\.com\/)[^\s'"]+/gi,
   /(https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/api\/(?:v\d+\/)?webhooks\/)[^\s'"]+/gi,
   /(https?:\/\/[\w.-]+\.webhook\.office\.com\/)[^\s'"]+/gi,
+];
+
+/** And by what stands before them, in command lines, addresses and configs. */
+const SECRET_TEXTS: readonly RegExp[] = [
+  ...SECRET_FORMS,
+  // password=… and token=… of connection strings and queries.
+  /((?:^|[?&;\s])(?:[\w-]*(?:token|secret|passwd|password|pwd|api[_-]?key|access[_-]?key))=)[^\s&;'"]+/gi,
   // Headers of requests.
   /(\b(?:authorization|proxy-authorization)\s*:\s*(?:(?:bearer|basic|token|digest)\s+)?)[^\s'"]+/gi,
   /((?<![\w-])[\w-]*(?:api-?key|token|secret):\s+)[^\s'"]+/gi,
   /(\bbearer\s+)[\w.~+/=-]{8,}/gi,
 ];
+
+/** In source code `token=token` and `token: str` are no secrets: a value is quoted, or belongs to a variable of a shell. */
+const SECRETS_IN_CODE: readonly RegExp[] = [
+  ...SECRET_FORMS,
+  /((?:token|secret|passwd|password|api_?key|access_?key)["']?\s{0,8}[:=]\s{0,8}["'])[^\s"']{8,}(?=["'])/gi,
+  /((?:^|\s)[A-Z0-9_]{0,64}(?:TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY|SECRET_KEY)=)[^\s"'$]{8,}/gm,
+  /(\bbearer\s+)[\w.~+/=-]{16,}/gi,
+];
 export const HIDDEN = "••••••••";
+/** ASCII, for texts that have a character for each byte. */
+export const MASK = "********";
 
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
@@ -53,6 +68,21 @@ export function hideSecret(name: string, text: string): string {
     (shown, pattern) =>
       shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${HIDDEN}`),
     text,
+  );
+}
+
+const PRIVATE_KEY = /(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)([^-]{1,20000})(?=-----END)/g;
+
+/** Source code, or a diff of it, with its secrets replaced by `MASK`; lines stay lines, with their first characters. */
+export function maskCode(text: string): string {
+  const shown = text.replace(
+    PRIVATE_KEY,
+    (_, head: string, body: string) => head + body.replace(/^(.)(.+)$/gm, `$1${MASK}`),
+  );
+  return SECRETS_IN_CODE.reduce(
+    (shown, pattern) =>
+      shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${MASK}`),
+    shown,
   );
 }
 

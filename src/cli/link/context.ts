@@ -1,5 +1,6 @@
 /** Everything outside the process that a verb uses. Tests pass a fake. */
 import type { ConnectionFlags, DaemonApi } from "../../wire/client/daemon_api.ts";
+import type { ProgramOutput } from "../../os/processes/external_program.ts";
 import type { Output } from "./output.ts";
 
 export interface Terminal {
@@ -38,6 +39,12 @@ export interface Context {
   ask(question: string): Promise<string | undefined>;
   /** Runs another command of mosaic on the same terminal. @returns its exit code */
   runSelf(args: readonly string[]): Promise<number>;
+  /** The output of `/bin/sh -c SCRIPT WORDS…` in a directory, with this environment only. @throws if it takes too long */
+  runScript(
+    script: string,
+    words: readonly string[],
+    options: { env: Record<string, string>; cwd: string; limitMs: number },
+  ): Promise<ProgramOutput>;
   /** All of standard input. */
   readInput(): Promise<string>;
   /** Calls `handler` at each Ctrl-C until the returned function is called. */

@@ -10,6 +10,7 @@ import { runJsonOf } from "../../runs/fields/run_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { anyOf, pause } from "../../wire/http/waiting.ts";
 import type { Link } from "./daemon_link.ts";
+import { notReadNote } from "../../runs/fields/not_read_text.ts";
 import { progressText } from "../../runs/fields/progress.ts";
 import { elapsedMs, progressOf, rewardOf } from "../../runs/fields/run_texts.ts";
 import { cut, escapeControl } from "../text/text.ts";
@@ -103,10 +104,24 @@ export async function followRun(
     if (ended === undefined) return EXIT.ok;
     // Events between the last one printed and the end.
     await print(false, signal);
+    status.clear();
+    if (!jsonl) await sayNotRead(link, context, runJsonOf(ended), signal);
     return exitOfOutcome(ended.outcome);
   } finally {
     status.clear();
   }
+}
+
+/** The last line, if nothing at all was read of a program that did produce something. */
+async function sayNotRead(link: Link, context: Context, run: RunJson, signal: AbortSignal): Promise<void> {
+  const { steps, episodes, violations } = run.telemetry;
+  const note = notReadNote(violations);
+  if (note === "" || steps + episodes > 0) return;
+  const { series } = await link.unary(link.methods.listSeries, { run: run.run_id }, signal);
+  if (series.some(({ name }) => !name.startsWith("system/"))) return;
+  context.err.write(
+    `mosaic: no curve of this run was read; ${escapeControl(note)}; mosaic show ${run.run_id} says more\n`,
+  );
 }
 
 function statusText(run: RunJson, now: number, width: number): string {

@@ -1,9 +1,8 @@
 /** Differences between runs: totals and configs. */
 import type { ComparisonRow } from "../../config/differences.ts";
-import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { count, duration, number, rate } from "../../base/text/format.ts";
 import type { RunDetailJson } from "../../runs/fields/run_types.ts";
-import { elapsedMs, rewardOf, stepsOf } from "../../runs/fields/run_texts.ts";
+import { elapsedMs, rewardOf, stepsOf, workedMs } from "../../runs/fields/run_texts.ts";
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
@@ -42,20 +41,4 @@ export function groupFigures(now: number): GroupFigure[] {
     { name: "steps/s", of: perSecond, label: "mean rate", text: rate },
     { name: "mean reward", of: rewardOf, label: "mean reward", text: number },
   ];
-}
-
-/** Milliseconds that all attempts ran, without the waits between them. (Step counts include all attempts, too.) */
-export function workedMs(run: RunDetailJson, now: number): number {
-  let total = 0;
-  let since: number | undefined;
-  for (const { to, at } of run.transitions) {
-    const time = at === null ? now : Date.parse(at);
-    const works = to !== "INIT" && !ENDED_STATES.includes(to);
-    if (works) since ??= time;
-    else if (since !== undefined) {
-      total += Math.max(0, time - since);
-      since = undefined;
-    }
-  }
-  return total + (since === undefined ? 0 : Math.max(0, now - since));
 }

@@ -4,7 +4,8 @@ import { bytes, duration, shortIds } from "../../base/text/format.ts";
 import type { HostJson } from "../text/message_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { bar } from "../../runs/fields/progress.ts";
-import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../text/runs_table.ts";
+import { chooseColumns } from "../../runs/fields/run_columns.ts";
+import { DEFAULT_COLUMNS, listColumns } from "../text/runs_table.ts";
 import { showText } from "../text/show_text.ts";
 import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Column, table } from "../text/table.ts";
@@ -124,7 +125,7 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const shown = runsOnScreen(state, now, screen);
   if (shown.length === 0) return [state.seenAt === undefined ? "" : state.all ? "No runs." : "No live runs."];
   const ids = shortIds(shown.map((r) => r.run_id));
-  const all = runColumns({ now, shortId: (id) => ids.get(id)! });
+  const all = listColumns({ now, shortId: (id) => ids.get(id)! });
   const known = chooseColumns(DEFAULT_COLUMNS, all);
   const note = known.pop()!;
   const longest = Math.max(...shown.map((run) => widthOf(escapeControl(run.name))));
@@ -166,7 +167,7 @@ function detailLines(state: TopState, now: number, { width, height, color }: Scr
     xLabel: "",
   });
   // Cut before adding colours: a line cut within an escape sequence would colour the rest of the screen.
-  const text = showText({ ...run, artifacts: [] }, { now, color: false, hostGpus: state.host?.gpus.length ?? 0 }).split(
+  const text = showText({ ...run, artifacts: [] }, { now, color: false }).split(
     "\n",
   ).map((l) => cut(l, width));
   return [...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)), ...drawn.trimEnd().split("\n")];

@@ -7,17 +7,20 @@ export interface ChangedFields {
   observe?: unknown;
   /** Replaces these fields of `metadata.queue`; its `after` is added to. */
   queue?: Record<string, unknown> | undefined;
+  /** `metadata.code`. */
+  code?: unknown;
 }
 
 /** Unchanged if the text has no place for the fields: the daemon reports what is wrong with it. */
-export function changedConfig(configJson: string, { observe, queue }: ChangedFields): string {
+export function changedConfig(configJson: string, { observe, queue, code }: ChangedFields): string {
   const isObserved = observe !== undefined && observe !== true;
-  if (!isObserved && queue === undefined) return configJson;
+  if (!isObserved && queue === undefined && code === undefined) return configJson;
   const config = readOrNothing(configJson);
   if (!(config instanceof Map)) return configJson;
   const metadata = config.get("metadata") ?? new Map<string, JsonValue>();
   if (!(metadata instanceof Map)) return configJson;
   if (isObserved) metadata.set("observe", Array.isArray(observe) ? added(metadata, "observe", observe) : json(observe));
+  if (code !== undefined) metadata.set("code", json(code));
   if (queue !== undefined) {
     const known = metadata.get("queue");
     const fields: JsonObject = known instanceof Map ? known : new Map();

@@ -33,8 +33,12 @@ export interface CommandOptions {
   queue?: Record<string, unknown> | undefined;
   /** Such as `eval/reward:max`. */
   objective?: unknown;
+  /** Rules of `metadata.alerts`. */
+  alerts?: readonly Record<string, unknown>[] | undefined;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
+  /** "off": the run's code is not recorded. */
+  code?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
   nonce: string;
 }
@@ -82,8 +86,10 @@ export function commandConfig(
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
       ...(options.slurm === undefined ? {} : { launcher: "slurm" }),
       ...(options.slurm === undefined || options.slurm === true ? {} : { slurm: options.slurm }),
+      ...(options.alerts === undefined ? {} : { alerts: options.alerts }),
       ...(options.objective === undefined ? {} : { objective: options.objective }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
+      ...(options.code === undefined ? {} : { code: options.code }),
       worker: {
         script: program,
         arguments: args,

@@ -24,6 +24,14 @@ export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags
   };
 }
 
+/** On the verbs that submit a run. */
+export function codeOption(): Option {
+  return new Option("--code <on|off>", "record commit, changes and packages of the run (default: on)").choices([
+    "on",
+    "off",
+  ]);
+}
+
 export function outputOption(command: Command, formats: readonly Format[]): Command {
   const option = oneOf(new Option("-o, --output <format>", "output format"), formats);
   return command.addOption(option.default(formats[0]));

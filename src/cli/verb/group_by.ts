@@ -11,7 +11,7 @@ import {
 } from "../../runs/run_groups.ts";
 import type { Series } from "../text/chart.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
-import type { RunColumn } from "../text/runs_table.ts";
+import type { RunColumnNow } from "../../runs/fields/run_columns.ts";
 import type { Column } from "../text/table.ts";
 import { oneOf } from "./verb_parser.ts";
 
@@ -46,7 +46,7 @@ export function groupable(run: RunJson, by: GroupBy): Groupable {
 }
 
 /** A column of runs as a column of groups: mean and standard deviation of numbers; other values only if all are equal. */
-export function groupColumn(column: RunColumn): Column<Group<RunJson>> & {
+export function groupColumn(column: RunColumnNow): Column<Group<RunJson>> & {
   value(group: Group<RunJson>): GroupValue | string | null;
 } {
   const value = ({ members }: Group<RunJson>) => {

@@ -5,7 +5,8 @@ import { commaSeparated, type Format } from "./flags.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { type Group, type GroupValue, inGroups, statesText } from "../../runs/run_groups.ts";
 import { groupable, groupColumn } from "./group_by.ts";
-import { chooseColumns, queried, type RunColumn, runColumns, valueColumn } from "../text/runs_table.ts";
+import { chooseColumns, queried, type RunColumnNow, valueColumn } from "../../runs/fields/run_columns.ts";
+import { listColumns } from "../text/runs_table.ts";
 import { csv } from "../../base/text/csv_text.ts";
 import { table } from "../text/table.ts";
 
@@ -20,7 +21,7 @@ export function renderGroups(
 ): string {
   const format = flags["output"] as Format;
   const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : GROUP_COLUMNS;
-  const known = [...runColumns({ now: now(), shortId: (id) => id }), ...queried(chosen).map(valueColumn)];
+  const known = [...listColumns({ now: now(), shortId: (id) => id }), ...queried(chosen).map(valueColumn)];
   const columns = chooseColumns(chosen, known).map(groupColumn);
   const groups = inGroups(runs, (run) => groupable(run, by), by);
   sortGroups(groups, typeof flags["sort"] === "string" ? flags["sort"] : "", known);
@@ -74,7 +75,7 @@ export function renderGroups(
 }
 
 /** By the mean of a numeric column; groups without a value come last. "": by name. */
-function sortGroups(groups: Group<RunJson>[], sort: string, known: RunColumn[]): void {
+function sortGroups(groups: Group<RunJson>[], sort: string, known: RunColumnNow[]): void {
   if (sort === "") return;
   const name = sort.replace(/^-/, "");
   const at = /^(?:param|metric)\./.test(name) ? valueColumn(name) : chooseColumns([name], known)[0]!;

@@ -17,6 +17,7 @@ import { cpuCount } from "../../os/host/host_resources.ts";
 import { resolveStateDir } from "../../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../../base/log_line.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
+import { HALF_LIFE_MS, parseShares, type Shares } from "../../dispatch/queue/shares.ts";
 import type { RetentionPolicy } from "../../registry/retention/retention.ts";
 import { absolutePath } from "../../permissions/find_option.ts";
 import { parseListen } from "../../wire/address/address.ts";
@@ -44,6 +45,10 @@ export interface DaemonOptions {
   gpuFree: FreeRule | undefined;
   maxRuns: number;
   maxStarting: number;
+  /** Fair shares between the owners of runs; undefined: first come, first served. */
+  shares: Shares | undefined;
+  /** GPU slots of one owner at a time; undefined: no limit. */
+  maxGpusPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -286,6 +291,18 @@ export function daemonOptions(
         Math.max(4, 2 * cpuCount()),
       ),
     )
+    .addOption(
+      checked(
+        "--share <owners>",
+        "fair shares among runs of one priority: equal, or weights such as alice=2,uid:1001=0.5 (see docs/how-to/queue.md)",
+        parseShares,
+      ),
+    )
+    .addOption(
+      checked("--share-half-life <duration>", "after it, past use counts half in shares", duration, HALF_LIFE_MS)
+        .default(HALF_LIFE_MS, "7d"),
+    )
+    .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
     .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
@@ -460,6 +477,8 @@ export function daemonOptions(
     },
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,
+    shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
+    maxGpusPerUser: given.maxGpusPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,

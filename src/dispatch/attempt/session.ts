@@ -134,10 +134,10 @@ export class Session implements ProxySession {
     performer.alert(supervised);
   }
 
-  #metricStepReached({ runId, progress }: Attempt, now: number): void {
-    const { steps, toldStep, attemptStep } = this.#options.telemetry.summary(runId);
+  #metricStepReached({ runId, attempt, progress }: Attempt, now: number): void {
+    const { steps, toldStep } = this.#options.telemetry.summary(runId);
     if (steps === 0) progress.metricStepReached(toldStep, now);
-    progress.attemptStep = attemptStep;
+    progress.attemptStep = this.#options.telemetry.attemptStep(runId, attempt);
   }
 
   async file(chunk: Chunk): Promise<ChunkAnswer> {

@@ -235,6 +235,15 @@ export class Supervisor {
     this.#performer.alert(supervised);
   }
 
+  /** What the run's processes and GPUs used just now. */
+  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    const supervised = this.#runs.get(runId);
+    if (supervised?.attempt.attempt !== attempt || supervised.attempt.state.phase.t !== "running") return;
+    if (supervised.attempt.progress.state === "PAUSED") supervised.alerts.held();
+    else supervised.alerts.sampled(points, this.#clock());
+    this.#performer.guarded(supervised.attempt, () => this.#performer.alert(supervised));
+  }
+
   // ------------------------------------------------------------------------------------------------------- control
 
   /** Stops the worker's process group. The run's end depends on what was requested in the registry. */

@@ -12,13 +12,15 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
+import type { SweepJson } from "../../sweeps/summary.ts";
 import type { Logger } from "../../base/log.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
 import type { RunQuery } from "./run_query.ts";
+import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunDetail, RunParameter, RunQuery, WholeRun };
+export type { RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
 
 export interface RunQueryPage {
   runs: RunDetail[];
@@ -83,11 +85,32 @@ export interface Core {
   readonly startedAt: number;
   readonly version: string;
 
-  /** @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`. */
-  submit(configJson: string, runId?: string): { runId: string; digest: string };
+  /**
+   * @param submitter a token's name, or uid:N
+   * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`
+   */
+  submit(configJson: string, runId?: string, submitter?: string): { runId: string; digest: string };
   validate(
     configJson: string,
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
+
+  /**
+   * Begins a sweep (src/sweeps/spec.ts).
+   * @param anyName a name that is taken gets a number
+   * @param submitter of its runs
+   * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
+   */
+  beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  /** Newest first, without their trials. */
+  listSweeps(limit: number): Promise<SweepJson[]>;
+  /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
+  getSweep(ref: string, trials: number): Promise<SweepJson>;
+  /**
+   * @param action "pause", "resume", "cancel", "retry_failed", "extend"
+   * @param extension for "extend": the pieces to add, as JSON
+   * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
+   */
+  changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
 
   detail(row: RunRow): RunDetail;
   /** With the fields that only a single run is shown with. */
@@ -130,6 +153,11 @@ export interface Core {
   delete(runId: string): Promise<{ freedBytes: number }>;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
+
+  /** Stores what ran. @throws `invalid_argument` for a record of another form, `failed_precondition` for an attempt that is over */
+  recordCode(record: CodeToRecord): Promise<void>;
+  /** What ran, by attempt; 0 is the submission. */
+  code(runId: string, diffs: boolean): RecordedCode[];
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };
   heartbeat(runId: string): void;

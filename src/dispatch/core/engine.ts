@@ -1,5 +1,6 @@
 /** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
+import { messageOf } from "../../base/errors.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
@@ -25,6 +26,8 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
+import type { Shares } from "../queue/shares.ts";
+import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
 import { hosts } from "../launch/hosts.ts";
@@ -42,10 +45,13 @@ import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryP
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
+import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
+import type { SweepJson } from "../../sweeps/summary.ts";
+import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
 import type { Auth } from "../../wire/address/tls.ts";
@@ -63,6 +69,10 @@ export interface EngineOptions {
   /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
+  /** Fair shares between the owners of runs; undefined: first come, first served. */
+  shares?: Shares | undefined;
+  /** GPU slots of one owner at a time; undefined: no limit. */
+  maxGpusPerUser?: number | undefined;
   bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
@@ -130,6 +140,7 @@ export class Engine implements Core {
   #addresses = { listen: "", http: "", socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
+  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -211,6 +222,7 @@ export class Engine implements Core {
       supervisor: this.#supervisor,
       placer: this.#placer,
       turns,
+      users: new Users(options),
       onEnded: onChanged,
       recovering: () => {
         recovery.retry();
@@ -260,6 +272,7 @@ export class Engine implements Core {
         admit(plan);
       },
       slurm: options.slurm ?? {},
+      maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
       durable: options.durability === "full",
     });
     this.#views = new Views({
@@ -305,10 +318,16 @@ export class Engine implements Core {
     this.#dispatcher.start();
     this.#placer.start();
     this.#deadlines.start();
+    if (this.#options.registry.sweeps.unfinished().length > 0) {
+      this.#sweepParts().catch((error) => this.log.error({ error: messageOf(error) }, "sweeps do not continue"));
+    }
   }
 
   /** Starts nothing more; runs and their proxies continue. */
   async close(): Promise<void> {
+    // Failed to load: it never began.
+    const sweeps = await this.#sweeps?.catch(() => undefined);
+    await sweeps?.sweeps.close();
     this.#boot.close();
     this.#deadlines.close();
     this.#cleanup.close();
@@ -328,11 +347,59 @@ export class Engine implements Core {
 
   // ---------------------------------------------------------------------------------------------------- submitting
 
-  submit(configJson: string, runId = ""): { runId: string; digest: string } {
-    return this.#submissions.submit(configJson, runId);
+  submit(configJson: string, runId = "", submitter = ""): { runId: string; digest: string } {
+    return this.#submissions.submit(configJson, runId, submitter);
   }
   validate(configJson: string): ReturnType<Core["validate"]> {
     return this.#submissions.validate(configJson);
+  }
+
+  // -------------------------------------------------------------------------------------------------------- sweeps
+
+  /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
+  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> {
+    return this.#sweeps ??= Promise.all([
+      import("../../sweeps/sweeps.ts"),
+      import("../../sweeps/summary.ts"),
+    ]).then(([{ Sweeps }, summary]) => {
+      const { registry, telemetry, log, gpus } = this.#options;
+      const sweeps = new Sweeps({
+        registry,
+        records: telemetry,
+        log,
+        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.mostRequested),
+        check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
+        submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
+        cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
+        retry: (runId) => this.#control.retry(runId),
+      });
+      sweeps.start();
+      return { sweeps, summary };
+    });
+  }
+
+  async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
+    const { sweeps } = await this.#sweepParts();
+    return this.getSweep(sweeps.create(specJson, sweepId, anyName, submitter).sweepId, 0);
+  }
+  async listSweeps(limit: number): Promise<SweepJson[]> {
+    const { sweeps, summary } = await this.#sweepParts();
+    return this.#options.registry.sweeps.list(limit).map((row) =>
+      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row))
+    );
+  }
+  async getSweep(ref: string, trials: number): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps, summary } = await this.#sweepParts();
+    return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials);
+  }
+  async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps } = await this.#sweepParts();
+    return this.getSweep(sweeps.change(row, action, extension).sweepId, 0);
+  }
+  get #sweepReaders() {
+    return { registry: this.#options.registry, records: this.#options.telemetry };
   }
 
   // ------------------------------------------------------------------------------------------------------- showing
@@ -380,6 +447,10 @@ export class Engine implements Core {
   openLog(row: RunRow, stream: "stdout" | "stderr", of?: LogOf): LogFile | undefined {
     const steps = stepsOf(this.records, row.runId);
     return openLog(this.logFile(row, stream, of), (thin) => rendered(thin, steps));
+  }
+  /** What a run's processes and GPUs used just now. */
+  sampled(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    this.#supervisor.sampled(runId, attempt, points);
   }
   lookAtGpus(): Promise<void> {
     return this.#views.lookAtGpus();
@@ -432,6 +503,13 @@ export class Engine implements Core {
   }
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#cleanup.beforeDelete(listener);
+  }
+
+  recordCode(record: CodeToRecord): Promise<void> {
+    return recordCode(this.#options.registry, record);
+  }
+  code(runId: string, diffs: boolean): RecordedCode[] {
+    return recordedCode(this.#options.registry, runId, diffs);
   }
 
   // ------------------------------------------------------------------------------------------- workers and proxies

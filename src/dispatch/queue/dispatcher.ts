@@ -14,6 +14,7 @@ import type { Starter } from "../launch/starter.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
 import { type Turns, wishesOf } from "./predecessors.ts";
+import type { Users } from "./users.ts";
 import type { Holder } from "./wait_reasons.ts";
 
 const SAFETY_NET_MS = 2000;
@@ -36,6 +37,7 @@ export interface DispatcherOptions {
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
+  users: Users;
   /** A waiting run has ended. */
   onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
@@ -56,8 +58,10 @@ interface Waiting extends WaitingRun {
   wishes: Wishes | null;
 }
 
-function waitingOf(row: RunRow): Waiting {
+function waitingOf(row: RunRow, users: Users): Waiting {
   return {
+    rank: 0,
+    owner: users.ownerOf(row),
     wishes: wishesOf(row),
     runId: row.runId,
     priority: row.priority,
@@ -106,6 +110,7 @@ export class Dispatcher {
 
   /** Reads the queue of waiting runs and starts dispatching. */
   start(): void {
+    this.#options.users.start();
     this.#readQueue();
     this.#net = setInterval(() => {
       // A difference between the two would be a defect.
@@ -145,7 +150,8 @@ export class Dispatcher {
 
   /** A run's row has changed: it begins or ceases to wait, or has freed its place. */
   changed(row: RunRow): void {
-    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row));
+    this.#options.users.changed(row);
+    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     else this.#waiting.delete(row.runId);
     this.wake();
   }
@@ -164,7 +170,7 @@ export class Dispatcher {
     this.#waiting.clear();
     for (const row of this.#options.registry.live()) {
       if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) continue;
-      this.#waiting.set(row.runId, waitingOf(row));
+      this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     }
   }
 
@@ -179,20 +185,24 @@ export class Dispatcher {
   }
 
   #dispatch(): void {
-    const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
+    const { registry, supervisor, maxRuns, maxStarting, log, users } = this.#options;
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpuSlots();
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
         this.#turn(run)
       ).filter((run) => run !== undefined);
+      const ranks = users.ranks(waiting);
+      const ranked = ranks.size === 0 ? waiting : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
       const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
-      const { start, queue, wakeAt } = schedule(waiting, {
+      const { start, queue, wakeAt } = schedule(ranked, {
         now: clock(),
         freeSlots: free.usable,
         used: free.used,
         asking: free.asking,
         holders: this.#holders(slots),
+        gpusOf: users.gpusOf(slots),
+        maxGpusPerUser: users.maxGpus,
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,
@@ -282,7 +292,7 @@ export class Dispatcher {
         const now = registry.get(runId);
         if (now !== undefined && waits(now)) {
           const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
-          this.#waiting.set(runId, { ...waitingOf(now), ...waits });
+          this.#waiting.set(runId, { ...waitingOf(now, this.#options.users), ...waits });
         }
         this.wake();
       });

@@ -1,6 +1,6 @@
 /**
  * Decides which runs start now: a pure function of the waiting runs and of free resources.
- * Higher priority first, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
+ * Higher priority first, then by fair shares if there are any, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and while
  * it waits no run behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that need no GPU
  * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
  */
@@ -10,6 +10,10 @@ import { type Holder, waitText } from "./wait_reasons.ts";
 export interface WaitingRun {
   runId: string;
   priority: number;
+  /** Among runs of its priority, by fair shares (shares.ts); the same for all without them. */
+  rank: number;
+  /** Who is charged for its GPUs. */
+  owner: string;
   /** Unix milliseconds; ties are broken by run id. */
   createdAt: number;
   gpusRequested: number;
@@ -29,6 +33,9 @@ export interface Capacity {
   /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
+  /** How many each owner has, and the most for one. */
+  gpusOf: ReadonlyMap<string, number>;
+  maxGpusPerUser: number;
   /** What others than runs use of further slots, as text for people. */
   used: readonly string[];
   /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
@@ -69,7 +76,7 @@ export interface Schedule {
 }
 
 function inOrder(a: WaitingRun, b: WaitingRun): number {
-  return b.priority - a.priority || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
+  return b.priority - a.priority || a.rank - b.rank || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
 }
 
 export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Schedule {
@@ -80,6 +87,9 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   );
 
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
+  const gpusOf = new Map(capacity.gpusOf);
+  /** How many runs of an owner wait because of the owner's limit. */
+  const limited = new Map<string, number>();
   let running = capacity.running;
   let starting = capacity.starting;
   /** Runs that wait for their GPUs: what is free is kept for them. */
@@ -98,7 +108,6 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       wait(run, waitText({ t: "start" }));
       continue;
     }
-    const available = keptFor > 0 ? 0 : free.length;
     const holdsEnough = run.heldSlots.length > 0 || run.gpusRequested === 0;
     const wanted = run.gpusRequested;
     if (!holdsEnough && !capacity.slotsKnown) {
@@ -109,6 +118,19 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       wait(run, waitText({ t: "gpus_asked", wanted }));
       continue;
     }
+    const own = gpusOf.get(run.owner) ?? 0;
+    const before = limited.get(run.owner) ?? 0;
+    const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - own);
+    // What its owner may not use is kept from the owner's later runs only.
+    if (run.gpusMandatory && !holdsEnough && wanted > allowed) {
+      const limit = capacity.maxGpusPerUser;
+      limited.set(run.owner, before + 1);
+      if (before > 0) {
+        wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }));
+      } else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }));
+      continue;
+    }
+    const available = keptFor > 0 ? 0 : Math.min(allowed, free.length);
     if (run.gpusMandatory && !holdsEnough && wanted > available) {
       if (wanted > capacity.totalSlots) {
         wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
@@ -121,6 +143,7 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     }
     const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
     start.push({ runId: run.runId, slots });
+    gpusOf.set(run.owner, own + slots.length);
     running++;
     starting++;
   }

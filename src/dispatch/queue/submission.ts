@@ -1,9 +1,9 @@
 /** Takes a submitted config: checks everything first, then writes; a rejected submission leaves nothing behind. */
 import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
 import { boundReached } from "../../base/load_limits.ts";
-import { readConfig } from "../../config/config.ts";
+import { type ReadConfig, readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
-import { prepareRun, resolveRunId } from "../../config/prepare.ts";
+import { type PreparedRun, prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import { type After, readAfter } from "../../config/queue_fields.ts";
@@ -16,6 +16,7 @@ import { explainShortage } from "../../os/processes/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
 import { wishesOf } from "./predecessors.ts";
@@ -39,6 +40,10 @@ export interface SubmissionContext {
   /** The queue position for a new run of this priority. */
   placeFor: (priority: number) => number;
   maxQueue: number;
+  /** A token's name, or uid:N; "": not known. */
+  submitter: string;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export interface Submission {
@@ -53,32 +58,22 @@ export interface Submission {
  * - the digest of a run that lives: that run
  * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
  *
+ * @param trial the run is this trial of a sweep
  * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
  * `permission_denied` for a webhook out of the daemon's reach
  */
-export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
-  const { registry, layout, gpus } = context;
-  if (isLonger(configJson, CONFIG_BYTES)) {
-    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
-  }
-  const read = readConfig(configJson);
+export function submit(
+  configJson: string,
+  requestedId: string,
+  context: SubmissionContext,
+  trial?: TrialOf,
+): Submission {
+  const { registry, layout } = context;
+  const read = readBounded(configJson);
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after });
-  const plan = planOf(prepared.configJson);
-  requireTime(plan);
-  context.admit(plan);
-  if (plan.webhook !== null) requireReach(plan.webhook);
-  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
-    throw new MosaicError(
-      "resource_exhausted",
-      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
-        (gpus.problem === "" ? "" : ` (${gpus.problem})`),
-      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
-    );
-  }
+  const prepared = admitted(read, runId, context);
   if (context.queueLength >= context.maxQueue) {
     const what = `the queue is full: ${context.queueLength} runs wait already`;
     throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
@@ -91,12 +86,55 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     const { parameters, leftOut } = parametersOf(stored);
     const entered = { ...run, digest: read.digest, configJson: stored };
-    const row = registry.insert(entered, context.placeFor(run.priority), parameters);
+    const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial);
     return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
+}
+
+type Admission = Pick<
+  SubmissionContext,
+  "registry" | "layout" | "gpus" | "admit" | "slurm" | "submitter" | "maxGpusPerUser"
+>;
+
+/** Checks a config without entering it. @throws MosaicError where it can never become a run */
+export function requireAdmissible(configJson: string, context: Admission): void {
+  admitted(readBounded(configJson), newUlid(), context);
+}
+
+function readBounded(configJson: string): ReadConfig {
+  if (isLonger(configJson, CONFIG_BYTES)) {
+    throw new MosaicError("invalid_argument", `the config has more than ${CONFIG_BYTES >> 20} MiB`);
+  }
+  return readConfig(configJson);
+}
+
+function admitted(read: ReadConfig, runId: string, context: Admission): PreparedRun {
+  const { registry, layout, gpus } = context;
+  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
+  const plan = planOf(prepared.configJson);
+  requireTime(plan);
+  context.admit(plan);
+  if (plan.webhook !== null) requireReach(plan.webhook);
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
+        (gpus.problem === "" ? "" : ` (${gpus.problem})`),
+      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > context.maxGpusPerUser) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `resources.gpus.requested is ${prepared.gpusRequested}, and one user may have ${context.maxGpusPerUser} GPUs at a time`,
+      { hint: "Request fewer, or start the daemon with a higher --max-gpus-per-user." },
+    );
+  }
+  return prepared;
 }
 
 /** @throws MosaicError `invalid_argument` for a run that could never start */

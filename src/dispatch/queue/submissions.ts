@@ -11,10 +11,11 @@ import { MAX_PARAMETERS } from "../../records/parameters.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
-import { submit } from "./submission.ts";
+import { requireAdmissible, submit } from "./submission.ts";
 
 export interface SubmissionsOptions {
   registry: Registry;
@@ -35,6 +36,8 @@ export interface SubmissionsOptions {
   durable: boolean;
   /** Defaults of metadata.slurm. */
   slurm: SlurmFields;
+  /** GPU slots of one owner at a time. */
+  maxGpusPerUser: number;
 }
 
 export class Submissions {
@@ -47,25 +50,33 @@ export class Submissions {
     this.#rate = new TokenBucket(submitRate, submitBurst, performance.now());
   }
 
-  submit(configJson: string, runId: string): { runId: string; digest: string } {
+  /** @param trial the run is this trial of a sweep, which has bounds of its own instead of the rate of submissions */
+  submit(
+    configJson: string,
+    runId: string,
+    submitter: string,
+    trial?: TrialOf,
+  ): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
-    const { admit, placer, onChanged } = this.#options;
+    const { admit, placer, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
       requireDescriptors(descriptors, "take a run");
-      this.#admit(arrived);
+      if (trial === undefined) this.#admit(arrived);
       const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,
         gpus,
         durable,
         slurm,
+        submitter,
+        maxGpusPerUser,
         admit,
         queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),
         maxQueue: bounds.maxQueue,
-      });
+      }, trial);
       result = fresh ? "accepted" : "running_already";
       if (fresh) {
         log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
@@ -79,6 +90,11 @@ export class Submissions {
       activity.submissions.add(result);
       activity.submitSeconds.observe((performance.now() - arrived) / 1000);
     }
+  }
+
+  /** Checks a config without entering it. @throws MosaicError where it can never become a run */
+  check(configJson: string, submitter: string): void {
+    requireAdmissible(configJson, { ...this.#options, submitter });
   }
 
   /** Reading a config and entering a run takes time of this thread, which all runs share. */

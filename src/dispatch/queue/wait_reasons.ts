@@ -13,6 +13,8 @@ export type WaitReason =
   /** More than the host has. */
   | { t: "gpus_of_host"; wanted: number; total: number }
   | { t: "gpus_unknown"; wanted: number }
+  /** `--max-gpus-per-user` @property used how many the owner has */
+  | { t: "limit_of_user"; wanted: number; owner: string; used: number; limit: number }
   /** Nobody knows yet whether the free ones are used by others. */
   | { t: "gpus_asked"; wanted: number }
   /**
@@ -59,6 +61,8 @@ export function waitText(reason: WaitReason): string {
       return `${gpus(reason.wanted)}, and this host has ${reason.total}`;
     case "gpus_unknown":
       return `${gpus(reason.wanted)} (those of this host cannot be entered into the registry yet)`;
+    case "limit_of_user":
+      return `${gpus(reason.wanted)} (${reason.owner} has ${reason.used}, and may have ${reason.limit} at a time)`;
     case "gpus_asked":
       return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {

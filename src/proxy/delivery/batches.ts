@@ -15,6 +15,8 @@ import { Lines } from "../../readers/lines/lines.ts";
 import { StepShapes } from "../../readers/lines/step_shapes.ts";
 import type { TextDialect } from "../../readers/text/text_dialects.ts";
 import type { JournalChunk } from "../../journal/journal.ts";
+import { NOT_READ, UnreadLines } from "../../readers/text/not_read.ts";
+import { segmentsOf } from "../../readers/text/segments.ts";
 import { recordsOf, TextRecords } from "../../readers/text/text_records.ts";
 
 /** A message may have 64 MiB; the rest is for what surrounds the records. */
@@ -56,12 +58,14 @@ export interface BatchReading {
   maxRecordBytes?: number;
   /** The block format that the daemon accepts. */
   sealedForm?: string;
+  /** Dialects that were reported with a line of theirs: each is reported once. */
+  seen?: Set<TextDialect>;
 }
 
 /** @param more what may follow the chunk: nothing, or bytes that are written already and later ones. */
 export function buildBatch(
   chunk: JournalChunk,
-  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "" }: BatchReading,
+  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", seen }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder(() => new TextColumn());
@@ -90,6 +94,7 @@ export function buildBatch(
   }
 
   let framed: BuiltBatch["framed"];
+  const unread = new UnreadLines();
   const violated = (kind: string, rules: readonly string[], lines: Lines, i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
@@ -113,11 +118,21 @@ export function buildBatch(
   };
   const takeLine = (lines: Lines, i: number, text: TextRecords) => {
     const parsed = readLine(lines, i, context, check, shapes);
+    if (parsed.type === "other" || parsed.type === "malformed") {
+      const parts = segmentsOf(lines, i);
+      if (parts !== undefined) return takeParts(parts, text);
+    }
     if (parsed.type === "other") {
       const fields = text.read(i);
+      if (text.unread !== undefined) unread.add(text.unread, () => lines.line(i));
       if (fields === undefined) {
         otherLines++;
         return;
+      }
+      if (seen?.has(fields.dialect) === false && fields.scalars.length > 0) {
+        seen.add(fields.dialect);
+        const data = { source: "stdout", format: fields.dialect, label: "stdout", line: sample(lines.line(i).trim()) };
+        events.push({ kind: "source_observed", dataJson: JSON.stringify(data), tsNs: "" });
       }
       const records = recordsOf(fields, context);
       episodes.push(...records.episodes);
@@ -153,9 +168,17 @@ export function buildBatch(
       }
     }
   };
+  /** One line on a terminal, and one line of other output if none of its parts is a record. */
+  const takeParts = (parts: Lines, text: TextRecords) => {
+    text.pass();
+    const others = otherLines;
+    take(parts, new TextRecords(parts, textOff));
+    otherLines = Math.min(otherLines, others + 1);
+  };
   const { lines } = chunk;
   const text = new TextRecords(lines, textOff);
   take(lines, text);
+  for (const one of unread.of("stdout")) events.push({ kind: NOT_READ, dataJson: JSON.stringify(one), tsNs: "" });
 
   let to = chunk.to;
   const openAt = lines.length - text.openLines;

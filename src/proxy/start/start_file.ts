@@ -38,6 +38,8 @@ export interface ProxyStartFile {
   journal?: "packed" | "dropped" | "kept";
   /** The original's GUI shows its frames, from shared memory. Absent in earlier versions. */
   fastlane?: boolean;
+  /** Whether the run's code and packages are recorded at the start. Absent in earlier versions. */
+  code?: boolean;
   /** Whether the worker reads control messages on its standard input; others are paused by signal. */
   supportsPause: boolean;
   /** Undelivered journal bytes at which the worker is held; 0: the default (10 GiB or 5 % of the free disk). */

@@ -27,7 +27,7 @@ export interface WorkerPlan {
   /** Preparations before its start. @returns additions to its environment @throws errors that prevent the start for good */
   prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
   /** Called when it was started or found; processes started after this are not the worker's. */
-  lowerPrecedence?: (() => void) | undefined;
+  started?: (() => void) | undefined;
   /** Cleanup after its end and before the end is reported, because then the next attempt may begin. */
   clear?: (() => Promise<void>) | undefined;
 }
@@ -73,7 +73,7 @@ export class WorkerHandle {
       return this.#queue.fail(error);
     }
     this.#leader = worker.leader;
-    this.#plan.lowerPrecedence?.();
+    this.#plan.started?.();
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;

@@ -10,6 +10,8 @@ import { entriesOf } from "../../os/files/untrusted.ts";
 /** Searched levels below a root. */
 export const MAX_DEPTH = 5;
 const MAX_DIRECTORIES = 2000;
+/** Of more directories in one level, the rest is not ordered. */
+const MAX_DATED = 20_000;
 /** A directory with more entries is listed only at intervals: a program may write frames or a data set there. */
 const MANY_ENTRIES = 5000;
 const MANY_AGAIN_MS = 30_000;
@@ -35,6 +37,8 @@ export interface FoundFile {
   artifact: string | undefined;
   /** The directory below which links are not followed. */
   root: string;
+  /** Its name may be that of data: it is not read, but it is said how it would be. */
+  isOffered?: boolean;
 }
 
 interface Listing {
@@ -48,7 +52,7 @@ interface Listing {
 export class Discovery {
   readonly #runDirectory: string;
   readonly #roots: { path: string; place: FoundFile["place"] }[];
-  readonly #globs: ((path: string) => boolean)[];
+  readonly #globs: { glob: string; matches: (path: string) => boolean }[];
   readonly #excluded: ReadonlySet<string>;
   #listings = new Map<string, Listing>();
   /** Directories that were not searched, by reason. */
@@ -65,8 +69,13 @@ export class Discovery {
       ...places.map((path) => ({ path, place: "common" as const })),
       ...roots.map((path) => ({ path, place: "cwd" as const })),
     ];
-    this.#globs = globs.map(({ glob }) => matcherOf(glob));
+    this.#globs = globs.map(({ glob }) => ({ glob, matches: matcherOf(glob) }));
     this.#excluded = new Set([...excluded, runDirectory]);
+  }
+
+  /** The requested patterns that none of the files fits. */
+  unmatched(found: readonly FoundFile[]): string[] {
+    return this.#globs.flatMap(({ glob, matches }) => found.some(({ path }) => matches(path)) ? [] : [glob]);
   }
 
   /** All files of interest; one that is below two roots belongs to the first. */
@@ -94,7 +103,7 @@ export class Discovery {
           }
         }
         if (depth === MAX_DEPTH && below.length > 0) this.leftOut.set("depth", below[0]!);
-        level = depth === MAX_DEPTH ? [] : below;
+        level = depth === MAX_DEPTH ? [] : newestFirst(below, MAX_DIRECTORIES - this.#listings.size);
       }
     }
     return [...found.values()];
@@ -114,7 +123,7 @@ export class Discovery {
       let listing = before.get(directory);
       const isOld = listing === undefined || listing.mtimeMs !== mtimeMs || listing.listedAt - mtimeMs < CLOCK_MS;
       const mayWait = listing !== undefined && listing.entries > MANY_ENTRIES && now - listing.listedAt < MANY_AGAIN_MS;
-      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now);
+      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now, (path) => this.#isRequested(path));
       this.#listings.set(directory, listing!);
       return listing;
     } catch (error) {
@@ -122,6 +131,10 @@ export class Discovery {
       if (error instanceof Deno.errors.NotCapable) this.leftOut.set("permission", directory);
       return undefined;
     }
+  }
+
+  #isRequested(path: string): boolean {
+    return this.#globs.some(({ matches }) => matches(path));
   }
 
   *#ofInterest(
@@ -132,12 +145,14 @@ export class Discovery {
     for (const name of withoutCopies(names)) {
       const path = join(directory, name);
       if (place === "requested") {
-        const isRequested = formatOfName(name) !== undefined && this.#globs.some((matches) => matches(path));
-        if (isRequested) yield { path, place, artifact: undefined, root };
+        if (this.#isRequested(path)) yield { path, place, artifact: undefined, root };
         continue;
       }
       const isLog = formatOfName(name) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
-      if (isOfTracker(name) || isLog) yield { path, place, artifact: undefined, root };
+      const isKnown = isOfTracker(name) || isLog;
+      if (isKnown || (place === "cwd" && formatOfName(name) !== undefined)) {
+        yield { path, place, artifact: undefined, root, isOffered: !isKnown };
+      }
       // The daemon records files in the run's directory.
       const kind = place === "run" ? undefined : FILES_OF_RUNS.find(([pattern]) => pattern.test(name))?.[1];
       if (kind !== undefined) yield { path, place, artifact: kind, root };
@@ -145,15 +160,41 @@ export class Discovery {
   }
 }
 
+/**
+ * Where there are more directories than are searched, those that changed last come first: a run's own, beside a data set of
+ * thousands of old ones.
+ */
+function newestFirst(directories: string[], most: number): string[] {
+  if (directories.length <= most) return directories;
+  const dated = directories.slice(0, MAX_DATED).map((path) => ({ path, at: changedAtOrNever(path) }));
+  return [...dated.sort((a, b) => b.at - a.at).map(({ path }) => path), ...directories.slice(MAX_DATED)];
+}
+
+function changedAtOrNever(path: string): number {
+  try {
+    return Deno.lstatSync(path).mtime?.getTime() ?? 0;
+  } catch {
+    // It was removed, or is out of reach: listing it says so.
+    return 0;
+  }
+}
+
 /** Empty for a virtual environment, and for a state directory or a backup of mosaic, which have files of other runs. */
-function listingOf(directory: string, root: string, mtimeMs: number, now: number): Listing {
+function listingOf(
+  directory: string,
+  root: string,
+  mtimeMs: number,
+  now: number,
+  isRequested: (path: string) => boolean,
+): Listing {
   const listing: Listing = { mtimeMs, listedAt: now, entries: 0, directories: [], files: [] };
   let isBackup = false;
   for (const { name, isFile, isDirectory } of entriesOf(directory, root)) {
     listing.entries++;
     if (name.startsWith(".")) continue;
     if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);
-    const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name));
+    const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name)) ||
+      isRequested(join(directory, name));
     if (isFile && isOfInterest) listing.files.push(name);
     isBackup ||= isFile && name === "backup.json";
     const isState = name === "registry.db" && directory.endsWith("/trainer");

@@ -3,9 +3,10 @@ import { asEffectiveUser } from "../../os/rights/effective_user.ts";
 import { infoOf, openRegularInProxy } from "../../os/files/untrusted.ts";
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../tensorboard/exported.ts";
-import { formatOfName, openFormat } from "../formats.ts";
+import { CONTENT_HEAD_BYTES } from "../content.ts";
+import { fileKindOf, formatOfFile, formatOfName, openFormat } from "../formats.ts";
 import { MAX_RECORD_BYTES } from "../format/base_reader.ts";
-import type { FormatReader, FormatState, Problem } from "../format/format_reader.ts";
+import type { FormatName, FormatReader, FormatState, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
 
@@ -47,13 +48,25 @@ export interface Chunk {
  */
 export function isExportedFile(path: string, root: string, user: WorkerUser | undefined): boolean {
   const format = formatOfName(path);
-  if (format === undefined) return false;
+  const head = format === undefined ? undefined : headOf(path, root, user, EXPORT_HEAD_BYTES);
+  return head !== undefined && isExported(format!, head);
+}
+
+/** The format of a file by its name, or by its content; undefined if no reader takes it, or there is too little to tell. */
+export function formatAt(path: string, root: string, user: WorkerUser | undefined): FormatName | undefined {
+  const kind = fileKindOf(path);
+  if (kind !== undefined && kind.byContent !== true) return kind.format;
+  const head = headOf(path, root, user, CONTENT_HEAD_BYTES);
+  return head === undefined ? undefined : formatOfFile(path, head);
+}
+
+/** A file's first bytes; undefined if it cannot be read: its reader reports why. */
+function headOf(path: string, root: string, user: WorkerUser | undefined, bytes: number): Uint8Array | undefined {
   try {
     using file = asEffectiveUser(user, () => openRegularInProxy(path, root));
-    return file !== undefined && isExported(format, readAt(file, 0, EXPORT_HEAD_BYTES));
+    return file === undefined ? undefined : readAt(file, 0, bytes);
   } catch {
-    // Its reader reports why it cannot be read.
-    return false;
+    return undefined;
   }
 }
 
@@ -81,8 +94,8 @@ export class FileSource {
   }
 
   /** @param from where this attempt's output begins, in a file that existed before */
-  static at(path: string, root: string, label: string, from: number): FileSource {
-    const reader = openFormat(formatOfName(path)!).state();
+  static at(path: string, root: string, label: string, from: number, format = formatOfName(path)!): FileSource {
+    const reader = openFormat(format).state();
     return new FileSource({ name: path, label, serial: 0 }, { path, root, ino: null, from, over: false, reader });
   }
 
@@ -96,7 +109,7 @@ export class FileSource {
   /** From its beginning to the cursor, and no further. */
   static again(cursor: SourceCursor): FileSource {
     const { path, root, from, reader } = JSON.parse(cursor.state) as State;
-    const source = FileSource.at(path, root, cursor.label, from);
+    const source = FileSource.at(path, root, cursor.label, from, reader.format);
     source.#limit = openFormat(reader.format, reader).offset;
     return source;
   }

@@ -10,7 +10,7 @@ import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";
-import { FileSource, isExportedFile } from "./file_source.ts";
+import { FileSource, formatAt, isExportedFile } from "./file_source.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import { keepMedia } from "./media_files.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
@@ -38,8 +38,24 @@ const LATER_MS = 2000;
 
 export interface FileSourcesPlan extends WorkerFilesPlan {
   context: LineContext;
+  /** The numbers that the worker prints on standard error are read, too. */
+  stderr?: boolean;
   log: Logger;
 }
+
+const NO_READER = {
+  what: "a file in no form that mosaic reads",
+  remedy: "write JSON lines, or a table with a first row of names (docs/reference/formats.md)",
+};
+const NO_MATCH = {
+  what: "no file has this name (--observe)",
+  remedy: "give the file's path; it may be relative to the run's working directory",
+};
+/** Tables and JSON lines whose names no tracker uses may be data. */
+const OFFERED: { readonly [format: string]: { what: string } } = {
+  csv: { what: "a table with numbers" },
+  jsonl: { what: "JSON lines with numbers" },
+};
 
 interface Batch {
   message: SourceBatchInit;
@@ -77,8 +93,15 @@ export class FileSources {
     this.#own = new OwnSource(this.#plan.log, cursors.find(({ name }) => name === OWN_SOURCE));
     const ofFiles = cursors.filter(({ name }) => name !== OWN_SOURCE);
     this.#sources = new Map(ofFiles.map((cursor) => [cursor.name, FileSource.of(cursor)]));
+    this.#takeStandardError();
     this.#scan.due = 0;
     if (observed !== undefined) this.accompanied(observed);
+  }
+
+  #takeStandardError(): void {
+    const path = this.#plan.files.stderr(this.#plan.attempt);
+    if (this.#plan.stderr !== true || this.#sources.has(path)) return;
+    this.#sources.set(path, FileSource.at(path, this.#plan.files.directory, "stderr", 0, "text"));
   }
 
   /** From now on there are such other runs. */
@@ -219,20 +242,42 @@ export class FileSources {
     const known = this.#sources.size;
     const unknown = found.filter(({ path }) => !this.#sources.has(path));
     for (const one of this.#files.claim(unknown, this.#own, final)) this.#take(one, final);
+    if (final) {
+      for (const glob of this.#files.unmatched(found)) this.#own.reportNotRead(glob, NO_MATCH);
+    }
     this.#scan.done(now, this.#sources.size > known);
   }
 
-  #take({ file: { path, root, artifact }, info }: WorkerFile, final: boolean): void {
+  #nameOf(path: string): string {
+    const root = this.#plan.observation.roots.find((one) => path.startsWith(`${one}/`));
+    return root === undefined ? path : path.slice(root.length + 1);
+  }
+
+  #take({ file: { path, root, artifact, place, isOffered }, info }: WorkerFile, final: boolean): void {
+    const isRequested = place === "requested";
     if (artifact !== undefined) {
       if (!final && Date.now() - changedAt(info) < QUIET_MS) return;
       return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
     }
-    if (isExportedFile(path, root, this.#plan.observation.user)) return;
+    const { user } = this.#plan.observation;
+    if (isExportedFile(path, root, user)) return;
+    const format = formatAt(path, root, user);
+    if (format === undefined) {
+      // It may get its first line later.
+      if (final && isRequested && info.size > 0) this.#own.reportNotRead(path, NO_READER);
+      return;
+    }
+    if (isOffered) {
+      return this.#own.reportNotRead(path, {
+        ...OFFERED[format] ?? NO_READER,
+        remedy: `--observe ${this.#nameOf(path)}`,
+      });
+    }
     if (this.#sources.size >= MAX_SOURCES) {
       return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
     }
     const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
-    const source = FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path));
+    const source = FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path), format);
     this.#sources.set(source.name, source);
   }
 }

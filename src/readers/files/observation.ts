@@ -34,7 +34,7 @@ function rootOfGlob(glob: string): string {
   return fixed.slice(0, fixed.lastIndexOf("/")) || "/";
 }
 
-/** `*` and `?` stay within a name, `**` spans directories. */
+/** A pattern that is a directory's name means all files in it. `*` and `?` stay within a name, `**` spans directories. */
 export function matcherOf(glob: string): (path: string) => boolean {
   const source = glob.replace(/\*\*\/?|[*?]|[^*?]+/g, (part) => {
     if (part === "**/") return "(?:.*/)?";
@@ -43,6 +43,6 @@ export function matcherOf(glob: string): (path: string) => boolean {
     if (part === "?") return "[^/]";
     return part.replace(/[\\^$.|+(){}[\]]/g, "\\$&");
   });
-  const pattern = new RegExp(`^${source}$`);
+  const pattern = new RegExp(`^${source.replace(/\/$/, "")}${/[*?]/.test(glob) ? "" : "(?:/.*)?"}$`);
   return (path) => pattern.test(path);
 }

@@ -2,6 +2,7 @@
 import type { Logger } from "../../base/log.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
 import type { WorkerEventRecord } from "../../gen/records/record_types.ts";
+import { NOT_READ, type NotRead } from "../text/not_read.ts";
 import { eventOf, type Records } from "./source_records.ts";
 
 /** Its name; no file has it. */
@@ -123,6 +124,15 @@ export class OwnSource {
     problems.push(what);
     this.#log.warn({ detail }, "not all files are observed");
     this.#events.push(eventOf("source_problem", { problem: "left_out", detail }, undefined));
+  }
+
+  /** A file of the worker that is not read, once. */
+  reportNotRead(path: string, { what, remedy }: Pick<NotRead, "what" | "remedy">): void {
+    const { said: problems } = this.#state;
+    if (problems.includes(path) || problems.length >= MAX_PROBLEMS) return;
+    problems.push(path);
+    const event: NotRead = { source: path, what, remedy, count: 1 };
+    this.#events.push(eventOf(NOT_READ, event, undefined));
   }
 
   /** What the daemon has not stored yet; undefined: nothing. */

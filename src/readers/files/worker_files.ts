@@ -82,6 +82,11 @@ export class WorkerFiles {
     return asEffectiveUser(this.#plan.observation.user, () => this.#discovery.scan());
   }
 
+  /** The requested patterns that none of the files fits. */
+  unmatched(found: readonly FoundFile[]): string[] {
+    return this.#discovery.unmatched(found);
+  }
+
   /** The found files that belong to the worker, as each is decided. Undecided ones are reported to `own`. */
   *claim(found: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
     const { since } = this.#started();

@@ -1,4 +1,5 @@
 /** Reads a file with a program's output as records: the lines with numbers, by src/readers/text/text_lines.ts. */
+import { recordsOfFields } from "../text/text_file.ts";
 import { TextLines } from "../text/text_lines.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
@@ -33,8 +34,6 @@ export function* textRecords(chunks: Iterable<string>): Generator<SourceRecord> 
   for (const line of linesOf(chunks)) {
     const fields = text.read(line);
     if (fields === undefined) continue;
-    const { step, wallTime, scalars, episode } = fields;
-    for (const [tag, value] of scalars) yield { kind: "scalar", tag, step, wallTime, value };
-    if (episode !== undefined) yield { kind: "episode", step, wallTime, ...episode, extra: {} };
+    yield* recordsOfFields(fields);
   }
 }

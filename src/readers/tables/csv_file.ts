@@ -4,9 +4,11 @@
  * Some programs rewrite the whole file to add a column. Then the caller sees another head and calls `restart`; rows that
  * were returned already are recognized by their content and skipped (src/readers/tables/known_rows.ts).
  */
-import { rowAt } from "./csv_row.ts";
+import { rowAt, type Separator, separatorOf } from "./csv_row.ts";
+import { headerIn, isNumeric, shortened } from "./csv_header.ts";
 import { Rows, type RowsState } from "./known_rows.ts";
 import { jsonOf, numberOfText, scalarOfText } from "../format/literal.ts";
+import { peopleNumber } from "../format/people_numbers.ts";
 import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "../format/base_reader.ts";
 import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
 import type { FormatState, ReadOptions, ReadResult } from "../format/format_reader.ts";
@@ -20,9 +22,16 @@ const MAX_ROW_BYTES = 4 << 20;
 const MAX_TRIES = 3;
 const CONFIG = "config/";
 const LF = 10;
+const HASH = 35;
 
 interface Header {
   columns: string[];
+  /** How many columns the table has, if not all of them are read. Absent in earlier versions. */
+  width?: number;
+  /** Absent in earlier versions, and for a comma. */
+  separator?: Separator;
+  /** The first row has numbers, so no column has a name: no row is read. */
+  isMissing?: true;
   /** For Monitor's table: when the environment began (Unix seconds), or null. Undefined for any other table. */
   monitorStart?: number | null;
 }
@@ -120,11 +129,20 @@ export class CsvReader extends BaseReader {
     }
     if (this.#skipping) return this.#skipRow(bytes, at);
     if (this.#header === undefined) return this.#readHeader(bytes, at, out);
-    const row = rowAt(bytes, at);
+    const { separator, columns, width = columns.length } = this.#header;
+    const row = rowAt(bytes, at, separator);
     if (row === undefined) return this.#incomplete(bytes, at, out);
     const { cells } = row;
-    if (cells.length === 1 && cells[0] === "") return row.bytes;
-    if (cells.length > this.#header.columns.length) return this.#misfit(row.bytes, cells.length, out);
+    if (this.#header.isMissing || (cells.length === 1 && cells[0] === "")) return row.bytes;
+    if (bytes[at] === HASH) return this.#comment(bytes, at, row.bytes);
+    const header = headerIn(cells, columns);
+    if (header === "again") return row.bytes;
+    if (header !== undefined) {
+      this.#begin(header, out);
+      return row.bytes;
+    }
+    if (cells.length > width) return this.#misfit(row.bytes, cells.length, out);
+    if (width > columns.length) cells.length = Math.min(cells.length, columns.length);
     this.#rows.add(this.#header.columns, cells);
     const records = this.#recordsOf(this.#header, cells);
     if (this.#known === undefined) {
@@ -164,21 +182,62 @@ export class CsvReader extends BaseReader {
     let from = at;
     if (bytes[from] === 0xef && bytes[from + 1] === 0xbb && bytes[from + 2] === 0xbf) from += 3;
     let monitorStart: number | null | undefined;
-    if (bytes[from] === 35) { // #
+    let comment = "";
+    if (bytes[from] === HASH) {
       const newline = bytes.indexOf(LF, from);
       if (newline < 0) return this.#incomplete(bytes, at, out);
-      monitorStart = startOf(new TextDecoder().decode(bytes.subarray(from + 1, newline)));
+      comment = new TextDecoder().decode(bytes.subarray(from + 1, newline));
+      monitorStart = startOf(comment);
       from = newline + 1;
     }
-    const row = rowAt(bytes, from);
+    const separator = separatorOf(bytes, from);
+    const row = rowAt(bytes, from, separator);
     if (row === undefined) return this.#incomplete(bytes, at, out);
-    const columns = row.cells;
-    this.#header = { columns };
-    this.#layout = layoutOf(columns);
+    this.#header = { columns: [], ...(separator === "," ? {} : { separator }) };
+    if (isNumeric(row.cells)) {
+      // `# step,loss` as NumPy writes it.
+      const names = comment.split(separator).map((name) => name.trim());
+      if (names.length === row.cells.length && !isNumeric(names)) {
+        this.#begin(names, out);
+        return from - at;
+      }
+      this.#header.isMissing = true;
+      const detail = "the first row has numbers and no names of columns; it is not read. Write a first row with names";
+      out.problems.push({ what: "no_form", at: this.position, bytes: row.bytes, detail });
+      return from + row.bytes - at;
+    }
+    this.#begin(row.cells, out);
+    const { columns } = this.#header;
     if (monitorStart !== undefined && columns[0] === "r" && columns[1] === "l" && columns[2] === "t") {
       this.#header.monitorStart = monitorStart;
     }
     return from + row.bytes - at;
+  }
+
+  /** Columns as of the next row. */
+  #begin(names: readonly string[], out: Output): void {
+    const columns = shortened(names);
+    const { separator, monitorStart } = this.#header!;
+    this.#header = {
+      columns,
+      ...(columns.length < names.length ? { width: names.length } : {}),
+      ...(separator === undefined ? {} : { separator }),
+      ...(monitorStart === undefined ? {} : { monitorStart }),
+    };
+    this.#layout = layoutOf(columns);
+    if (columns.length === names.length) return;
+    const detail =
+      `too many columns: the names of the first ${columns.length} of ${names.length} fit, and only they are read`;
+    out.problems.push({ what: "too_large", at: this.position, bytes: 0, detail });
+  }
+
+  /** The head of a Monitor file again: another program has appended to it. */
+  #comment(bytes: Uint8Array, at: number, length: number): number {
+    const start = this.#header!.monitorStart === undefined
+      ? undefined
+      : startOf(new TextDecoder().decode(bytes.subarray(at + 1, at + length)));
+    if (typeof start === "number") this.#header!.monitorStart = start;
+    return length;
   }
 
   /** More cells than columns: corrupt, or the table is being rewritten. */
@@ -250,6 +309,11 @@ function configOf(
   return { kind: "params", origin: "config", wallTime: undefined, values: Object.fromEntries(values), removed: [] };
 }
 
+/** `100`, `1k`, `10/1000`. */
+function stepNumber(cell: string): number | undefined {
+  return numberOfText(cell) ?? peopleNumber(cell)?.value;
+}
+
 /** @param index of the row, from 0: its step if the table has no step column */
 function scalarsOf(
   columns: readonly string[],
@@ -257,16 +321,21 @@ function scalarsOf(
   layout: Layout,
   index: number,
 ): SourceRecord[] {
-  const step = layout.step < 0 ? index : stepOf(numberOfText(cells[layout.step] ?? ""));
+  const step = layout.step < 0 ? index : stepOf(stepNumber(cells[layout.step] ?? ""));
   const wallTime = timeOf(numberOfText(cells[layout.time] ?? ""));
   const records: SourceRecord[] = [];
   for (let i = 0; i < cells.length; i++) {
     const cell = cells[i]!;
     if (cell === "" || i === layout.step || (i === layout.time && wallTime !== undefined)) continue;
-    const value = numberOfText(cell);
+    const value = numberOfText(cell) ?? decimalComma(cell);
     if (value !== undefined && !layout.others.has(i)) {
       records.push({ kind: "scalar", tag: columns[i]!, step, wallTime, value });
     }
   }
   return records;
+}
+
+/** `0,5`: no number of a table that commas separate has a comma. */
+function decimalComma(cell: string): number | undefined {
+  return /^[+-]?\d+,\d+(?:[eE][+-]?\d+)?$/.test(cell) ? Number(cell.replace(",", ".")) : undefined;
 }

@@ -3,7 +3,8 @@ import { crc32c } from "../../base/crc32c.ts";
 import { flatNumbers, isObject } from "../format/flat.ts";
 import { jsonOf } from "../format/literal.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader.ts";
-import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
+import { peopleNumber } from "../format/people_numbers.ts";
+import { NO_SERIES, STEP_NAMES, stepName, stepOf, timeName, timeOf } from "../format/step_column.ts";
 import type { FormatState } from "../format/format_reader.ts";
 import type { ParamValue, SourceRecord } from "../format/tracker_records.ts";
 
@@ -16,6 +17,8 @@ export class JsonLinesReader extends BaseReader {
   /** Checksum of the last configuration: RLlib repeats it in every line. */
   #configCrc = -1;
   #skipping = false;
+  /** The file is no log, also where a line of it is an object. */
+  #isDocument = false;
 
   constructor(state?: FormatState) {
     super();
@@ -24,16 +27,22 @@ export class JsonLinesReader extends BaseReader {
     this.#lines = state["lines"] as number;
     this.#configCrc = state["configCrc"] as number;
     this.#skipping = state["skipping"] as boolean;
+    this.#isDocument = state["document"] === true;
   }
 
   protected memory(): Record<string, unknown> {
-    return { lines: this.#lines, configCrc: this.#configCrc, skipping: this.#skipping };
+    return {
+      lines: this.#lines,
+      configCrc: this.#configCrc,
+      skipping: this.#skipping,
+      ...(this.#isDocument ? { document: true } : {}),
+    };
   }
 
   protected forget(): void {
     this.#lines = 0;
     this.#configCrc = -1;
-    this.#skipping = false;
+    this.#skipping = this.#isDocument = false;
   }
 
   protected decode(bytes: Uint8Array, at: number, out: Output): number {
@@ -76,18 +85,28 @@ export class JsonLinesReader extends BaseReader {
   #line(text: string, bytes: number, out: Output): void {
     const line = text.trim();
     if (line === "") return;
-    const value = line[0] === "{" ? jsonOf(line) : undefined;
+    const value = line[0] === "{" && !this.#isDocument ? jsonOf(line) : undefined;
     if (!isObject(value)) {
-      out.problems.push({ what: "corrupt", at: this.position, bytes, detail: "the line is no JSON object" });
+      this.#unreadable(line, bytes, out);
       return;
     }
     out.records.push(...this.#recordsOf(value));
     this.#lines++;
   }
 
+  /** A file that begins with a line that is no object has other lines, too: it is one document, which is no log. */
+  #unreadable(line: string, bytes: number, out: Output): void {
+    this.#isDocument ||= this.#lines === 0 && this.position === 0 && /^(?:\{$|\[)/.test(line);
+    const detail = this.#isDocument
+      ? "it is one JSON document and no log with an object on each line"
+      : "the line is no JSON object";
+    out.problems.push({ what: "corrupt", at: this.position, bytes, detail });
+  }
+
   #recordsOf(line: { [key: string]: ParamValue }): SourceRecord[] {
     const { config, ...others } = line;
     const numbers = flatNumbers(others, "/");
+    addTextSteps(others, numbers);
     // A `config` that is no object is a normal field.
     if (!isObject(config) && typeof config === "number") numbers.set("config", config);
     const stepKey = stepName(numbers.keys());
@@ -107,5 +126,14 @@ export class JsonLinesReader extends BaseReader {
       records.push({ kind: "scalar", tag, step, wallTime, value });
     }
     return records;
+  }
+}
+
+/** A step that is written as a text: `"100"`, `"1k"`. Its place among the numbers is that of its name. */
+function addTextSteps(line: { [key: string]: ParamValue }, numbers: Map<string, number>): void {
+  for (const name of STEP_NAMES) {
+    const text = line[name];
+    const value = typeof text === "string" ? peopleNumber(text)?.value : undefined;
+    if (value !== undefined) numbers.set(name, value);
   }
 }

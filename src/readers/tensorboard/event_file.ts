@@ -4,6 +4,7 @@
  * A frame with a wrong checksum is reported and skipped. If a frame's length is damaged, reading continues at the next
  * header with a right checksum. (TensorBoard stops in both cases.)
  */
+import { crc32c } from "../../base/crc32c.ts";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { readSummaryValue, type TagPlugins } from "./event_value.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader.ts";
@@ -12,40 +13,54 @@ import type { FormatState } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
 /** Beyond this number of tags the plugin is not remembered; their tensors are read by their content. */
-const MAX_TAGS = 10_000;
+const MAX_TAGS = 4000;
 /** Up to this many zeros at the end of a file may be bytes that are still being written (a hole, a cache of NFS). */
 const MAX_ZEROS = 1 << 20;
 const SESSION_START = 1;
 
-/** Scalars and texts are recognized by their tensors, so only tags of other plugins are stored. */
+/** Scalars and texts are recognized by their tensors, so only tags of other plugins are stored, by their checksums. */
 class Plugins implements TagPlugins {
   readonly #byTag = new Map<string, string>();
 
   get(tag: string): string {
-    return this.#byTag.get(tag) ?? "";
+    return this.#byTag.size === 0 ? "" : this.#byTag.get(keyOf(tag)) ?? "";
   }
 
   set(tag: string, plugin: string): void {
     if (plugin === "" || plugin === "scalars" || plugin === "text" || plugin === "hparams") return;
-    if (this.#byTag.size < MAX_TAGS) this.#byTag.set(tag, plugin);
+    if (this.#byTag.size < MAX_TAGS) this.#byTag.set(keyOf(tag), plugin);
   }
 
   clear(): void {
     this.#byTag.clear();
   }
 
-  /** Tags by plugin. */
+  /** Keys of tags by plugin. */
   toJSON(): Record<string, string[]> {
     const tags: Record<string, string[]> = {};
     for (const [tag, plugin] of this.#byTag) (tags[plugin] ??= []).push(tag);
     return tags;
   }
 
+  /** @param json also of earlier versions, which stored the tags themselves */
   static of(json: Record<string, string[]>): Plugins {
     const plugins = new Plugins();
-    for (const [plugin, tags] of Object.entries(json)) tags.forEach((tag) => plugins.set(tag, plugin));
+    for (const [plugin, tags] of Object.entries(json)) {
+      for (const tag of tags) {
+        if (KEY.test(tag)) plugins.#byTag.set(tag, plugin);
+        else plugins.set(tag, plugin);
+      }
+    }
     return plugins;
   }
+}
+
+const KEY = /^#[0-9a-z]{1,7}$/;
+const encoder = new TextEncoder();
+
+/** A tag may have hundreds of characters, and a file thousands of tags. */
+function keyOf(tag: string): string {
+  return `#${crc32c(encoder.encode(tag)).toString(36)}`;
 }
 
 export class EventFileReader extends BaseReader {

@@ -5,41 +5,40 @@
  */
 import { flatNumbers, isObject } from "../format/flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "../format/literal.ts";
-import { STEP_NAMES, stepOf, timeName, timeOf } from "../format/step_column.ts";
-import type { TextDialect } from "./text_dialects.ts";
 import type { ParamValue } from "../format/tracker_records.ts";
+import { beginningOf, withoutColours } from "./clean_line.ts";
+import {
+  fieldsOf,
+  hasLostStep,
+  LINE_STEP_NAMES,
+  type LineEpisode,
+  type LineFields,
+  MAX_FIELDS,
+  PLACE_NAMES,
+  placed,
+  type Unread,
+} from "./line_fields.ts";
+import { isCandidate, looksLikeResults, readNamed } from "./named_lines.ts";
+import { namedNumbers } from "./named_numbers.ts";
+import { peopleNumber } from "../format/people_numbers.ts";
+import { type Bar, barOf } from "./progress_bars.ts";
+import type { TextDialect } from "./text_dialects.ts";
 
-export interface LineEpisode {
-  return: number | null;
-  length: number | null;
-  time: number | null;
-}
-
-export interface LineFields {
-  dialect: TextDialect;
-  step: number | undefined;
-  /** The step is the line's episode, because the line has no step. */
-  stepIsEpisode: boolean;
-  wallTime: number | undefined;
-  scalars: [tag: string, value: number][];
-  episode: LineEpisode | undefined;
-}
+export type { LineFields, Unread };
 
 /** Longer lines are not meant for people. */
 const MAX_LINE = 65_536;
-const MAX_FIELDS = 1000;
 const MAX_ROWS = 512;
-/** An epoch may be a fraction (Transformers), so here it is a series. In a file with a header it can be the step. */
-const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
-/** What places a line: its step, else its episode. */
-const PLACE_NAMES = [...LINE_STEP_NAMES, "episode"];
 const KIND_NAMES = ["type", "event_type", "event"];
+/** Lightning's number of the version, in its bar. */
+const NO_VALUES = new Set(["v_num"]);
 
 export class TextLines {
   readonly #off: ReadonlySet<TextDialect>;
   /** The rows of the unfinished table, and the heading of the last ones. */
   #table: { scope: string; rows: [string, number][] } | undefined;
   #openLines = 0;
+  #why: { unread?: Unread | undefined } = {};
 
   constructor(off: Iterable<TextDialect> = []) {
     this.#off = new Set(off);
@@ -50,6 +49,11 @@ export class TextLines {
     return this.#openLines;
   }
 
+  /** Why the last line gave nothing, if it seems to have numbers of a training. */
+  get unread(): Unread | undefined {
+    return this.#why.unread;
+  }
+
   /** A line that is not passed to `read`: it ends a table. */
   pass(): void {
     this.#table = undefined;
@@ -58,6 +62,7 @@ export class TextLines {
 
   /** @param line without its newline */
   read(line: string): LineFields | undefined {
+    this.#why.unread = undefined;
     if (!this.#off.has("table")) {
       const first = line[0];
       if (first === "-" || first === "|") {
@@ -67,7 +72,7 @@ export class TextLines {
       }
       this.pass();
     }
-    return readTextLine(line, this.#off);
+    return readTextLine(line, this.#off, this.#why);
   }
 
   #tableLine(line: string): LineFields | undefined {
@@ -117,17 +122,61 @@ function tableFields({ rows }: { rows: [string, number][] }): LineFields | undef
   return rows.length === 0 ? undefined : fieldsOf("table", new Map(rows), false);
 }
 
-/** The dialects that need one line only. */
-export function readTextLine(line: string, off: ReadonlySet<TextDialect> = new Set()): LineFields | undefined {
+/**
+ * The dialects that need one line only.
+ * @param why set, if the line gives nothing but seems to have numbers of a training
+ */
+export function readTextLine(
+  line: string,
+  off: ReadonlySet<TextDialect> = new Set(),
+  why: { unread?: Unread | undefined } = {},
+): LineFields | undefined {
   if (line.length > MAX_LINE) return undefined;
-  const text = line.trim();
+  const text = withoutColours(line).trim();
   const first = text[0];
-  if (first === "{") return text.endsWith("}") ? readObject(text, off) : undefined;
-  if (first === undefined || off.has("key_value") || !text.includes("=")) return undefined;
-  return readPairs(text, !off.has("episode"));
+  if (first === undefined) return undefined;
+  if (first === "{") return text.endsWith("}") ? readObject(text, off, why) : undefined;
+  if (!off.has("key_value") && text.includes("=")) {
+    const fields = readPairs(text, !off.has("episode"));
+    if (fields !== undefined) return fields;
+  }
+  if (!isCandidate(text)) return undefined;
+  if (!off.has("bar")) {
+    const bar = barOf(text);
+    if (bar !== undefined) return readBar(bar, off, why);
+  }
+  if (text.endsWith("}")) {
+    const at = beginningOf(text);
+    if (text[at] === "{") return readObject(text.slice(at), off, why);
+  }
+  const fields = readNamed(text, !off.has("episode"), why);
+  if (fields !== undefined) return off.has(fields.dialect) ? undefined : fields;
+  if (why.unread === undefined && looksLikeResults(text)) why.unread = "form";
+  return undefined;
 }
 
-function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | undefined {
+/** The values of a loop that says its epoch, and Keras', count when it is complete. */
+function readBar(bar: Bar, off: ReadonlySet<TextDialect>, why: { unread?: Unread | undefined }): LineFields {
+  const { at, of, title, values, rest } = bar;
+  const behind = rest === "" ? undefined : readTextLine(rest, off, why);
+  const progress = { at, of };
+  if (behind !== undefined) return { ...behind, progress };
+  const [, epoch] = /\bepoch\D{0,3}(\d{1,9})/i.exec(title) ?? [];
+  const isKeras = title === "" && values.includes(": ");
+  const counts = values !== "" && ((epoch === undefined && !isKeras) || at === of);
+  const named = counts ? namedNumbers(values, 0)?.items ?? [] : [];
+  const scalars = named.filter(({ name }) => !NO_VALUES.has(name)).map((
+    { name, value },
+  ): [string, number] => [name, value]);
+  const step = isKeras ? undefined : epoch === undefined ? at : Number(epoch);
+  return { dialect: "bar", step, stepIsEpisode: false, wallTime: undefined, scalars, episode: undefined, progress };
+}
+
+function readObject(
+  text: string,
+  off: ReadonlySet<TextDialect>,
+  why: { unread?: Unread | undefined },
+): LineFields | undefined {
   // An object of numbers begins with a quoted key, in either language.
   const quote = /^\{\s*(["'])/.exec(text)?.[1];
   if (quote === undefined) return undefined;
@@ -142,14 +191,24 @@ function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | u
     if (found !== undefined) return episodeFields(found, value);
   }
   if (off.has(dialect)) return undefined;
-  return fieldsOf(dialect, flatNumbers(dialect === "json" ? value : withNumbers(value), "/"), episodes);
+  const numbers = flatNumbers(withNumbers(value), "/");
+  const texts = Object.keys(value).filter((name) => typeof value[name] === "string");
+  const fields = fieldsOf(dialect, numbers, episodes);
+  if (fields === undefined || !hasLostStep(numbers, texts)) return fields;
+  why.unread = "step";
+  return undefined;
 }
 
-/** Transformers 5 prints its numbers as texts: taken as numbers if every text is one. */
+/** A step may be a text (`"100"`, `"1k"`). Transformers 5 prints all its numbers as texts: they are, if every text is one. */
 function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: ParamValue } {
   const entries = Object.entries(value);
-  const read = entries.map(([key, v]): [string, ParamValue] => [key, typeof v === "string" ? numberOfText(v) ?? v : v]);
-  return read.some(([, v]) => typeof v === "string") ? value : Object.fromEntries(read);
+  if (!entries.some(([, v]) => typeof v === "string")) return value;
+  const read = entries.map(([key, v]): [string, ParamValue] => {
+    if (typeof v !== "string") return [key, v];
+    return [key, (LINE_STEP_NAMES.includes(key) ? peopleNumber(v)?.value : numberOfText(v)) ?? v];
+  });
+  const isAll = !read.some(([, v]) => typeof v === "string");
+  return Object.fromEntries(isAll ? read : entries.map((one, i) => LINE_STEP_NAMES.includes(one[0]) ? read[i]! : one));
 }
 
 /** Gymnasium's RecordEpisodeStatistics: return, length and seconds. */
@@ -183,42 +242,18 @@ function readPairs(text: string, episodes: boolean): LineFields | undefined {
     if (found === null || ++pairs > MAX_FIELDS) return undefined;
     const value = numberOfPair(found[2]!);
     if (value !== undefined) numbers.set(found[1]!, value);
+    // `10/100`, `1k`, `"7"`: a number for people.
+    else if (/^["'\d+.-]/.test(found[2]!)) return undefined;
+    else if (LINE_STEP_NAMES.includes(found[1]!)) return undefined;
   }
   if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
   // After a beginning, only pairs with a step or an episode are surely a record; others may be settings.
   if (start !== "" && !PLACE_NAMES.some((name) => numbers.has(name))) return undefined;
+  if (hasLostStep(numbers)) return undefined;
   return fieldsOf("key_value", numbers, episodes);
 }
 
 /** `12.0`, `[12.]`, `[[ 9.]]`: one number. */
 function numberOfPair(text: string): number | undefined {
   return numberOfText(text) ?? (text[0] === "[" ? numberOfValue(literalOf(text)) : undefined);
-}
-
-function fieldsOf(
-  dialect: TextDialect,
-  numbers: ReadonlyMap<string, number>,
-  episodes: boolean,
-): LineFields | undefined {
-  if (numbers.size === 0 || numbers.size > MAX_FIELDS) return undefined;
-  const place = placed(numbers);
-  if (place.scalars.length === 0) return undefined;
-  const episodicReturn = numbers.get("episodic_return");
-  const episode = !episodes || episodicReturn === undefined
-    ? undefined
-    : { return: episodicReturn, length: numbers.get("episodic_length") ?? null, time: null };
-  return { dialect, ...place, episode };
-}
-
-/** The line's step and time, and its numbers without those two. */
-function placed(numbers: ReadonlyMap<string, number>): Omit<LineFields, "dialect" | "episode"> {
-  const stepKey = PLACE_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
-  const timeKey = timeName(numbers.keys());
-  const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
-  return {
-    step: stepKey === undefined ? undefined : numbers.get(stepKey),
-    stepIsEpisode: stepKey === "episode",
-    wallTime,
-    scalars: [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined)),
-  };
 }

@@ -5,7 +5,7 @@ import { numberOnWire } from "../../gen/records/step_columns.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import { nanosecondsOf } from "../lines/timestamps.ts";
 import type { TextDialect } from "./text_dialects.ts";
-import { type LineFields, TextLines } from "./text_lines.ts";
+import { type LineFields, TextLines, type Unread } from "./text_lines.ts";
 import { MAX_POINTS_PER_RECORD } from "../../records/points.ts";
 
 /** The kind of the event with printed numbers; a worker may print one itself. */
@@ -14,14 +14,19 @@ export const METRICS_KIND = "metrics";
 const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
 
 const EQUALS = 0x3d;
-/** First characters of objects and tables, and characters that may precede an object. */
-const MARKS = new Set([0x7b, 0x2d, 0x7c, 0x20, 0x09]);
+const COLON = 0x3a;
+/**
+ * First characters of objects, tables, bars, colours and brackets, digits, blanks, and of the words before a step
+ * (`Step`, `iter`, `Epoch`, `update`, `train`, `global_step`, `val`, `loss`).
+ */
+const MARKS = new Set([..."{-| \t\r\x1b[(0123456789SsIiEeUuTtGgVvLl"].map((mark) => mark.charCodeAt(0)));
 
 export class TextRecords {
   readonly #lines: Lines;
   readonly #text: TextLines;
-  /** The first `=` at or after the end of the scanned bytes. */
-  #equals = -1;
+  #unread: Unread | undefined;
+  /** The first `=` and the first `:` at or after the end of the scanned bytes. */
+  readonly #links = [EQUALS, COLON].map((byte) => ({ byte, at: -1 }));
 
   constructor(lines: Lines, off: Iterable<TextDialect>) {
     this.#lines = lines;
@@ -30,23 +35,34 @@ export class TextRecords {
 
   /** Line `i`, which is no record. */
   read(i: number): LineFields | undefined {
+    this.#unread = undefined;
     const { bytes, ends } = this.#lines;
     const from = this.#lines.begin(i);
     const end = ends[i]!;
-    if (!MARKS.has(bytes[from]!) && !this.#hasEquals(from, end)) {
+    if (!MARKS.has(bytes[from]!) && !this.#hasLink(from, end)) {
       this.pass();
       return undefined;
     }
-    return this.#text.read(this.#lines.slice(from, end));
+    const fields = this.#text.read(this.#lines.slice(from, end));
+    this.#unread = this.#text.unread;
+    return fields;
   }
 
-  /** Most output has no pairs: then each byte is scanned once, and no line becomes a string. */
-  #hasEquals(from: number, end: number): boolean {
-    if (this.#equals < from) {
-      const found = this.#lines.bytes.indexOf(EQUALS, from);
-      this.#equals = found < 0 ? Infinity : found;
+  /** Much output has no pairs: then each byte is scanned once, and no line becomes a string. */
+  #hasLink(from: number, end: number): boolean {
+    for (const link of this.#links) {
+      if (link.at < from) {
+        const found = this.#lines.bytes.indexOf(link.byte, from);
+        link.at = found < 0 ? Infinity : found;
+      }
+      if (link.at < end) return true;
     }
-    return this.#equals < end;
+    return false;
+  }
+
+  /** Why the last line gave nothing, if it seems to have numbers of a training. */
+  get unread(): Unread | undefined {
+    return this.#unread;
   }
 
   /** The line is something else, which ends a table. */

@@ -2,7 +2,7 @@
  * Explains a failed run by a reason from a closed vocabulary (docs/reference/operations.md lists it) and a hint for a person. Pure.
  */
 import { leftOutHint } from "./left_out_hint.ts";
-import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
+import { gpuMemoryFrom, hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
 /** How a worker ended, as its proxy reports it. */
 export interface ExitReport {
@@ -40,6 +40,13 @@ export interface Explanation {
   hint: string | null;
 }
 
+/** Signals that somebody sends: the program's last words are not their cause. */
+const KILLS = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
+
+function isKilled({ code, signal }: Pick<ExitReport, "code" | "signal">): boolean {
+  return KILLS.includes(signal) || KILLS.includes(SIGNAL_OF_NUMBER[(code ?? 0) - 128] ?? "");
+}
+
 /** Texts of workers become part of a reason: one line of this many characters at most. */
 const DETAIL_LENGTH = 200;
 
@@ -58,6 +65,8 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
   if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
+  const gpu = exit.code === 0 || isKilled(exit) ? undefined : gpuMemoryFrom(exit.stderrTail);
+  if (gpu !== undefined) return gpu === "" ? "gpu_out_of_memory" : `gpu_out_of_memory: ${oneLine(gpu)}`;
   if (exit.signal !== "") return `signal_${exit.signal}`;
   if (exit.code === null) return "worker_lost";
   if (exit.code !== 0) return `exit_code_${exit.code}`;

@@ -3,6 +3,8 @@
  * searched from the newest back; within a line the first matching entry is used.
  */
 
+import { GPU_MEMORY_FULL, gpuMemoryText, readGpuMemoryFull } from "./gpu_memory.ts";
+
 interface Cause {
   pattern: RegExp;
   /** `match[1]` and so on are the worker's text: they are shown, never run. */
@@ -13,10 +15,13 @@ const quoted = (text: string | undefined) => JSON.stringify((text ?? "").slice(0
 
 const CAUSES: readonly Cause[] = [
   {
-    pattern:
-      /CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|OutOfMemoryError: CUDA|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory/i,
-    hint: () =>
-      "The GPU's memory is full. Use a smaller batch or model or fewer environments, or see with nvidia-smi who else uses the GPU.",
+    pattern: GPU_MEMORY_FULL,
+    hint: ({ input }) => {
+      const { others } = readGpuMemoryFull(input);
+      return others.length > 0
+        ? "Others had memory of the run's GPU: mosaic gpus shows who. Use a smaller batch or model, or wait until they have ended."
+        : "The GPU's memory is full. Use a smaller batch or model or fewer environments; mosaic gpus shows who else uses the GPU.";
+    },
   },
   {
     pattern:
@@ -127,6 +132,18 @@ export function hintFromLines(lines: readonly string[]): string | undefined {
       const match = pattern.exec(line);
       if (match !== null) return hint(match);
     }
+  }
+  return undefined;
+}
+
+/**
+ * What the newest recognized cause says of a full GPU: "" if it has no figures; undefined if the cause is another.
+ */
+export function gpuMemoryFrom(lines: readonly string[]): string | undefined {
+  for (let i = lines.length - 1; i >= 0; i--) {
+    const line = lines[i]!.slice(0, 2000);
+    if (GPU_MEMORY_FULL.test(line)) return gpuMemoryText(readGpuMemoryFull(line));
+    if (CAUSES.some(({ pattern }) => pattern.test(line))) return undefined;
   }
   return undefined;
 }

@@ -41,8 +41,8 @@ const OWN_DELIVERY: Rule = {
   },
 };
 
-/** Only for the proxy: the worker finds the checkpoint on its host. */
-const OWN_CHECKPOINT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
+/** Only for the proxy: the worker finds the checkpoint on its host, and does not say what it is. */
+const OWN_ATTEMPT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
 
 const trainer = TrainerService.method;
 const mosaic = Mosaic.method;
@@ -86,11 +86,18 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getSeries, READ],
   [mosaic.listArtifacts, READ],
   [mosaic.getHost, READ],
+  [mosaic.createSweep, SUBMIT],
+  [mosaic.listSweeps, READ],
+  [mosaic.getSweep, READ],
+  [mosaic.changeSweep, OPERATE],
   [mosaic.getDiskUsage, READ],
+  [mosaic.recordCode, SUBMIT],
+  [mosaic.getCode, READ],
   [mosaic.shutdown, ADMIN],
 
   [Ingest.method.deliver, OWN_DELIVERY],
-  [Ingest.method.fetch, OWN_CHECKPOINT],
+  [Ingest.method.fetch, OWN_ATTEMPT],
+  [Ingest.method.reportCode, OWN_ATTEMPT],
 ];
 
 const RULES = new Map(TABLE.map(([method, rule]) => [methodPath(method), rule]));

@@ -88,6 +88,12 @@ export function principalOf(
   }
 }
 
+/** Whose a run is that the caller submits: a token's name, or "uid:N"; "" if neither is known. */
+export function submitterOf({ principal, peer }: Pick<Caller, "principal" | "peer">): string {
+  if (principal.type === "role" && principal !== OWNER) return principal.name;
+  return peer.uid === undefined ? "" : `uid:${peer.uid}`;
+}
+
 function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {
   // Without the package.
   return { action: path.replace(/^.*\./, ""), address: name, uid };

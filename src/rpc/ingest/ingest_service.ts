@@ -25,6 +25,11 @@ export function ingestHandlers(core: Core, bounds: IngestBounds): Handlers<typeo
   return {
     deliver: (incoming, out, caller) => deliver(core, bounds, withoutBlocks, incoming, out, caller),
     fetch: (request, out) => fetchCheckpoint(core, request, out),
+    async reportCode(record) {
+      if (record.attempt === 0) throw new MosaicError("invalid_argument", "attempt is 0: a proxy serves one from 1");
+      await core.recordCode(record);
+      return {};
+    },
   };
 }
 

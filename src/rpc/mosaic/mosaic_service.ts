@@ -9,11 +9,12 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
-import { artifactMessage, hostMessage } from "./run_messages.ts";
+import { artifactMessage, hostMessage, sweepMessage } from "./run_messages.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
+import { submitterOf } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
-import { msOfTimestamp } from "../../wire/time.ts";
+import { msOfTimestamp, timestampOfMs } from "../../wire/time.ts";
 
 const DEFAULT_LIMIT = 1000;
 const MAX_LIMIT = 10_000;
@@ -95,9 +96,11 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.records.listSeries(runId).map((
-          { name, points, nonFinite, last, min, max, mean, minStep, maxStep },
+        series: (request.sources ? core.records.listSources(runId) : core.records.listSeries(runId)).map((
+          { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf },
         ) => ({
+          source: label,
+          copyOf: copyOf ?? "",
           name,
           points: BigInt(points),
           nonFinite: BigInt(nonFinite),
@@ -138,6 +141,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listArtifacts(request) {
       return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
+    createSweep: async ({ specJson, sweepId, anyName }, caller) =>
+      sweepMessage(await core.beginSweep(specJson, sweepId, anyName, submitterOf(caller))),
+    async listSweeps({ limit }) {
+      const sweeps = await core.listSweeps(limit === 0 ? DEFAULT_LIMIT : Math.min(limit, MAX_LIMIT));
+      return { sweeps: sweeps.map(sweepMessage) };
+    },
+    getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
+    changeSweep: async ({ sweep, action, extensionJson }) =>
+      sweepMessage(await core.changeSweep(sweep, action, extensionJson)),
     async getHost({ freshGpus }) {
       if (freshGpus) await core.lookAtGpus();
       return hostMessage(core.host());
@@ -154,6 +166,19 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         registryBytes: BigInt(core.runs.fileBytes()),
       };
     },
+    async recordCode(record) {
+      if (record.attempt !== 0) {
+        throw new MosaicError(
+          "invalid_argument",
+          `attempt is ${record.attempt}: a client records the submission, which is 0`,
+        );
+      }
+      await core.recordCode(record);
+      return {};
+    },
+    getCode: ({ run, diffs }) => ({
+      records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
+    }),
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};

@@ -1,7 +1,7 @@
 /** Hosts, events and artifacts as messages of `mosaic.v1`. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { HostInfo } from "../../dispatch/core/core.ts";
-import type { ArtifactSchema, EventSchema, HostResponseSchema } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { HostInfo, SweepJson } from "../../dispatch/core/core.ts";
+import type { ArtifactSchema, EventSchema, HostResponseSchema, SweepSchema } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { ArtifactRow, EventRow } from "../../registry/row_types.ts";
 import { timestampOfMs } from "../../wire/time.ts";
 
@@ -56,4 +56,9 @@ export function hostMessage(host: HostInfo): MessageInitShape<typeof HostRespons
     rssBytes: BigInt(host.rssBytes),
     runsByState: counts(host.runsByState),
   };
+}
+
+export function sweepMessage(sweep: SweepJson): MessageInitShape<typeof SweepSchema> {
+  const { sweep_id: sweepId, name, state, total, made, states } = sweep;
+  return { sweepId, name, state, total, made, states, json: JSON.stringify(sweep) };
 }

@@ -3,6 +3,7 @@ import { COMMIT } from "../../base/version.ts";
 import type { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
+import { submitterOf } from "../call/calls.ts";
 import { Credits } from "../call/credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
@@ -34,7 +35,11 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
   const encodings = new SharedEncodings(core);
   return {
     submitRun(request, caller) {
-      const submitted = core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
+      const submitted = core.submit(
+        request.configJson,
+        request.runId === "" ? undefined : request.runId,
+        submitterOf(caller),
+      );
       caller.run = submitted.runId;
       return submitted;
     },

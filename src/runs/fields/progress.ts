@@ -30,13 +30,15 @@ export function bar(part: number, width: number): string {
   return ("█".repeat(full) + (rest === 0 ? "" : " ▏▎▍▌▋▊▉"[rest]!)).padEnd(width);
 }
 
-/** "██████    62% 12k/20k ETA 3m 07s"; only the step count if the end is unknown. */
-export function progressText(run: ProgressInput, width = 10): string {
+/** "62% 12k/20k ETA 3m 07s", after a bar if it has a width; only the step count if the end is unknown. */
+export function progressText(run: ProgressInput, barWidth = 0): string {
   const part = fraction(run);
   if (part === undefined || run.maxSteps === 0) return `${compact(run.steps)} steps`;
   const left = eta(run);
-  const tail = left === undefined ? "" : ` ETA ${duration(left)}`;
-  return `${bar(part, width)} ${String(Math.floor(part * 100)).padStart(3)}% ${compact(run.steps)}/${
-    compact(run.maxSteps)
-  }${tail}`;
+  const percent = `${Math.floor(part * 100)}%`;
+  return [
+    ...(barWidth === 0 ? [percent] : [bar(part, barWidth), percent.padStart(4)]),
+    `${compact(run.steps)}/${compact(run.maxSteps)}`,
+    ...(left === undefined ? [] : [`ETA ${duration(left)}`]),
+  ].join(" ");
 }

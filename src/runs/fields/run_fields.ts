@@ -104,7 +104,13 @@ const TELEMETRY = [
     proto: 5,
     about: "lines that look like telemetry and cannot be read as such",
   },
-  { json: "violations", kind: "counts", proto: 6, about: "number of violations of each rule of the run's schema" },
+  {
+    json: "violations",
+    kind: "counts",
+    proto: 6,
+    about:
+      "number of violations of each rule of the run's schema; `not read: …`: what the program produced and mosaic did not take",
+  },
   { json: "journal_position", kind: "integer", type: "uint64", proto: 7, about: "bytes of its output that are stored" },
   { json: "journal_size", kind: "integer", type: "uint64", proto: 8, about: "bytes that the worker has written" },
   {
@@ -276,6 +282,15 @@ export const RUN_FIELDS = [
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", proto: 14 },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "code_changed",
+    kind: "text",
+    column: "code_changed",
+    since: 11,
+    null: "json",
+    proto: 52,
+    about: "what of its code has changed between submission and start, such as `train.py`; null: nothing that is known",
+  },
   { json: "digest", kind: "text", column: "digest", proto: 15, about: "SHA-256 of its canonical config, hexadecimal" },
   { json: "submitted_at", kind: "time", column: "created_at", proto: 16 },
   { json: "updated_at", kind: "time", column: "updated_at", proto: 60, about: "of its row" },

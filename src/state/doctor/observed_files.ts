@@ -42,6 +42,7 @@ export function* leftInFiles(
   const sources = new FileSources({
     ...{ files, attempt, observation: start.observe, excluded: start.stateDir ? [start.stateDir] : [] },
     context: { agentId: run.agentId, workerId: run.workerId },
+    stderr: (start.textOff ?? []).length === 0,
     log: createLogger({ sinks: [] }),
     endedAt: isOver ? endOf(files, attempt) : Date.now(),
   });

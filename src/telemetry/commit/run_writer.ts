@@ -20,6 +20,7 @@ import { MAX_PARAMETERS } from "../../records/parameters.ts";
 import { BulkInsert } from "../tables/bulk_insert.ts";
 import { OWN_LABEL, type OwnPoint } from "../series/own_points.ts";
 import { ParameterRows, PARAMETERS_EVENT } from "../runs/parameter_rows.ts";
+import { countNotRead } from "./count_not_read.ts";
 import { addViolation, type RunRows, type RunState } from "../runs/run_state.ts";
 import type { RunStates } from "./run_states.ts";
 import { opened, placed } from "../../records/sealed_steps.ts";
@@ -43,7 +44,7 @@ const STORABLE = { integer: storableInteger, real: storableReal, text: storableT
 /** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
-  ...["source_observed", "source_problem"],
+  ...["source_observed", "source_problem", "not_read"],
 ]);
 const NO_REWARD = "store: episode without a reward";
 const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
@@ -243,6 +244,7 @@ export class RunWriter {
 
   #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
+    countNotRead(state, stored);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
     // The numbers of these are no metrics.
     if (stored.kind === PARAMETERS_EVENT) {

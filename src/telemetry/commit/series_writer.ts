@@ -9,20 +9,35 @@ import { rewardRank } from "../../records/progress_series.ts";
 import { OWN_LABEL, type OwnPoint } from "../series/own_points.ts";
 import type { Rewinds } from "../series/rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "../series/series_rows.ts";
-import { SeriesState, type Summaries } from "../series/summaries.ts";
+import { nameBeside } from "../series/source_names.ts";
+import { Twins } from "../series/twins.ts";
+import { type Comparison, NO_COPY, SeriesState, type Summaries } from "../series/summaries.ts";
 
 /** A worker's metrics per run; points of further names are counted, not stored. */
 export const MAX_METRICS = 10_000;
 const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
-/** Label of points that the worker printed, if another source has the name. */
-const JOURNAL_LABEL = "stdout";
+/** Points at either end of a series that are compared with those of another source. */
+const COMPARED = 64;
+/** Series with the same last part of their names that are compared with a new one. */
+const MOST_OF_A_NAME = 4;
 
 /** Of two metrics that are rewards, the more certain one counts. */
 function toldReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
   const { toldReward: known } = state;
   if (!Number.isFinite(value)) return;
   if (known === null || known.name === name || rank < rewardRank(known.name)) state.toldReward = { name, value };
+}
+
+function lastPart(name: string): string {
+  return name.slice(name.lastIndexOf("/") + 1);
+}
+
+function addByLastPart(byLastPart: Map<string, SeriesState[]>, summary: SeriesState): void {
+  if (summary.label === OWN_LABEL || summary.name.includes("@")) return;
+  const alike = byLastPart.get(lastPart(summary.name));
+  if (alike === undefined) byLastPart.set(lastPart(summary.name), [summary]);
+  else if (alike.length < MOST_OF_A_NAME) alike.push(summary);
 }
 
 export class SeriesWriter {
@@ -45,7 +60,7 @@ export class SeriesWriter {
   }
 
   /** The run's series, from their rows; the end of a metric is read with its next point. */
-  load(state: RunState): Pick<LiveState, "base" | "metrics" | "ownMetrics" | "changed" | "stepShift"> {
+  load(state: RunState): Pick<LiveState, "base" | "metrics" | "byLastPart" | "ownMetrics" | "changed" | "stepShift"> {
     const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
     const metrics = new Map<string, LiveSeries>();
     for (const summary of this.#summaries.load(state.runKey)) {
@@ -55,11 +70,14 @@ export class SeriesWriter {
     // Before a batch's steps are stored, because then their rows may move into blocks.
     for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
     const begun = this.#rewinds.of(state.runKey, 1).at(-1);
+    const byLastPart = new Map<string, SeriesState[]>();
+    for (const { summary } of metrics.values()) if (summary.copyOf === null) addByLastPart(byLastPart, summary);
     const ownMetrics = [...metrics.values()].filter(({ summary }) => summary.label === OWN_LABEL).length;
     return {
       base,
       metrics,
       ownMetrics,
+      byLastPart,
       changed: [],
       stepShift: begun === undefined ? 0 : begun.first - begun.position,
     };
@@ -146,14 +164,18 @@ export class SeriesWriter {
     const name = rawName.isWellFormed() && !rawName.includes("\0")
       ? rawName
       : rawName.toWellFormed().replaceAll("\0", "");
-    const own = this.#own(live.metrics, name) ? name : `${name}@${this.#label || JOURNAL_LABEL}`;
+    const holder = live.metrics.get(name)?.summary;
+    const beside = holder === undefined ? undefined : this.#beside(live.metrics, holder);
+    const own = beside ?? name;
     let metric = live.metrics.get(own);
     if (metric === undefined) {
       if (this.#label === OWN_LABEL) live.ownMetrics++;
       else if (live.metrics.size - live.ownMetrics >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
       const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
       live.metrics.set(own, metric = { summary, head: undefined });
+      if (this.#label !== OWN_LABEL && beside === undefined) this.#compareOthers(state, summary);
     }
+    if (holder !== undefined && beside !== undefined) this.#compare(state, holder, metric.summary, true);
     const { head, summary } = this.#opened(state, metric);
     const follows = summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt;
     if (follows) summary.earlier = summary.points;
@@ -170,7 +192,8 @@ export class SeriesWriter {
     this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
     summary.add(value, step);
     summary.lastSeq = seq;
-    if (summary.rewardRank < Infinity) toldReward(state, summary, value);
+    for (const comparison of summary.comparisons) this.#compared(state, comparison, summary, step, value);
+    if (!(summary.copyOf! > NO_COPY) && summary.rewardRank < Infinity) toldReward(state, summary, value);
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 
@@ -197,10 +220,115 @@ export class SeriesWriter {
     return (this.#rewinds.of(runKey, series).at(-1)?.first ?? 1) - 1;
   }
 
-  /** In each attempt a name belongs to the source that has it first. */
-  #own(metrics: ReadonlyMap<string, LiveSeries>, name: string): boolean {
+  /**
+   * In each attempt a name belongs to the source that has it first, or to a more exact one; a source whose points were
+   * copies in an earlier attempt stays beside it.
+   * @returns the name of this source's series, if it is not `holder`
+   */
+  #beside(metrics: ReadonlyMap<string, LiveSeries>, holder: SeriesState): string | undefined {
+    if (holder.label === this.#label) return undefined;
+    const isFree = (name: string) => this.#isFree(metrics, name, this.#label);
+    const beside = nameBeside(holder.name, this.#label, isFree);
+    if (holder.attempt === this.#attempt) return beside;
+    return metrics.get(beside)?.summary.copyOf === holder.series ? beside : undefined;
+  }
+
+  #isFree(metrics: ReadonlyMap<string, LiveSeries>, name: string, label: string): boolean {
     const known = metrics.get(name)?.summary;
-    return known === undefined || known.attempt !== this.#attempt || known.label === this.#label;
+    return known === undefined || known.label === label || known.attempt !== this.#attempt;
+  }
+
+  /** Series of other sources whose names have the same last part, as `loss` and `train/loss`. */
+  #compareOthers(state: RunState, added: SeriesState): void {
+    const alike = state.live!.byLastPart.get(lastPart(added.name)) ?? [];
+    for (const known of alike) {
+      const oneIsWhole = known.name === lastPart(known.name) || added.name === lastPart(added.name);
+      if (oneIsWhole && known.label !== this.#label && known.copyOf === null) this.#compare(state, known, added, false);
+    }
+    addByLastPart(state.live!.byLastPart, added);
+  }
+
+  /** Begins a comparison of two series, unless it has begun or is decided, with the points that are stored. */
+  #compare(state: RunState, known: SeriesState, added: SeriesState, sameName: boolean): void {
+    if (added.copyOf === NO_COPY || known === added) return;
+    if (added.comparisons.some(({ of }) => of.includes(known))) return;
+    // Decided, and enough was compared; after a restart, it is compared again.
+    if (added.copyOf === known.series && added.wasCompared) return;
+    // The series are read from the tables.
+    this.#points.flush();
+    this.#buckets.flush();
+    const comparison: Comparison = { twins: new Twins(sameName), of: [known, added] };
+    added.wasCompared = true;
+    for (const summary of comparison.of) {
+      summary.comparisons.push(comparison);
+      const { points, lastSeq, series } = summary;
+      if (points === 0) continue;
+      const source = this.#rows.source(state.runKey, series, points, lastSeq);
+      const stored = [...source.points(1, Math.min(points, COMPARED))];
+      stored.forEach(({ step, lastValue, count }) => {
+        if (count > 0) this.#compared(state, comparison, summary, step ?? 0, lastValue);
+      });
+      const tail = points <= 2 * COMPARED ? [] : source.points(points - COMPARED + 1, points);
+      tail.forEach(({ step, lastValue, count }, i) => {
+        // The first ones may be further points of a step whose beginning is not read.
+        if (count === 0 || step === tail[0]!.step) return;
+        this.#compared(
+          state,
+          comparison,
+          summary,
+          step ?? 0,
+          lastValue,
+          step !== tail[i - 1]?.step ? false : undefined,
+        );
+      });
+    }
+  }
+
+  #compared(
+    state: RunState,
+    comparison: Comparison,
+    summary: SeriesState,
+    step: number,
+    value: number,
+    follows = true,
+  ): void {
+    const { twins, of } = comparison;
+    const before = twins.verdict;
+    const exactBefore = twins.exact;
+    twins.add(summary === of[0] ? 0 : 1, step, value, follows);
+    if (twins.verdict !== before || twins.exact !== exactBefore) this.#decide(state, comparison);
+    if (twins.isFinal) {
+      for (const one of of) {
+        one.comparisons = one.comparisons.filter((other) => other !== comparison);
+      }
+    }
+  }
+
+  /** The more exact of two equal series has the name; the other one is its copy. */
+  #decide(state: RunState, { twins, of }: Comparison): void {
+    if (twins.verdict === "unknown") return;
+    const exact = of[twins.exact]!;
+    const copy = of[1 - twins.exact]!;
+    const metrics = state.live!.metrics;
+    for (const one of of) this.#opened(state, metrics.get(one.name)!);
+    if (twins.verdict === "different") {
+      // They were equal as far as they had been compared, or nothing was known.
+      const [known, added] = of;
+      if (known.copyOf === added.series) known.copyOf = NO_COPY;
+      else if (added.copyOf === null || added.copyOf === known.series) added.copyOf = NO_COPY;
+      return;
+    }
+    if (exact.copyOf === copy.series) exact.copyOf = null;
+    copy.copyOf = exact.series;
+    if (exact.name.startsWith(`${copy.name}@`)) {
+      const [plain, other] = [metrics.get(copy.name)!, metrics.get(exact.name)!];
+      const name = copy.name;
+      metrics.delete(exact.name);
+      copy.name = nameBeside(name, copy.label, (beside) => !metrics.has(beside));
+      exact.name = name;
+      metrics.set(copy.name, plain).set(name, other);
+    }
+    if (exact.rewardRank < Infinity && exact.finite > 0) toldReward(state, exact, exact.last);
   }
 
   #sink(runKey: number, series: number, lastSeq: number, step: number | null): BucketSink {

@@ -26,6 +26,8 @@ export interface LiveState {
   /** reward, episode_reward, episode_length. */
   base: LiveSeries[];
   metrics: Map<string, LiveSeries>;
+  /** The worker's metrics by the last part of their names. */
+  byLastPart: Map<string, SeriesState[]>;
   /** How many of `metrics` mosaic adds itself: they take none of the worker's places. */
   ownMetrics: number;
   /** How many of `metrics` are included in the store's memory count. */
@@ -105,7 +107,6 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
     toldStep: state?.toldStep ?? 0,
-    attemptStep: state?.attemptStep.step ?? 0,
     toldReward: state?.toldReward ?? null,
   };
 }

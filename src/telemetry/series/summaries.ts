@@ -7,9 +7,20 @@ import { yieldToOthers } from "../../base/time/sleep.ts";
 import { allRows, prepareArrays } from "../tables/row_reader.ts";
 import { rewardRank } from "../../records/progress_series.ts";
 import type { SeriesSummary } from "../../records/stored.ts";
+import type { Twins } from "./twins.ts";
 import { decimate } from "./rollup.ts";
 import { checkedRow, CRC_COLUMN } from "../tables/row_checksums.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
+
+/** A comparison of a series with another one. */
+export interface Comparison {
+  twins: Twins;
+  /** Its two series; the first was there first. */
+  of: readonly [SeriesState, SeriesState];
+}
+
+/** Of a series that was found to be none of another source's. */
+export const NO_COPY = 0;
 
 /** A series that is being written. */
 export class SeriesState {
@@ -28,10 +39,16 @@ export class SeriesState {
   /** How many of its points are of attempts before `attempt`; undefined: not read from the stored starts yet. */
   earlier: number | undefined;
   changed = false;
+  /** The series that has the same points more exactly; NO_COPY: none, and that is final; null: none that is known. */
+  copyOf: number | null = null;
+  /** Comparisons that are not final. */
+  comparisons: Comparison[] = [];
+  /** Since it was read. */
+  wasCompared = false;
   /** How certainly it is the reward of episodes. */
   readonly rewardRank: number;
 
-  constructor(readonly series: number, readonly name: string) {
+  constructor(readonly series: number, public name: string) {
     this.rewardRank = rewardRank(name);
   }
 
@@ -60,7 +77,21 @@ const NAMES_AT_ONCE = 64;
 const MAX_NAMES = 10_000;
 /** The columns that `save` rewrites. */
 const SAVED = [
-  ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
+  ...[
+    "name",
+    "copy_of",
+    "points",
+    "last",
+    "last_seq",
+    "label",
+    "attempt",
+    "min",
+    "max",
+    "sum",
+    "finite",
+    "min_step",
+    "max_step",
+  ],
 ];
 /**
  * Points of a series `s`, without those that further attempts repeated: a worker that reports a value once reports it once
@@ -69,9 +100,11 @@ const SAVED = [
 const POINTS_WITHOUT_REPEATS =
   `CASE WHEN s.points BETWEEN 2 AND 16 THEN s.points - (SELECT count(*) FROM series_starts t
   WHERE t.run_key = s.run_key AND t.series = s.series) ELSE s.points END`;
-const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
-/** Whether a row belongs to episodes without lengths: only zeros. (NULL: not summarized yet.) */
-const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
+const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step, s.label";
+/** Whether a row is not listed: a copy, or episodes without lengths, only zeros. (NULL: not summarized yet.) */
+const UNLISTED = `(ifnull(copy_of, 0) > ${NO_COPY} OR series = ${
+  BASE_SERIES.indexOf("episode_length") + 1
+} AND ifnull(max, 1) <= 0)`;
 
 export class Summaries {
   readonly #db: DatabaseSync;
@@ -81,6 +114,7 @@ export class Summaries {
   readonly #row: ReturnType<typeof checkedRow>;
   readonly #ofRun: StatementSync;
   readonly #one: StatementSync;
+  readonly #copies: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
   readonly #nextNames: StatementSync;
@@ -91,10 +125,10 @@ export class Summaries {
     this.#rows = rows;
     this.#load = prepareArrays(
       db,
-      `SELECT series, name, points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step FROM series
-        WHERE run_key = ?`,
+      `SELECT series, name, points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step, copy_of
+        FROM series WHERE run_key = ?`,
     );
-    this.#row = checkedRow(db, "series", ["run_key", "series", "name", ...SAVED]);
+    this.#row = checkedRow(db, "series", ["run_key", "series", ...SAVED]);
     this.#save = db.prepare(
       `INSERT ${this.#row.insert} ON CONFLICT DO UPDATE SET ${
         [...SAVED, CRC_COLUMN].map((name) => `${name} = excluded.${name}`).join(", ")
@@ -102,7 +136,12 @@ export class Summaries {
     );
     this.#ofRun = prepareArrays(
       db,
-      `SELECT ${COLUMNS} FROM series s WHERE run_key = ?1 AND NOT ${NO_LENGTHS} ORDER BY min(series, 4), name`,
+      `SELECT ${COLUMNS} FROM series s WHERE run_key = ?1 AND NOT ${UNLISTED} ORDER BY min(series, 4), name`,
+    );
+    this.#copies = prepareArrays(
+      db,
+      `SELECT ${COLUMNS}, m.name FROM series s JOIN series m ON m.run_key = s.run_key AND m.series = s.copy_of
+        WHERE s.run_key = ? AND s.copy_of > ${NO_COPY} ORDER BY m.name, s.name`,
     );
     this.#one = prepareArrays(
       db,
@@ -117,13 +156,13 @@ export class Summaries {
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series WHERE name > ?
         UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL
         LIMIT ${NAMES_AT_ONCE})
-      SELECT n.name, s.run_key, ${POINTS_WITHOUT_REPEATS}, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
+      SELECT n.name, s.run_key, ${POINTS_WITHOUT_REPEATS}, s.series, ${UNLISTED} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
           AND s.run_key = (SELECT min(run_key) FROM series f WHERE f.name = n.name AND f.run_key >= ?)
         WHERE n.name IS NOT NULL`,
     );
     this.#next = prepareArrays(
       db,
-      `SELECT run_key, ${POINTS_WITHOUT_REPEATS}, series, ${NO_LENGTHS} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
+      `SELECT run_key, ${POINTS_WITHOUT_REPEATS}, series, ${UNLISTED} FROM series s INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
         ORDER BY run_key LIMIT 1`,
     );
     // One index lookup per name, however many runs have it.
@@ -138,8 +177,9 @@ export class Summaries {
   /** For a run that is to be written. */
   load(runKey: number): SeriesState[] {
     return allRows(this.#load, runKey).map((row) => {
-      const [series, name, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep] = row;
-      const known = { points, last, lastSeq, label, attempt };
+      const [series, name, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, copyOf] =
+        row;
+      const known = { points, last, lastSeq, label, attempt, copyOf };
       const state = Object.assign(new SeriesState(series as number, name as string), known);
       return finite === null
         ? this.#fromRollups(runKey, state)
@@ -148,13 +188,22 @@ export class Summaries {
   }
 
   save(runKey: number, state: SeriesState): void {
-    const { points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, name, series } = state;
-    const saved = [points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep];
-    this.#save.run(...this.#row.values(runKey, series, name, ...saved));
+    const { points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, name, series, copyOf } =
+      state;
+    const saved = [name, copyOf, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep];
+    this.#save.run(...this.#row.values(runKey, series, ...saved));
   }
 
   ofRun(runKey: number): SeriesSummary[] {
     return allRows(this.#ofRun, runKey).map((row) => summaryOf(row as SummaryRow));
+  }
+
+  /** Series that are less exact copies of others. */
+  copies(runKey: number): SeriesSummary[] {
+    return allRows(this.#copies, runKey).map((row) => ({
+      ...summaryOf(row as unknown as SummaryRow),
+      copyOf: row.at(-1) as string,
+    }));
   }
 
   one(runKey: number, name: string): SeriesSummary | undefined {
@@ -248,12 +297,13 @@ type SummaryRow = [
   finite: number | null,
   minStep: number | null,
   maxStep: number | null,
+  label: string,
 ];
 
-function summaryOf([name, points, last, min, max, sum, finite, minStep, maxStep]: SummaryRow): SeriesSummary {
+function summaryOf([name, points, last, min, max, sum, finite, minStep, maxStep, label]: SummaryRow): SeriesSummary {
   return {
     ...{ name, points, nonFinite: finite === null ? 0 : points - finite, last: finite === 0 ? null : last, min, max },
     mean: finite ? sum / finite : null,
-    ...{ minStep, maxStep },
+    ...{ minStep, maxStep, label, copyOf: null },
   };
 }

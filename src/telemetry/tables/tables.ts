@@ -260,6 +260,10 @@ const MIGRATIONS: readonly string[] = [
   DROP VIEW run_steps;
   ${createView("steps", 14)}
   `,
+  `
+  -- The series with the same points, more exactly, by another source; 0: there is none (twins.ts); NULL: none is known.
+  ALTER TABLE series ADD COLUMN copy_of INTEGER;
+  `,
 ];
 
 function bucketsFromLevelBelow(level: number): string {

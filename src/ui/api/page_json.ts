@@ -55,9 +55,13 @@ export function heads(core: Core, runId: string): z.infer<typeof contract.PageHe
 }
 
 export function seriesLine(
-  { name, points, nonFinite, last, min, max, mean, minStep, maxStep }: SeriesSummary,
+  { name, points, nonFinite, last, min, max, mean, minStep, maxStep, label, copyOf }: SeriesSummary,
 ): z.infer<typeof contract.Series> {
-  return { name, points, non_finite: nonFinite, last, min, max, mean, min_step: minStep, max_step: maxStep };
+  return {
+    ...{ name, points, non_finite: nonFinite, last, min, max, mean, min_step: minStep, max_step: maxStep },
+    source: label || "stdout",
+    copy_of: copyOf,
+  };
 }
 
 export function eventLine(row: EventRow): EventLine {

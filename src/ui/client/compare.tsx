@@ -1,5 +1,5 @@
 /** Several runs side by side: key numbers, charts with all runs, and the differences of their configs. */
-import { elapsedMs, rewardOf, stepsOf } from "../../runs/fields/run_texts.ts";
+import { elapsedMs, elapsedText, rewardOf, stepsOf } from "../../runs/fields/run_texts.ts";
 import type { ComparedRun } from "../api/page_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { comparedRuns, heardTime, listRuns, live } from "./parts/api.ts";
@@ -9,7 +9,8 @@ import { ConfigDifferences } from "./run/config_diff.tsx";
 import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
 import { attempt } from "./parts/dialog.tsx";
 import { go } from "./parts/dom.ts";
-import { duration, plural, recorded, score, whole } from "./parts/format.ts";
+import { figure, plural, recorded, whole } from "./parts/format.ts";
+import { duration } from "../../base/text/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { RunPicker } from "./parts/run_picker.tsx";
@@ -221,10 +222,10 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
       <td>
         <Chip state={r.state} />
       </td>
-      <td class="num">{score(rewardOf(r))}</td>
+      <td class="num">{figure(rewardOf(r))}</td>
       <td class="num">{whole(stepsOf(r))}</td>
       <td class="num">{recorded(r.telemetry.episodes)}</td>
-      <td class="num">{duration(elapsedMs(r, at))}</td>
+      <td class="num">{elapsedText(r, at)}</td>
     </tr>
   );
   const rows = [...places].map(([group, color]) => {
@@ -253,7 +254,7 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
         <td>
           <Chips of={members} />
         </td>
-        <td class="num">{spread(members.map(rewardOf), score)}</td>
+        <td class="num">{spread(members.map(rewardOf), figure)}</td>
         <td class="num">{spread(members.map(stepsOf), (n) => whole(Math.round(n)))}</td>
         <td class="num">
           {spread(members.map((r) => r.telemetry.episodes || null), (n) => whole(Math.round(n)))}

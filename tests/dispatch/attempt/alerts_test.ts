@@ -99,3 +99,42 @@ Deno.test("alerts: a rule that lacks what its kind needs is refused, with what i
   assert.match(wrong({ when: "silent", seconds: 1, metric: "kl" }), /of the whole run/);
   assert.match(wrong({ when: "nan", metric: "kl", the: 1 }), /the/);
 });
+
+Deno.test("alerts: idle GPUs, by the mean of a window; a pause or a gap begins it anew; bounds on a sample's series", () => {
+  const alerts = watch({ when: "gpu_idle", seconds: 900 }, {
+    when: "gpu_idle",
+    seconds: 3600,
+    value: 10,
+    then: "cancel",
+  }, {
+    metric: "system/gpu_memory_mb",
+    when: "above",
+    value: 1000,
+    points: 2,
+  });
+  let now = 0;
+  const sample = (percent: number, seconds: number) => {
+    for (let at = 0; at < seconds; at += 15) alerts.sampled([["system/gpu_percent", percent]], now += 15_000);
+  };
+  sample(0, 885);
+  alerts.held();
+  sample(0, 600);
+  sample(90, 60);
+  assert.deepEqual(said(alerts), []);
+  // 90 % for a minute of 15 are 6 %.
+  sample(0, 300);
+  assert.deepEqual(said(alerts), []);
+  sample(0, 600);
+  assert.deepEqual(said(alerts), ["the run's GPUs were used to 4.4 % in the last 15m 00s, below 5 %"]);
+  now += 400_000;
+  sample(0, 3585);
+  assert.deepEqual(said(alerts), []);
+  sample(0, 30);
+  assert.deepEqual(said(alerts), ["the run's GPUs were used to 0 % in the last 1h 00m, below 10 %"]);
+  for (const value of [2000, 500, 2000, 2000]) alerts.sampled([["system/gpu_memory_mb", value]], now);
+  assert.deepEqual(said(alerts), ["system/gpu_memory_mb is 2000, above 1000, 2 points in a row"]);
+  // No utilisation is told: no rule is broken.
+  const unknown = watch({ when: "gpu_idle", seconds: 60 });
+  for (let at = 0; at < 1e6; at += 15_000) unknown.sampled([["system/memory_mb", 1]], at);
+  assert.deepEqual(said(unknown), []);
+});

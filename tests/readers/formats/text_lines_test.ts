@@ -7,12 +7,12 @@ import { FIXTURES } from "./harness.ts";
 /** `dialect step: name=value …`, and the episode. */
 function brief(fields: LineFields | undefined): string {
   if (fields === undefined) return "";
-  const { dialect, step, stepIsEpisode, scalars, episode, wallTime } = fields;
+  const { dialect, step, stepIsEpisode, scalars, episode, wallTime, progress } = fields;
   const values = scalars.map(([tag, value]) => ` ${tag}=${value}`).join("");
   const end = episode === undefined ? "" : ` episode(${episode.return}, ${episode.length}, ${episode.time})`;
   return `${dialect} ${step ?? "-"}${stepIsEpisode ? " of episodes" : ""}:${values}${end}${
     wallTime === undefined ? "" : ` at ${wallTime}`
-  }`;
+  }${progress === undefined ? "" : ` ${progress.at}/${progress.of}`}`;
 }
 
 const CASES: readonly [line: string, expected: string][] = [
@@ -22,7 +22,10 @@ const CASES: readonly [line: string, expected: string][] = [
   ['{"loss": NaN, "step": 3}', "json 3: loss=NaN"],
   ['{"loss": 0.3, "name": "x", "ok": true}', "json -: loss=0.3"],
   ['{"train": {"loss": 0.3}, "step": 4}', "json 4: train/loss=0.3"],
-  ['{"step": 1.5, "loss": 1}', "json -: step=1.5 loss=1"],
+  ['{"step": 1.5, "loss": 1}', ""],
+  ['{"step": "100", "loss": 0.3}', "json 100: loss=0.3"],
+  ['{"step": 5, "update": 0.5, "loss": "0.3"}', "json 5: update=0.5 loss=0.3"],
+  ['{"step": 5, "name": "x", "port": "80", "loss": 1}', "json 5: loss=1"],
   ['{"step": 4, "loss": 1, "_timestamp": 1700000000.5}', "json 4: loss=1 at 1700000000.5"],
   ['{"type": "metric", "loss": 0.3}', ""],
   ['{"event": "x", "loss": 0.3}', ""],
@@ -81,10 +84,79 @@ const CASES: readonly [line: string, expected: string][] = [
   ['  File "a.py", line 3, x = 5', ""],
   ["a == b, step=3", ""],
   ["step=3, what is this", ""],
+  // Numbers for people
+  ["step=10/100 loss=0.3", "key_value 10: loss=0.3 10/100"],
+  ["step=100: loss=0.3", "key_value 100: loss=0.3"],
+  ["step=1.5k loss=0.3", "key_value 1500: loss=0.3"],
+  ["step=1,000 loss=0.3", "key_value 1000: loss=0.3"],
+  ["step=7 loss=0.3 tag='a b'", "key_value 7: loss=0.3"],
+  ["step=7 loss=0.3 (0.31)", "key_value 7: loss=0.3"],
+  ["step=7 précision=0.5 loss=0.3", "key_value 7: précision=0.5 loss=0.3"],
+  ["step=5 time=0.12s acc=71.5% speed=3.5it/s loss=0.2", "key_value 5: time=0.12 acc=71.5 speed=3.5 loss=0.2"],
+  ["step = 100, loss = 0.31", "key_value 100: loss=0.31"],
+  ["step=abc loss=0.3", ""],
+  ["step=1/2/3 loss=0.3", ""],
+  ["step=-1 loss=0.3", ""],
+  // Words
+  ["loss: 0.31 acc: 0.7", "words -: loss=0.31 acc=0.7"],
+  ["Loss: 0.31", "words -: Loss=0.31"],
+  ["Epoch 3/10 - loss: 0.31 - accuracy: 0.7", "words 3: loss=0.31 accuracy=0.7 3/10"],
+  ["iter 100: loss 0.31, time 120.1ms, mfu 30%", "words 100: loss=0.31 time=120.1 mfu=30"],
+  ["step 200: train loss 2.5, val loss 2.6", "words 200: train_loss=2.5 val_loss=2.6"],
+  ["step 200 loss 0.57", "words 200: loss=0.57"],
+  ["Step 1.5k | loss 0.2", "words 1500: loss=0.2"],
+  ["Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.305400", "words -: epoch=1 Loss=2.3054"],
+  ["Test set: Average loss: 0.05, Accuracy: 9835/10000 (98%)", "words -: Average_loss=0.05 Accuracy=0.9835"],
+  ["Epoch [3/10], Loss: 0.5", "words 3: Loss=0.5 3/10"],
+  ["Epoch [3/10], Step [100/600], Loss: 0.5", "words -: epoch=3 Loss=0.5 3/10"],
+  ["[100/1000] loss: 0.5", "words 100: loss=0.5 100/1000"],
+  ["Episode: 5, Reward: 12.5, Steps: 200", "words 5 of episodes: Reward=12.5 Steps=200"],
+  ["Iteration 10, mean reward: 5.2 ± 0.3", "words 10: mean_reward=5.2"],
+  // Prefixes of loggers and launchers, colours
+  ["INFO:root:step=1 loss=0.1", "key_value 1: loss=0.1"],
+  ["2026-01-01 12:00:00,123 - INFO - Epoch 2: loss: 0.5, val_loss: 0.6", "words 2: loss=0.5 val_loss=0.6"],
+  ["[2024-01-01 10:00:00,000][root][INFO] - step: 3, loss: 0.2", "words 3: loss=0.2"],
+  ["I0101 12:00:00.000000 1234 train.py:57] step: 3, loss: 0.2", "words 3: loss=0.2"],
+  ["[rank0]: step 5 loss: 0.5", "words 5: loss=0.5"],
+  ["[1,0]<stdout>:step 5 loss 0.4", "words 5: loss=0.4"],
+  ["0: step: 5 loss: 1", "words 5: loss=1"],
+  ["(RayTrainWorker pid=123, ip=10.0.0.1) {'loss': 0.5, 'step': 1}", "python_dict 1: loss=0.5"],
+  [
+    "\x1b[32m12:00:00.1\x1b[0m | \x1b[1mINFO   \x1b[0m | a:main:12 - \x1b[1mstep 5 | loss \x1b[31m0.5\x1b[0m",
+    "words 5: loss=0.5",
+  ],
+  // Bars
+  [" 10%|##  | 1/10", "bar 1: 1/10"],
+  [" 10%|##  | 1/10 [00:01<00:09]{'loss': 0.1, 'step': 3}", "python_dict 3: loss=0.1 1/10"],
+  [" 50%|███  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5, acc=71%]", "bar 5: loss=0.5 acc=71 5/10"],
+  ["Epoch 1:  50%|███  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5, v_num=1]", "bar 1: 5/10"],
+  ["Epoch 1: 100%|██████| 10/10 [00:00<00:00, 10.0it/s, loss=0.5, v_num=1]", "bar 1: loss=0.5 10/10"],
+  ["10/10 ━━━━━━━━━━ 1s 10ms/step - accuracy: 0.1 - loss: 2.3", "bar -: accuracy=0.1 loss=2.3 10/10"],
+  ["100/100 [==============================] - 1s 10ms/step - loss: 0.5", "bar -: loss=0.5 100/100"],
+  [" 3/10 [=====>........................] - ETA: 0s - loss: 0.5", "bar -: 3/10"],
+  // Prose, settings and other output have no curves.
+  ["Saving checkpoint at step 200 to out/ckpt.pt", ""],
+  ["Epoch 3: val_loss improved from 0.5 to 0.4, saving model to x.keras", ""],
+  ["Epoch 3: val_loss improved from 0.5 to 0.4", ""],
+  ["Epoch 3 took 12 s", ""],
+  ["step 2 of 5", ""],
+  ["step 7: nothing to do", ""],
+  ["The loss was 0.5 after 3 epochs", ""],
+  ["Epoch 5 done, 200 steps in total", ""],
+  ["We reached accuracy 0.9", ""],
+  ["Server listening on port: 8080", ""],
+  ["Listening on http://127.0.0.1:8080", ""],
+  ["lr: 0.001, gamma: 0.99", ""],
+  ["batch size: 32, epochs: 10", ""],
+  ["Total params: 1,234", ""],
+  ["memory: 5GB, cpus: 4", ""],
+  ["version: 1.2.3", ""],
+  ["12:30:05 loaded 3 files", ""],
+  ["Loaded 5 shards: 10 files", ""],
   // Anything else
   ["SPS: 308", ""],
   ["", ""],
-  ["Epoch 1/10", ""],
+  ["Epoch 1/10", "bar -: 1/10"],
   ["| a | b |", ""],
 ];
 
@@ -99,6 +171,8 @@ Deno.test("text lines: every dialect is off by its name", () => {
     key_value: "global_step=128, loss=0.5",
     episode: "{'r': 29.0, 'l': 29, 't': 0.5}",
     table: "| loss | 0.5 |",
+    words: "step 200 loss 0.57",
+    bar: " 50%|##  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5]",
   };
   for (const dialect of TEXT_DIALECTS) {
     const read = (off: Iterable<typeof dialect>) => {

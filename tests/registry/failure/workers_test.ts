@@ -45,7 +45,7 @@ const SCRIPTS: Record<string, [script: string, reason: string, hint: RegExp]> = 
   "GPU memory": [
     "class OutOfMemoryError(RuntimeError): pass\nOutOfMemoryError.__module__ = 'torch.cuda'\n" +
     "raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB')",
-    "exit_code_1",
+    "gpu_out_of_memory: asked for 20.00 GiB",
     /GPU's memory is full/,
   ],
   "an unknown environment": [

@@ -4,7 +4,7 @@ import { createLogger } from "../../../src/base/log.ts";
 import { infoIfThere } from "../../../src/os/files/files.ts";
 import { filesUsage } from "../../../src/registry/retention/disk_usage.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
-import { sweep } from "../../../src/registry/retention/sweep.ts";
+import { sweep } from "../../../src/registry/retention/retention_sweep.ts";
 import { newRun, runId, withRegistry } from "../fixture.ts";
 
 async function withState(work: (layout: Layout, write: (path: string, text: string) => void) => Promise<void>) {

@@ -86,10 +86,20 @@ Deno.test("gatekeeper: what each role may do besides", () => {
     assert.deepEqual(known.filter((name) => !may(role).includes(name)), []);
     return may(role).filter((name) => !known.includes(name));
   };
-  assert.deepEqual(besides("submit", "read"), ["SubmitRun"]);
+  assert.deepEqual(besides("submit", "read").toSorted(), ["CreateSweep", "RecordCode", "SubmitRun"]);
   assert.deepEqual(
     besides("operate", "submit").toSorted(),
-    ["CancelRun", "ControlStream", "EditRun", "PauseRun", "ResetRun", "ResumeRun", "RetryRun", "ThrottleRun"],
+    [
+      "CancelRun",
+      "ChangeSweep",
+      "ControlStream",
+      "EditRun",
+      "PauseRun",
+      "ResetRun",
+      "ResumeRun",
+      "RetryRun",
+      "ThrottleRun",
+    ],
   );
   assert.ok(besides("admin", "operate").includes("DeleteRun") && besides("admin", "operate").includes("Shutdown"));
 });

@@ -92,7 +92,7 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   const { data: faulted } = await event(fails, "faulted", 1);
   const { data: failed } = await event(fails, "failed", 2);
   for (const data of [faulted, failed]) {
-    assert.deepEqual([data.reason, data.exit_code, data.exit_signal], ["exit_code_3", 3, null]);
+    assert.deepEqual([data.reason, data.exit_code, data.exit_signal], ["gpu_out_of_memory: asked for 2 GiB", 3, null]);
     assert.match(String(data.stderr_tail), /CUDA out of memory/);
     assert.match(String(data.hint), /GPU's memory is full/);
   }

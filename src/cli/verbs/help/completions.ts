@@ -12,7 +12,7 @@ import {
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions } from "../../verb/flags.ts";
 import { Link } from "../../link/daemon_link.ts";
-import { runColumns } from "../../text/runs_table.ts";
+import { listColumns } from "../../text/runs_table.ts";
 import type { Verb } from "../../verb/verb.ts";
 
 /** The newest runs offered as candidates. */
@@ -63,7 +63,7 @@ export function define(
       if (shell === "columns") {
         using link = await Link.open(context, connectionFlags(flags));
         const names = await link.unary(link.methods.listColumns, {});
-        const columns = runColumns({ now: 0, shortId: (id) => id }).map(({ name }) => name);
+        const columns = listColumns({ now: 0, shortId: (id) => id }).map(({ name }) => name);
         context.out.write(columnCandidates(columns, names).map((candidate) => `${candidate}\n`).join(""));
         return;
       }

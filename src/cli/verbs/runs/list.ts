@@ -20,16 +20,8 @@ import { fetchRuns } from "../../link/fetch_runs.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
-import {
-  chooseColumns,
-  DEFAULT_COLUMNS,
-  queried,
-  type RunColumn,
-  runColumns,
-  sortRuns,
-  valueColumn,
-  WIDE_COLUMNS,
-} from "../../text/runs_table.ts";
+import { chooseColumns, queried, sortRuns, valueColumn } from "../../../runs/fields/run_columns.ts";
+import { DEFAULT_COLUMNS, type ListColumn, listColumns, WIDE_COLUMNS } from "../../text/runs_table.ts";
 import { RUN_COLUMNS } from "../../../registry/query/query_columns.ts";
 import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
 import { groupByOf } from "../../../runs/run_groups.ts";
@@ -63,7 +55,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addHelpText(
       "after",
       manual({
-        details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
+        details: `Columns: ${listColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
           "param.NAME: a parameter; metric.NAME: a metric's last value; " +
           "metric.NAME:AGGREGATE: its min, max, mean, points, min_step or max_step.\n\n" +
           "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), COLUMN in (VALUE, …), joined by " +
@@ -182,9 +174,12 @@ function renderRuns(
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
   const ids = shortIds(found.map((r) => r.run_id));
-  const all = [...runColumns({ now: now(), shortId: (id) => ids.get(id)! }), ...queried(chosen ?? []).map(valueColumn)];
+  const all: ListColumn[] = [
+    ...listColumns({ now: now(), shortId: (id) => ids.get(id)! }),
+    ...queried(chosen ?? []).map(valueColumn),
+  ];
   const runs = sort === undefined ? found : sortRuns(found, sort, all);
-  const columns = (standard: readonly string[]): RunColumn[] => chooseColumns(chosen ?? standard, all);
+  const columns = (standard: readonly string[]): ListColumn[] => chooseColumns(chosen ?? standard, all);
   const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);
   if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
   switch (format) {

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
+import { parseDuration } from "../../../base/text/format.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Link } from "../../link/daemon_link.ts";
@@ -13,6 +14,7 @@ import { inheritedFrom } from "../../verb/caller_environment.ts";
 import { commandConfig, resolveProgram } from "../../verb/command_config.ts";
 import {
   bytesValue,
+  codeOption,
   connectionFlags,
   connectionOptions,
   decimal,
@@ -36,7 +38,13 @@ export function define(command: Command, context: Context, result: { code: numbe
     // Everything after the program's name belongs to the program, with or without "--".
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
-    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
+    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome");
+  submits(runOptions(command), context, result);
+}
+
+/** Options of runs that are given as commands: those of sweeps, too. */
+export function runOptions(command: Command): Command {
+  return command
     .option("-n, --name <name>", "name of the run (default: from the command)")
     .option("--gpus <n>", "number of GPU slots required", wholeNumber())
     .option("--cpus <n>", "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm", wholeNumber(1))
@@ -54,6 +62,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--max-steps <n>", "maximum number of steps", wholeNumber(1))
     .option("--max-duration <duration>", "maximum running time, such as 90m", durationValue)
     .option("--stall-timeout <duration>", "fail the run after this long without output", durationValue)
+    .option(
+      "--min-gpu-util <rule>",
+      "alert if its GPUs are used less, as 10%/1h; with :pause or :cancel also that",
+      gpuUseValue,
+    )
     .option("--attempts <n>", "maximum number of attempts if the run fails", wholeNumber(1))
     .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
     .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
@@ -68,8 +81,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       "also read tracker files of this pattern (repeatable; see docs/reference/formats.md)",
       repeated,
     )
-    .option("--no-observe", "read no files of trackers, only what the program prints")
-    .option("--dry-run", "print the config instead of submitting it");
+    .option("--no-observe", "read no files of trackers, only what the program prints");
+}
+
+function submits(command: Command, context: Context, result: { code: number }): void {
+  command.addOption(codeOption()).option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -88,33 +104,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (words: string[], flags: Record<string, unknown>) => {
-      const cwd = resolve(String(flags["cwd"] ?? "."));
-      const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
-      const variables = flags["env"] as string[] | undefined ?? [];
-      // Another host has its own paths, users and programs.
-      const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
-      const all = flags["envAll"] === true;
-      const { inherited, leftOut } = inheritedFrom(here || all ? context.variables() : {}, all);
-      const given = variables.map((variable) => variable.split("=", 1)[0]!);
-      const missing = leftOut.filter((name) => !given.includes(name));
-      const config = commandConfig([program, ...words.slice(1)], {
-        ...flags,
-        queue: queueFields(flags),
-        cwd,
-        nonce: crypto.randomUUID(),
-        env: context.env,
-        inherited,
-        leftOut: missing,
-        umask: here ? Deno.umask().toString(8).padStart(3, "0") : undefined,
-      }, variables);
+      const { config, here, missing, variables } = configOf(words, flags, context, crypto.randomUUID());
       if (flags["dryRun"] === true) {
         warnOfLeftOut(missing, context);
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
-      }
-      if (here) {
-        requireDirectory(cwd);
-        requireProgram(program, words[0]!);
       }
       if (here) await offerDaemon(context, connectionFlags(flags));
       const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
@@ -124,6 +118,49 @@ export function define(command: Command, context: Context, result: { code: numbe
         if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
       });
     });
+}
+
+/** "10%/1h", "5%/15m:cancel": an alert rule. */
+function gpuUseValue(text: string): Record<string, unknown> {
+  const [, percent, time, then] = /^(\d+(?:\.\d+)?)%\/(\w+?)(?::(tell|pause|cancel))?$/.exec(text) ?? [];
+  const ms = time === undefined ? undefined : parseDuration(time);
+  if (ms === undefined || ms <= 0 || Number(percent) <= 0 || Number(percent) > 100) {
+    throw new InvalidArgumentError("It must be a share and a time, as 10%/1h, and may end with :pause or :cancel.");
+  }
+  return { when: "gpu_idle", value: Number(percent), seconds: ms / 1000, ...(then === undefined ? {} : { then }) };
+}
+
+/**
+ * The config of a run that is given as a command.
+ * @param nonce makes it differ from the configs of other runs
+ * @throws MosaicError `not_found`, `invalid_argument` for a program or directory of this host
+ */
+export function configOf(words: readonly string[], flags: Record<string, unknown>, context: Context, nonce: string) {
+  const cwd = resolve(String(flags["cwd"] ?? "."));
+  const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
+  const variables = flags["env"] as string[] | undefined ?? [];
+  // Another host has its own paths, users and programs.
+  const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
+  const all = flags["envAll"] === true;
+  const { inherited, leftOut } = inheritedFrom(here || all ? context.variables() : {}, all);
+  const given = variables.map((variable) => variable.split("=", 1)[0]!);
+  const missing = leftOut.filter((name) => !given.includes(name));
+  const config = commandConfig([program, ...words.slice(1)], {
+    ...flags,
+    queue: queueFields(flags),
+    alerts: flags["minGpuUtil"] === undefined ? undefined : [flags["minGpuUtil"] as Record<string, unknown>],
+    cwd,
+    nonce,
+    env: context.env,
+    inherited,
+    leftOut: missing,
+    umask: here ? Deno.umask().toString(8).padStart(3, "0") : undefined,
+  }, variables);
+  if (here && flags["dryRun"] !== true) {
+    requireDirectory(cwd);
+    requireProgram(program, words[0]!);
+  }
+  return { config, here, missing, variables };
 }
 
 function objectiveValue(text: string): string {
@@ -151,7 +188,7 @@ function slurmValue(text: string): Record<string, string | number> {
 const MOST_NAMES = 24;
 
 /** A program may depend on a variable without saying so. */
-function warnOfLeftOut(names: readonly string[], context: Context): void {
+export function warnOfLeftOut(names: readonly string[], context: Context): void {
   if (names.length === 0) return;
   const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
   const which = `${escapeControl(names.slice(0, MOST_NAMES).join(", "))}${more}`;

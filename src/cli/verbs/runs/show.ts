@@ -7,7 +7,11 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { artifactJson, eventJson } from "../../text/message_json.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
+import { codeJson, fetchCode } from "../../link/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
+import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
+import { codeText, shownWords } from "../../text/code_text.ts";
 import { showText } from "../../text/show_text.ts";
 
 export function define(command: Command, context: Context): void {
@@ -18,6 +22,11 @@ export function define(command: Command, context: Context): void {
     )
     .argument("<run>", RUN_ARGUMENT)
     .option("--config", "print the stored config instead; secrets are hidden on a terminal")
+    .option(
+      "--code",
+      "print what ran instead: commit, changed files, interpreter, packages (docs/how-to/reproduction.md)",
+    )
+    .option("--diff", "print the run's changes to its commit instead, as a patch; secrets are masked")
     .option("--reveal", "with --config: print secrets too");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
@@ -26,6 +35,7 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic show @last", "the newest run"],
           ["mosaic show 01K9ZQ -o json | jq .transitions", "the run's state changes"],
+          ["mosaic show @last --code", "commit, changed files, packages"],
           ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "submit it again"],
         ],
       }),
@@ -47,29 +57,36 @@ export function define(command: Command, context: Context): void {
         }
         return;
       }
+      if (flags["code"] === true || flags["diff"] === true) return await showCode(context, link, run, flags);
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
       const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJson) };
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
-      // Each attempt reports it again.
-      const leftOut = new Set<string>();
-      const kinds = ["source_problem"];
+      const notRead = new NotReadLines();
       const { signal } = new AbortController();
-      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
+      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds: [...NOT_READ_KINDS], sinceSeq });
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
-        const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
-        if (problem === "left_out") leftOut.add(detail ?? "");
+        notRead.add(event.kind, eventJson(event).data as Parameters<NotReadLines["add"]>[1]);
       }
-      const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
         showText(detail, {
           now: context.now(),
           color: context.terminal.color,
-          hostGpus: gpus.length,
-          leftOut: [...leftOut],
+          leftOut: notRead.lines,
         }),
       );
     });
+}
+
+async function showCode(context: Context, link: Link, run: Run, flags: Record<string, unknown>): Promise<void> {
+  const records = await fetchCode(link, run.runId, flags["diff"] === true);
+  if (flags["diff"] === true) return context.out.writeBytes(records[0]?.diff ?? new Uint8Array());
+  const detail = runDetailJsonOf(run);
+  if (flags["output"] === "json") {
+    const shown = { run_id: run.runId, command: shownWords(detail.config), records: records.map(codeJson) };
+    return context.out.write(`${JSON.stringify(shown, null, 2)}\n`);
+  }
+  context.out.write(codeText(detail, records, context.terminal.color));
 }

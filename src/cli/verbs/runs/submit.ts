@@ -4,13 +4,14 @@ import { messageOf, MosaicError } from "../../../base/errors.ts";
 import type { SubmitRunResponse } from "../../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
-import { connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
+import { codeOption, connectionFlags, connectionOptions, outputOption, repeated } from "../../verb/flags.ts";
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
 import { followRun } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { codeOf, collect, sendCode } from "../../link/submitted_code.ts";
 import { escapeControl } from "../../text/text.ts";
 
 /** How long (ms) a verb with --follow waits for a daemon that is restarting. */
@@ -27,7 +28,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
-    .option("--no-observe", "read no files of trackers, whatever the config says");
+    .option("--no-observe", "read no files of trackers, whatever the config says")
+    .addOption(codeOption());
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -43,7 +45,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (file: string, flags: Record<string, unknown>) => {
       const given = await readConfigText(file, context);
       const { changedConfig } = await import("../../verb/changed_config.ts");
-      const configJson = changedConfig(given, { observe: flags["observe"], queue: queueFields(flags) });
+      const configJson = changedConfig(given, {
+        observe: flags["observe"],
+        queue: queueFields(flags),
+        code: flags["code"],
+      });
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
       result.code = await submit(context, configJson, { ...flags, runId });
     });
@@ -72,6 +78,10 @@ export async function submit(
   before?: (link: Link) => Promise<void>,
 ): Promise<number> {
   const follow = flags["follow"] === true;
+  // Another host has files of its own.
+  const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
+  const code = here ? codeOf(configJson) : undefined;
+  const collecting = code === undefined ? undefined : collect(context, code);
   using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
   await before?.(link);
   const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
@@ -84,6 +94,8 @@ export async function submit(
   const { runId, digest } = submitted;
   const json = flags["output"] !== "table";
   context.out.write(json ? `${JSON.stringify({ run_id: runId, digest })}\n` : `${runId}\n`);
+  const found = await collecting;
+  if (found !== undefined) await sendCode(context, link, runId, found);
   if (!follow) return 0;
   return await interruptible(
     context,

@@ -26,6 +26,10 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .argument("<run>", RUN_ARGUMENT)
     .argument("[name...]", "only these series")
+    .option(
+      "--sources",
+      "list what wrote each series, and the less exact copies by other sources, which are not listed otherwise",
+    )
     .option("--points", "print the points; implied by --follow, --since, --limit and --tail");
   telemetryOptions(command)
     .addHelpText(
@@ -34,6 +38,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic metrics @last", "each series with its last value and its curve"],
           ["mosaic metrics @last policy_loss --points -o csv", "the points of one series"],
+          ["mosaic metrics @last --sources", "which files and prints a series was read from"],
           ["mosaic plot @last policy_loss", "draw it"],
         ],
         exits: { 4: "no such run, or no such series", 130: "interrupted by Ctrl-C; the run continues" },
@@ -49,8 +54,9 @@ export function define(command: Command, context: Context, result: { code: numbe
         result.code = await printTelemetry(context, { run, kind: "metrics", ...where }, flags);
         return;
       }
+      const sources = flags["sources"] === true;
       using link = await Link.open(context, connectionFlags(flags));
-      const { series } = await link.unary(link.methods.listSeries, { run });
+      const { series } = await link.unary(link.methods.listSeries, { run, sources });
       requireSeries(names, series.map((s) => s.name));
       const found: SeriesJson[] = series
         .map((s) => ({
@@ -63,13 +69,16 @@ export function define(command: Command, context: Context, result: { code: numbe
           mean: s.mean ?? null,
           min_step: s.minStep === undefined ? null : Number(s.minStep),
           max_step: s.maxStep === undefined ? null : Number(s.maxStep),
+          source: s.source || "stdout",
+          copy_of: s.copyOf || null,
         }))
-        .filter((s) => names.length === 0 || names.includes(s.name));
+        .filter((s) => names.length === 0 || names.includes(s.copy_of ?? s.name) || names.includes(s.name));
       const format = flags["output"] as Format;
       if (format === "json") context.out.write(`${JSON.stringify(found, null, 2)}\n`);
       else if (format === "jsonl") context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
       else if (format === "csv") {
-        const fields = ["name", "points", "non_finite", "last", "min", "max", "mean", "min_step", "max_step"] as const;
+        const figures = ["points", "non_finite", "last", "min", "max", "mean", "min_step", "max_step"] as const;
+        const fields = ["name", ...figures, "source", "copy_of"] as const;
         context.out.write(csv(fields, found.map((s) => fields.map((field) => s[field]))));
       } else if (found.length === 0) context.out.write("No series.\n");
       else {
@@ -81,6 +90,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(table<SeriesJson>(
           [
             { name: "series", shrinkTo: 16, text: (s) => s.name },
+            ...(sources ? SOURCE : []),
             { name: "points", align: "right", text: (s) => count(s.points) },
             ...(found.some((s) => s.non_finite > 0) ? [NON_FINITE] : []),
             figure("last", (s) => s.last),
@@ -94,6 +104,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       }
     });
 }
+
+const SOURCE: Column<SeriesJson>[] = [
+  { name: "source", shrinkTo: 12, text: (s) => s.source },
+  { name: "copy of", shrinkTo: 12, text: (s) => s.copy_of ?? "", style: () => "dim" },
+];
 
 const NON_FINITE: Column<SeriesJson> = {
   name: "NaN, inf",

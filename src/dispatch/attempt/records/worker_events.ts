@@ -15,6 +15,7 @@ export const ENTERED_KINDS: readonly EventKind[] = [
   "journal_lost",
   "source_observed",
   "source_problem",
+  "not_read",
   REFUSED_KIND,
 ];
 /** Events searched in one turn, which takes some milliseconds. */

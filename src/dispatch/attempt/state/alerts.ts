@@ -1,10 +1,12 @@
 /**
  * Rules on what a run records (`metadata.alerts`, `--alerts`): a metric that is no number, is too high or too low, or no
- * longer improves, and silence. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
+ * longer improves, silence, and idle GPUs. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
  */
 import type { AlertRule } from "../../../config/alerts.ts";
 import type { IngestBatch } from "../../../records/ingest_batch.ts";
 import type { EpisodeRecord } from "../../../gen/records/record_types.ts";
+import { duration } from "../../../base/text/format.ts";
+import { Window } from "./gpu_idleness.ts";
 import { namedNonFinite } from "../../../base/text/json_text.ts";
 import { numberOf as pointValue } from "../../../records/points.ts";
 
@@ -52,6 +54,23 @@ export class Alerts {
     this.#apply((watch) => watch.silent(ms));
   }
 
+  /** Adds alerts for the rules that a sample of the run's use breaks. @param now monotonic milliseconds */
+  sampled(points: readonly (readonly [name: string, value: number])[], now: number): void {
+    const figures = new Map(points);
+    this.#apply((watch) => {
+      const { metric } = watch.rule;
+      const value = metric === undefined ? undefined : figures.get(metric);
+      if (value !== undefined) watch.point(value);
+      const percent = figures.get("system/gpu_percent");
+      if (percent !== undefined) watch.gpu(percent, now);
+    });
+  }
+
+  /** The run is held: its GPUs are idle for a reason. */
+  held(): void {
+    for (const watch of this.#watches) watch.held();
+  }
+
   #apply(check: (watch: Watch) => void): void {
     for (let i = this.#watches.length - 1; i >= 0; i--) {
       const watch = this.#watches[i]!;
@@ -70,6 +89,7 @@ class Watch {
   #beyond = 0;
   #best: number | undefined;
   #worse = 0;
+  #window: Window | undefined;
 
   constructor(rule: AlertRule) {
     this.rule = rule;
@@ -111,6 +131,20 @@ class Watch {
         this.broken = `${rule.metric} has not improved on ${this.#best} for ${rule.points} points`;
       }
     }
+  }
+
+  gpu(percent: number, now: number): void {
+    const { when, seconds, value } = this.rule;
+    if (when !== "gpu_idle" || this.broken !== undefined) return;
+    this.#window ??= new Window(seconds * 1000);
+    const mean = this.#window.add(percent, now);
+    if (mean === undefined || mean >= value) return;
+    const used = `${Math.round(mean * 10) / 10} %`;
+    this.broken = `the run's GPUs were used to ${used} in the last ${duration(seconds * 1000)}, below ${value} %`;
+  }
+
+  held(): void {
+    this.#window?.clear();
   }
 
   silent(ms: number): void {

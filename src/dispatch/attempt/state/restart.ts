@@ -9,7 +9,7 @@ const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory",
  * missing program) or that were intended (limits of the config, a strict schema).
  */
 function causeOf(reason: string): RestartCause | undefined {
-  if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed)/.test(reason)) return "exit";
+  if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed|gpu_out_of_memory\b.*)/.test(reason)) return "exit";
   if (reason === "heartbeat_timeout" || reason === "stall_timeout") return "heartbeat";
   if (reason === "handshake_timeout") return "handshake";
   if (reason === "worker_lost" || reason === "proxy_lost") return "lost";

@@ -329,6 +329,8 @@ export class LocalHost implements Host {
       observe: observe === null ? null : observationOf(command, observe),
       journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
       fastlane: plan.fastlane !== null || FASTLANE.some((name) => command.env[name] === "1"),
+      // Otherwise the directory is the daemon's own.
+      code: plan.recordsCode && plan.worker.cwd !== "",
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
       cgroup: cgroup ?? null,

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/ingest.proto.
  */
 export const file_mosaic_v1_ingest: GenFile = /*@__PURE__*/
-  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8],["neighbours",4,11,1,".mosaic.v1.Neighbours"]]},{"name":"Neighbours","fields":[["same",1,8],["below",2,9,3]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"]]]]});
+  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8],["neighbours",4,11,1,".mosaic.v1.Neighbours"]]},{"name":"Neighbours","fields":[["same",1,8],["below",2,9,3]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]},{"name":"AttemptCode","fields":[["run_id",1,9],["attempt",2,13],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeAck"}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"],["ReportCode",".mosaic.v1.AttemptCode",".mosaic.v1.CodeAck"]]]]});
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1050,6 +1050,60 @@ export const FetchedFileSchema: GenMessage<FetchedFile> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_ingest, 24);
 
 /**
+ * The code and the environment of an attempt's worker, as its proxy found them at the start (docs/how-to/reproduction.md).
+ *
+ * @generated from message mosaic.v1.AttemptCode
+ */
+export type AttemptCode = Message<"mosaic.v1.AttemptCode"> & {
+  /**
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * @generated from field: uint32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * @generated from field: string code_json = 3;
+   */
+  codeJson: string;
+
+  /**
+   * @generated from field: string environment_json = 4;
+   */
+  environmentJson: string;
+
+  /**
+   * A patch against the commit, with secrets masked.
+   *
+   * @generated from field: bytes diff = 5;
+   */
+  diff: Uint8Array;
+};
+
+/**
+ * Describes the message mosaic.v1.AttemptCode.
+ * Use `create(AttemptCodeSchema)` to create a new message.
+ */
+export const AttemptCodeSchema: GenMessage<AttemptCode> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_ingest, 25);
+
+/**
+ * @generated from message mosaic.v1.CodeAck
+ */
+export type CodeAck = Message<"mosaic.v1.CodeAck"> & {
+};
+
+/**
+ * Describes the message mosaic.v1.CodeAck.
+ * Use `create(CodeAckSchema)` to create a new message.
+ */
+export const CodeAckSchema: GenMessage<CodeAck> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_ingest, 26);
+
+/**
  * @generated from service mosaic.v1.Ingest
  */
 export const Ingest: GenService<{
@@ -1070,6 +1124,14 @@ export const Ingest: GenService<{
     methodKind: "server_streaming";
     input: typeof FetchRequestSchema;
     output: typeof FilePieceSchema;
+  },
+  /**
+   * @generated from rpc mosaic.v1.Ingest.ReportCode
+   */
+  reportCode: {
+    methodKind: "unary";
+    input: typeof AttemptCodeSchema;
+    output: typeof CodeAckSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_mosaic_v1_ingest, 0);

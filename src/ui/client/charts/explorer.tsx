@@ -1,7 +1,8 @@
 /** Steps and episodes page by page, by their sequence numbers; each opens as JSON. */
 import { answer, param, runApi } from "../parts/api.ts";
 import { attempt } from "../parts/dialog.tsx";
-import { clock, figure, whole } from "../parts/format.ts";
+import { figure, whole } from "../parts/format.ts";
+import { clock } from "../../../base/text/format.ts";
 import { ScrollTable } from "../parts/parts.tsx";
 import { useEffect, useRef, useState } from "../parts/preact.ts";
 

@@ -1,4 +1,5 @@
 /** What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures, commands. */
+import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
 import type { EventLine } from "../../api/page_json.ts";
 import { answer, api } from "./api.ts";
 import { attempt } from "./dialog.tsx";
@@ -90,12 +91,11 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
   useEffect(() => {
     attempt(async () => {
       const { events } = await answer(
-        api.events.$get({ query: { run: runId, kinds: "source_problem", limit: "100" } }),
+        api.events.$get({ query: { run: runId, kinds: NOT_READ_KINDS.join(","), limit: "100" } }),
       );
-      const problems = (events as EventLine[]).map(({ data }) => data as { problem?: string; detail?: string });
-      const leftOut = problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? "");
-      // Each attempt reports it again.
-      setDetails([...new Set(leftOut)]);
+      const notRead = new NotReadLines();
+      for (const { kind, data } of events as EventLine[]) notRead.add(kind, data as Parameters<NotReadLines["add"]>[1]);
+      setDetails(notRead.lines);
     });
   }, [changes]);
   if (details.length === 0) return null;

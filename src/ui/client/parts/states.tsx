@@ -2,7 +2,6 @@
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { ENDED_STATES, RUN_STATES, type RunState } from "../../../runs/fields/lifecycle_states.ts";
 import { words } from "./format.ts";
-import { note } from "../../../runs/fields/run_texts.ts";
 
 export const isEnded = ({ state }: Pick<RunJson, "state">): boolean => ENDED_STATES.includes(state);
 
@@ -44,12 +43,6 @@ export function Chips({ of }: { of: readonly Pick<RunJson, "state">[] }) {
     </span>
   );
 }
-
-/** One line that explains the run's state, in words. @param at now, Unix milliseconds */
-export const explanation = (run: RunJson, at: number): string => {
-  const text = note(run, at);
-  return text === run.reason ? sentence(text) : text;
-};
 
 /** exit_code_1 → "Exit code 1" */
 export function sentence(name: string): string {

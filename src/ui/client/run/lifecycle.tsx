@@ -1,7 +1,8 @@
 /** A run's states in order: a bar in proportion to time, and the list with reasons. */
 import type { RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
-import { clock, duration, moment } from "../parts/format.ts";
+import { moment } from "../parts/format.ts";
+import { clock, duration } from "../../../base/text/format.ts";
 import { useNow } from "../parts/parts.tsx";
 import { Chip, isEnded, sentence, stateWord } from "../parts/states.tsx";
 

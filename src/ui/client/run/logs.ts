@@ -4,7 +4,8 @@ import { logOf } from "../parts/api.ts";
 import type { LogChunk, LogMatches } from "../../api/run_log.ts";
 import { attempt } from "../parts/dialog.tsx";
 import { fill, h, setText } from "../parts/dom.ts";
-import { bytes, whole } from "../parts/format.ts";
+import { whole } from "../parts/format.ts";
+import { bytes } from "../../../base/text/format.ts";
 
 const MOST_LINES = 4000;
 const TAIL_BYTES = 64 * 1024;

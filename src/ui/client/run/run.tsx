@@ -1,15 +1,6 @@
 /** One run: its current state, its history, and everything it recorded. */
-import { eta } from "../../../runs/fields/progress.ts";
-import {
-  backlog,
-  elapsedMs,
-  gpusOf,
-  isStale,
-  msOf,
-  progressOf,
-  rewardOf,
-  stepsOf,
-} from "../../../runs/fields/run_texts.ts";
+import { RUN_FACTS, TELEMETRY_FACTS } from "../../../runs/fields/run_facts.ts";
+import { isStale, msOf, note } from "../../../runs/fields/run_texts.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { Actions } from "../parts/actions.tsx";
@@ -19,6 +10,7 @@ import {
   heardTime,
   listRuns,
   live,
+  now,
   param,
   readOnly,
   Refused,
@@ -32,7 +24,8 @@ import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
 import { Explorer } from "../charts/explorer.tsx";
-import { age, bytes, duration, figure, moment, rate, recorded, score, whole, words } from "../parts/format.ts";
+import { figure, moment, whole, words } from "../parts/format.ts";
+import { bytes } from "../../../base/text/format.ts";
 import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live_tiles.tsx";
@@ -43,135 +36,41 @@ import type { Moment } from "./media_entries.ts";
 import { RunPicker } from "../parts/run_picker.tsx";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import { Chip, explanation, isEnded } from "../parts/states.tsx";
+import { Chip, isEnded, sentence } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
-const overwrittenOf = (n: number) => n === 0 ? "" : `\n${whole(n)} overwritten`;
+const OF_ALL = new Map([...RUN_FACTS, ...TELEMETRY_FACTS].map((fact) => [fact.name, fact]));
+/** The facts above everything else, which change; the others are details. */
+const FACTS = [
+  ...["steps", "progress", "episodes", "reward", "elapsed", "waits", "last record", "last output", "backlog"],
+  ...["gpus", "attempt", "rate limit"],
+];
+/** They stand elsewhere on the page. */
+const ELSEWHERE = ["outcome", "reason", "hint", "notes"];
+const DETAILS = [...OF_ALL.keys()].filter((name) => ![...FACTS, ...ELSEWHERE].includes(name));
 
-/** Duration of all attempts, without the time in the queue; milliseconds. */
-function working(run: RunPage, at: number): number {
-  return run.transitions.reduce(
-    (sum, t, i) =>
-      t.to === "INIT" || isEnded({ state: t.to })
-        ? sum
-        : sum + Math.max(0, (msOf(run.transitions[i + 1]?.at ?? null) ?? at) - msOf(t.at)!),
-    0,
+const heading = (name: string) => name.charAt(0).toUpperCase() + name.slice(1);
+
+function detailOf(name: string, run: RunPage, now: number): ComponentChildren {
+  const text = OF_ALL.get(name)!.text(run, { now });
+  if (name === "tags") return readOnly && text === "" ? "" : <Tags run={run} />;
+  if (name !== "run") return text;
+  return (
+    <>
+      {text}
+      <button
+        type="button"
+        class="icon"
+        aria-label="Copy the run id"
+        title="Copy the run id"
+        onClick={() => navigator.clipboard.writeText(text)}
+      >
+        <Icon name="copy" />
+      </button>
+    </>
   );
 }
-
-/** Text after a line break is shown smaller. */
-const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
-  [
-    "Steps",
-    (r) =>
-      whole(stepsOf(r)) + (r.max_steps === null ? "" : ` of ${whole(r.max_steps)}`) +
-      overwrittenOf(r.telemetry.overwritten_steps),
-  ],
-  [
-    "Steps/s",
-    (r) => {
-      if (isEnded(r)) return "";
-      return r.telemetry.steps_per_second > 0
-        ? rate(r.telemetry.steps_per_second) + (r.max_rate_hz !== null ? ` (limit ${r.max_rate_hz})` : "")
-        : "0";
-    },
-  ],
-  ["Episodes", (r) => recorded(r.telemetry.episodes) + overwrittenOf(r.telemetry.overwritten_episodes)],
-  [
-    "Mean reward",
-    (r) => {
-      const { objective, mean_reward_100, told_reward } = r.telemetry;
-      const named = objective ?? (mean_reward_100 === null ? told_reward : null);
-      return score(rewardOf(r)) + (named ? ` (${named.name})` : "");
-    },
-  ],
-  [
-    "Elapsed",
-    (r, at) => duration(elapsedMs(r, at)) + (r.attempt > 1 ? `\nall attempts ${duration(working(r, at))}` : ""),
-  ],
-  [
-    "Left",
-    (r) => {
-      const left = eta(progressOf(r));
-      return left === undefined ? "" : `about ${duration(left)}`;
-    },
-  ],
-  ["Last record", (r, at) => age(msOf(r.telemetry.last_record_at), at)],
-  ["Last output", (r, at) => r.telemetry.last_output_at === null ? "" : age(msOf(r.telemetry.last_output_at), at)],
-  ["Backlog", (r) => backlog(r) > 0 ? bytes(backlog(r)) : "none"],
-  [
-    "GPUs",
-    (r) =>
-      gpusOf(r).length > 0
-        ? gpusOf(r).join(", ")
-        : r.gpus_requested > 0
-        ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
-        : r.host_gpus > 0 && r.placement === null
-        ? "none asked for"
-        : "none",
-  ],
-  ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
-  ["Queue", (r) => r.queue_position !== null ? `#${r.queue_position}` : ""],
-];
-
-/** "slurm 17 on n1 (running)". */
-function jobText({ placement }: RunPage): string {
-  if (placement === null) return "";
-  const { launcher, name, job, nodes, phase, end, waiting_for, expected_start } = placement;
-  const where = nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`;
-  const start = expected_start === null ? "" : `, expected to start ${moment(msOf(expected_start))}`;
-  return `${launcher} ${job ?? name}${where} (${end ?? phase}${
-    waiting_for === null ? "" : `: ${waiting_for}`
-  }${start})`;
-}
-
-const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
-  [
-    "Run id",
-    (r) => (
-      <>
-        {r.run_id}
-        <button
-          type="button"
-          class="icon"
-          aria-label="Copy the run id"
-          title="Copy the run id"
-          onClick={() => navigator.clipboard.writeText(r.run_id)}
-        >
-          <Icon name="copy" />
-        </button>
-      </>
-    ),
-  ],
-  ["Submitted", (r) => moment(msOf(r.submitted_at))],
-  ["Started", (r) => moment(msOf(r.started_at))],
-  ["Finished", (r) => moment(msOf(r.finished_at))],
-  ["Job", jobText],
-  ["Directory", (r) => r.directory],
-  ["Config digest", (r) => r.digest],
-  ["Tags", (r) => readOnly && r.tags.length === 0 ? "" : <Tags run={r} />],
-  ["Priority", (r) => String(r.priority)],
-  [
-    "Worker",
-    (r) => [r.worker_id, r.capabilities?.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", "),
-  ],
-  ["Proxy", (r) => r.proxy_pid ? `pid ${r.proxy_pid}` : ""],
-  ["Protocol", (r) => r.capabilities?.proto_version],
-  ["Schema", ({ capabilities: c }) => c && `${c.schema_id} v${c.schema_version}`],
-  [
-    "Capabilities",
-    (r) =>
-      [r.capabilities?.supports_pause && "pause", r.capabilities?.supports_checkpoint && "checkpoint"].filter(Boolean)
-        .join(", ") ||
-      "none declared",
-  ],
-  ["Exit", (r) => r.exit_signal || (r.exit_code === null ? "" : `code ${r.exit_code}`)],
-  ["Resumed from", (r) => r.resume_from],
-  ["Lines not telemetry", (r) => r.telemetry.other_lines > 0 ? whole(r.telemetry.other_lines) : ""],
-  ["Malformed lines", (r) => r.telemetry.malformed_lines > 0 ? whole(r.telemetry.malformed_lines) : ""],
-  ["Schema violations", (r) => Object.entries(r.telemetry.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
-];
 
 /** The contents of a tick besides the run's numbers. */
 interface Tick {
@@ -308,7 +207,9 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                     <h2>Details</h2>
                     <Terms
                       kind="details"
-                      of={DETAILS.map(([label, text]) => [label, text(run)] as const).filter(([, value]) => value)}
+                      of={DETAILS.map((name) => [heading(name), detailOf(name, run, now())] as const).filter((
+                        [, value],
+                      ) => value)}
                     />
                     {run.parameters.length > 0 && (
                       <>
@@ -373,22 +274,20 @@ function Head({ run }: { run: RunPage }) {
         <div class="run-title">
           <Name run={run} />
           <Chip state={run.state} />
-          <span class="why">{explanation(run, at)}</span>
+          <span class="why">{note(run, at) === run.reason ? sentence(run.reason) : note(run, at)}</span>
         </div>
         <Actions run={run} done={(action) => action === "delete" && go("/")} />
       </header>
       <dl class="facts">
-        {FACTS.map(([label, text]) => [label, text(run, at)] as const).filter(([, value]) => value !== "").map((
-          [label, value],
-        ) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd class={label === "Last record" && isStale(run, at) ? "stale" : undefined}>
-              {value.split("\n")[0]}
-              {value.includes("\n") && <div class="sub">{value.split("\n")[1]}</div>}
-            </dd>
-          </div>
-        ))}
+        {FACTS.map((name) => [name, OF_ALL.get(name)!.text(run, { now: at })] as const).filter(([, value]) =>
+          value !== ""
+        )
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{heading(name)}</dt>
+              <dd class={name === "last record" && isStale(run, at) ? "stale" : undefined}>{value}</dd>
+            </div>
+          ))}
       </dl>
     </>
   );

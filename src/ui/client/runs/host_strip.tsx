@@ -1,6 +1,6 @@
 /** GPU slots and the host's load, above the list of runs. */
 import type { HostLine } from "../../api/page_json.ts";
-import { bytes, rate } from "../parts/format.ts";
+import { bytes, compact } from "../../../base/text/format.ts";
 import type { ComponentChildren } from "../parts/preact.ts";
 
 interface MeterProps {
@@ -105,7 +105,7 @@ function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostLine }) {
         <span>{`${bytes(host.disk_available_bytes)} free`}</span>
       </Meter>
       <Meter label="Telemetry">
-        <span>{`${rate(stepsPerSecond)} steps/s`}</span>
+        <span>{`${compact(stepsPerSecond)} steps/s`}</span>
         <span class="sub">{bytes(host.telemetry_bytes)}</span>
       </Meter>
     </>

@@ -191,14 +191,14 @@ export function Runs() {
         if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
         else {
           model.sort = id;
-          model.direction = ["name", "state", "queue", "outcome"].includes(id) ? 1 : -1;
+          model.direction = ["name", "state", "queue", "note"].includes(id) ? 1 : -1;
         }
         changed();
       },
     }), []);
   const choose = (ids: string[]) => {
     setColumns(ids);
-    if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "created";
+    if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "submitted";
     writeAddress(model, ids, groupBy, opened);
   };
   const find = (text: string) => {
@@ -267,17 +267,14 @@ export function Runs() {
     }), []);
   useEffect(() => {
     table.setColumns(columns.map((id) => ({
-      id,
+      name: id,
       label: labelOf(id),
       title: id,
       class: "num",
+      value: (run) => model.value(id, run) ?? null,
       text: (run) => {
         const value = model.value(id, run);
         return value === undefined ? "" : figure(value);
-      },
-      number: (run) => {
-        const value = model.value(id, run);
-        return typeof value === "number" ? value : undefined;
       },
       figure,
     })));
@@ -501,7 +498,7 @@ function readAddress(model: RunsModel): RunsModel {
   const kind = query.get("kind") ?? "";
   filter.kind = kind === "train" || kind === "eval" ? kind : "";
   filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => RUN_STATES.some((k) => k === s)));
-  model.sort = query.get("sort") ?? "created";
+  model.sort = query.get("sort") ?? "submitted";
   model.direction = query.get("dir") === "asc" ? 1 : -1;
   return model;
 }
@@ -520,7 +517,7 @@ function writeAddress(
   if (filter.tag) query.set("tag", filter.tag);
   if (filter.kind) query.set("kind", filter.kind);
   if (filter.states.size > 0) query.set("state", [...filter.states].join(","));
-  if (sort !== "created" || direction !== -1) {
+  if (sort !== "submitted" || direction !== -1) {
     query.set("sort", sort);
     query.set("dir", direction === 1 ? "asc" : "desc");
   }

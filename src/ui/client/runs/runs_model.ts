@@ -1,8 +1,7 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
 import type { EventLine } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
-import { backlog, elapsedMs, gpusOf, msOf, rewardOf, stepsOf } from "../../../runs/fields/run_texts.ts";
+import { runColumns } from "../../../runs/fields/run_columns.ts";
 
 export interface Filter {
   states: Set<string>;
@@ -33,28 +32,15 @@ function holds(value: Value | undefined, operator: string, wanted: string): bool
   return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
-export const SORT_KEYS: Record<string, (r: RunJson, now: number) => number | string> = {
-  created: (r) => r.submitted_at,
-  state: (r) => RUN_STATES.indexOf(r.state),
-  name: (r) => r.name.toLowerCase(),
-  attempt: (r) => r.attempt,
-  queue: (r) => r.queue_position || Infinity,
-  gpus: (r) => gpusOf(r).length || r.gpus_requested,
-  elapsed: (r, now) => elapsedMs(r, now) ?? -1,
-  steps: stepsOf,
-  rate: (r) => r.telemetry.steps_per_second,
-  reward: (r) => rewardOf(r) ?? -Infinity,
-  record: (r) => msOf(r.telemetry.last_record_at) ?? -Infinity,
-  backlog: backlog,
-  outcome: (r) => r.reason ?? r.outcome ?? "",
-};
+const COLUMNS = new Map(runColumns().map((column) => [column.name, column]));
 
 export class RunsModel {
   runs = new Map<string, RunJson>();
   /** The newest alert of each run that has alerts. */
   readonly alerts = new Map<string, EventLine>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
-  sort = "created";
+  /** Name of a column. */
+  sort = "submitted";
   /** Further columns by id (`parameter:lr`, `last:loss`), with their values by run id. */
   #columns = new Map<string, Record<string, unknown>>();
   direction: 1 | -1 = -1;
@@ -104,7 +90,8 @@ export class RunsModel {
   #key(): (r: RunJson, now: number) => Value | undefined {
     const { sort } = this;
     if (sort.includes(":")) return (r) => this.value(sort, r);
-    return SORT_KEYS[sort] ?? ((r: RunJson) => r.submitted_at);
+    const column = COLUMNS.get(sort) ?? COLUMNS.get("submitted")!;
+    return (r, now) => column.value(r, now) ?? undefined;
   }
 
   /** The conditions on columns, or the invalid one. */
@@ -131,7 +118,7 @@ export class RunsModel {
       this.direction,
     ]);
     // Elapsed times grow without an event.
-    if (this.#changed || by !== this.#orderedBy || this.sort === "elapsed") {
+    if (this.#changed || by !== this.#orderedBy || ["elapsed", "note"].includes(this.sort)) {
       this.#order = this.#ordered(now);
       this.#orderedBy = by;
       this.#changed = false;

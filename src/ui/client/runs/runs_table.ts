@@ -4,21 +4,11 @@
  */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { endsKept, fill, go, h, setEnds, setText } from "../parts/dom.ts";
-import { age, bytes, duration, plural, rate, score, whole } from "../parts/format.ts";
+import { plural, whole } from "../parts/format.ts";
 import { spreadOf } from "../../../telemetry/series/groups.ts";
-import { fraction } from "../../../runs/fields/progress.ts";
-import {
-  backlog,
-  elapsedMs,
-  gpusOf,
-  isStale,
-  msOf,
-  progressOf,
-  rewardOf,
-  stepsOf,
-  withOverwritten,
-} from "../../../runs/fields/run_texts.ts";
-import { countStates, explanation, isEnded, stateWord } from "../parts/states.tsx";
+import { type RunColumn, runColumns } from "../../../runs/fields/run_columns.ts";
+import { isStale } from "../../../runs/fields/run_texts.ts";
+import { countStates, sentence, stateWord } from "../parts/states.tsx";
 
 /** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {
@@ -52,98 +42,46 @@ export const GROUP = "group:";
 
 const runsIn = ({ group, ...run }: ShownRow): RunJson[] => group?.members ?? [run];
 
-export interface Column {
-  id: string;
+export interface Column extends RunColumn {
   label: string;
   title?: string;
   class: string;
   /** Its text may be cut off: the cell's title has all of it. */
   cut?: true;
-  text(r: RunJson, now: number): string;
-  /** The number whose mean and standard deviation a group shows, and its format. */
-  number?(r: RunJson, now: number): number | null | undefined;
-  figure?(n: number): string;
 }
 
-/** `12.5 ± 0.3` over the members that have a value. */
-function groupText({ number, figure: written = String }: Column, { members }: RunGroup, now: number): string {
-  const values = members.map((r) => number?.(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
+/** `12.5 ± 0.3` over the members that have a number. */
+function groupText({ value, figure: written = String }: Column, { members }: RunGroup, now: number): string {
+  const values = members.map((r) => value(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
   if (values.length === 0) return "";
   const { middle, high } = spreadOf(values as number[], "sd");
   return values.length === 1 ? written(middle) : `${written(middle)} ± ${written(high - middle)}`;
 }
 
-const COLUMNS: Column[] = [
+/** How the page shows columns of `mosaic list`; those of a higher `c` leave a narrower page earlier. */
+const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
+  { name: "attempt", label: "Try", title: "Attempt", class: "num c3" },
+  { name: "queue", label: "Queue", title: "Position in the queue", class: "num c4" },
+  { name: "gpus", label: "GPUs", class: "c3" },
+  { name: "elapsed", label: "Elapsed", class: "num c2" },
+  { name: "steps", label: "Steps", class: "num c1", cut: true },
+  { name: "rate", label: "Rate", title: "Steps a second", class: "num c2" },
   {
-    id: "attempt",
-    label: "Try",
-    title: "Attempt",
-    class: "num c3",
-    text: (r) =>
-      r.max_attempts > 1 || r.attempt > 1 ? `${r.attempt}/${Math.max(r.attempt, r.max_attempts)}` : String(r.attempt),
-  },
-  {
-    id: "queue",
-    label: "Queue",
-    title: "Position in the queue",
-    class: "num c4",
-    text: (r) => r.queue_position !== null ? `#${r.queue_position}` : "",
-  },
-  {
-    id: "gpus",
-    label: "GPUs",
-    class: "c3",
-    text: (r) =>
-      gpusOf(r).length > 0
-        ? gpusOf(r).join(", ")
-        : r.gpus_requested > 0 && !isEnded(r)
-        ? `wants ${r.gpus_requested}`
-        : "",
-  },
-  {
-    id: "elapsed",
-    label: "Elapsed",
-    class: "num c2",
-    text: (r, now) => duration(elapsedMs(r, now)),
-    number: elapsedMs,
-    figure: duration,
-  },
-  {
-    id: "steps",
-    label: "Steps",
-    class: "num c1",
-    cut: true,
-    text: (r) =>
-      withOverwritten(stepsOf(r), r.telemetry.overwritten_steps) +
-      (r.max_steps !== null && !isEnded(r) ? ` (${Math.floor(fraction(progressOf(r))! * 100)} %)` : ""),
-    number: stepsOf,
-    figure: (n) => whole(Math.round(n)),
-  },
-  {
-    id: "rate",
-    label: "Steps/s",
-    class: "num c2",
-    text: (r) => r.telemetry.steps_per_second > 0 ? rate(r.telemetry.steps_per_second) : "",
-  },
-  {
-    id: "reward",
+    name: "reward",
     label: "Reward",
-    title: "Mean reward of the last 100 episodes, or of a metric such as rollout/ep_rew_mean",
+    title: "The chosen metric, the mean reward of the last 100 episodes, or a metric such as rollout/ep_rew_mean",
     class: "num c0",
-    text: (r) => score(rewardOf(r)),
-    number: rewardOf,
-    figure: score,
   },
-  { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(msOf(r.telemetry.last_record_at), now) },
-  {
-    id: "backlog",
-    label: "Backlog",
-    title: "Written by the worker, not stored yet",
-    class: "num c4",
-    text: (r) => backlog(r) > 0 ? bytes(backlog(r)) : "",
-  },
-  { id: "outcome", label: "Outcome", class: "wide c2", cut: true, text: explanation },
+  { name: "last_record", label: "Last record", class: "num c3" },
+  { name: "backlog", label: "Backlog", title: "Written by the worker, not stored yet", class: "num c4" },
+  { name: "note", label: "Note", class: "wide c2", cut: true },
 ];
+const OF_RUNS = new Map(runColumns().map((column) => [column.name, column]));
+const COLUMNS: Column[] = SHOWN.map((shown) => ({ ...OF_RUNS.get(shown.name)!, ...shown }));
+/** A parameter or a value of a metric. */
+const isValue = ({ name }: Column) => name.includes(":");
+/** Columns whose groups show a mean, besides parameters and metrics. */
+const MEANS = ["elapsed", "steps", "reward"];
 
 export class RunsTable {
   #shown: ShownRow[] = [];
@@ -203,7 +141,7 @@ export class RunsTable {
     this.#columns = [...further, ...COLUMNS];
     this.#heads.clear();
     this.table.toggleAttribute("data-further", further.length > 0);
-    const head = ({ id, label, title, class: kind }: Omit<Column, "text">) => {
+    const head = ({ name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">) => {
       const cell = h(
         "th",
         { scope: "col", class: kind, title, "data-column": id },
@@ -215,8 +153,8 @@ export class RunsTable {
     fill(
       this.#headRow,
       this.options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
-      head({ id: "state", label: "State", class: "" }),
-      head({ id: "name", label: "Name", class: "wide" }),
+      head({ name: "state", label: "State", class: "" }),
+      head({ name: "name", label: "Name", class: "wide" }),
       this.#columns.map(head),
     );
     for (const { row } of this.#rows.values()) row.remove();
@@ -348,7 +286,11 @@ export class RunsTable {
         ),
       );
     }
-    this.#drawCells(parts, (column) => groupText(column, { label, members, open }, now));
+    this.#drawCells(
+      parts,
+      (column) =>
+        MEANS.includes(column.name) || isValue(column) ? groupText(column, { label, members, open }, now) : "",
+    );
   }
 
   #drawRow(parts: RowParts, run: ShownRow, index: number, now: number): void {
@@ -389,9 +331,12 @@ export class RunsTable {
         more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
       );
     }
-    this.#drawCells(parts, (column) => column.text(run, now));
-    this.#columns.forEach(({ id }, i) => {
-      if (id === "record") parts.cells[i]!.classList.toggle("stale", isStale(run, now));
+    this.#drawCells(parts, (column) => {
+      const text = column.text(run, now);
+      return text === run.reason ? sentence(text) : text;
+    });
+    this.#columns.forEach(({ name }, i) => {
+      if (name === "last_record") parts.cells[i]!.classList.toggle("stale", isStale(run, now));
     });
   }
 

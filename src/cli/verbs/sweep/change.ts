@@ -1,0 +1,75 @@
+/** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
+import type { Command } from "commander";
+import type { SweepJson } from "../../../sweeps/summary.ts";
+import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
+import { describedBy, describedOptions } from "../../verb/sweep_options.ts";
+import { manual } from "../../verb/verb_parser.ts";
+import type { Context } from "../../link/context.ts";
+import { Link } from "../../link/daemon_link.ts";
+import { statesLine } from "../../text/sweep_text.ts";
+import { MosaicError } from "../../../base/errors.ts";
+
+type Flags = Record<string, unknown>;
+
+const VERBS = {
+  pause: "Makes no further trials of a sweep. Those that are made go on: mosaic pause pauses a run.",
+  resume: "Makes further trials of a sweep that was paused or cancelled.",
+  cancel: "Makes no further trials of a sweep, and cancels those that live.",
+  retry: "Starts another attempt of each failed trial of a sweep.",
+  extend:
+    "Adds trials to a sweep: further seeds for all its points, more random points, or further values of a parameter " +
+    "with all values of the others. Also changes its budget and how many trials run at once.",
+} as const;
+
+const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
+  pause: [["mosaic sweep pause ppo", "no further trials for now"]],
+  resume: [["mosaic sweep resume ppo", "go on"]],
+  cancel: [["mosaic sweep cancel ppo", "end it and its live trials"]],
+  retry: [["mosaic sweep retry --failed ppo", "another attempt of what failed"]],
+  extend: [
+    ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
+    ["mosaic sweep extend ppo --random 20", "20 more random points"],
+    ["mosaic sweep extend ppo --budget 48h", "more time"],
+  ],
+};
+
+export function changeVerbs(parent: Command, context: Context, result: { code: number }): void {
+  for (const [verb, description] of Object.entries(VERBS) as [keyof typeof VERBS, string][]) {
+    const command = parent.command(verb).description(description)
+      .argument("<sweep>", "name or id of the sweep, or @last");
+    if (verb === "retry") command.requiredOption("--failed", "the trials that failed");
+    if (verb === "extend") describedOptions(command);
+    connectionOptions(outputOption(command, ["table", "json"]))
+      .addHelpText(
+        "after",
+        manual({ examples: EXAMPLES[verb], exits: { 4: "no such sweep", 6: "its state does not allow it" } }),
+      )
+      .action(async (sweep: string, flags: Flags) => {
+        const extensionJson = verb === "extend" ? await extensionOf(flags, context) : "";
+        using link = await Link.open(context, connectionFlags(flags));
+        const action = verb === "retry" ? "retry_failed" : verb;
+        const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
+        const json = JSON.parse(changed.json) as SweepJson;
+        context.out.write(
+          flags["output"] === "json" ? `${JSON.stringify(json, null, 2)}\n` : `${json.name}  ${statesLine(json)}\n`,
+        );
+        result.code = 0;
+      });
+  }
+}
+
+async function extensionOf(flags: Flags, context: Context): Promise<string> {
+  const { pieces, budget, max_parallel } = await describedBy(flags, () => context.readInput());
+  const { axes, space, ...more } = pieces;
+  const nothing = axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
+  if (nothing && max_parallel === undefined) {
+    throw new MosaicError("invalid_argument", "there is nothing to add", {
+      hint: "Give --seeds, --random, --grid, --points, --budget or --max-parallel.",
+    });
+  }
+  return JSON.stringify({
+    ...pieces,
+    ...(Object.keys(budget).length === 0 ? {} : { budget }),
+    ...(max_parallel === undefined ? {} : { max_parallel }),
+  });
+}

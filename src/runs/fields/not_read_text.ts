@@ -1,0 +1,45 @@
+/** Sentences about what a program produced and mosaic did not take. Pure. */
+import { count } from "../../base/text/format.ts";
+
+/** Prefix of such names among a run's violations (src/telemetry/commit/count_not_read.ts). */
+export const NOT_READ = "not read: ";
+export const NOT_READ_KINDS: readonly string[] = ["source_problem", "not_read"];
+
+interface Data {
+  problem?: string;
+  source?: string;
+  detail?: string;
+  what?: string;
+  remedy?: string;
+  line?: string;
+  count?: number;
+}
+
+/** One sentence for each file and kind: each attempt reports it again, later with larger counts. */
+export class NotReadLines {
+  readonly #lines = new Map<string, string>();
+
+  add(kind: string, { problem, source = "", detail = "", what = "", remedy, line, count: n = 1 }: Data): void {
+    const name = source.slice(source.lastIndexOf("/") + 1);
+    if (kind === "not_read") {
+      const example = line === undefined ? "" : `, as in "${line}"`;
+      const advice = remedy === undefined ? "" : `. To change it: ${remedy}`;
+      this.#lines.set(`${source} ${what}`, `${name}: ${what}${example}${advice}`);
+    } else if (problem === "left_out") {
+      this.#lines.set(detail, detail);
+    } else if (problem !== "replaced" && problem !== "torn") {
+      this.#lines.set(`${source} ${problem}`, `${name}: ${detail}${n > 1 ? ` (${count(n)} times)` : ""}`);
+    }
+  }
+
+  get lines(): string[] {
+    return [...this.#lines.values()];
+  }
+}
+
+/** "not read: train.csv … (and 2 more)"; "" if everything was read. */
+export function notReadNote(violations: Readonly<Record<string, number>>): string {
+  const names = Object.keys(violations).filter((name) => name.startsWith(NOT_READ));
+  if (names.length === 0) return "";
+  return names[0]! + (names.length > 1 ? ` (and ${names.length - 1} more)` : "");
+}

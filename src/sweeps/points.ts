@@ -1,0 +1,107 @@
+/**
+ * The trials of a sweep: a pure function of its spec and a trial's number, so that any daemon, at any time, makes the same
+ * trial. Nothing is listed: a sweep of 100 000 trials takes as much memory as one of ten.
+ */
+import { MosaicError } from "../base/errors.ts";
+import { sha256 } from "../base/node_modules.ts";
+import { type Axis, type Distribution, MOST_TRIALS, type Part, type SweepSpec, type Value } from "./spec.ts";
+
+/** The values of one trial by name, the seed with them. */
+export type Values = ReadonlyMap<string, Value>;
+
+export function axisSize({ values, ranges }: Axis): number {
+  if (values !== undefined) return values.length;
+  return ranges!.reduce((sum, [from, to, step]) => sum + Math.max(0, Math.floor((to - from) / step) + 1), 0);
+}
+
+function axisValue({ values, ranges }: Axis, at: number): Value {
+  if (values !== undefined) return values[at]!;
+  for (const [from, to, step] of ranges!) {
+    const size = Math.max(0, Math.floor((to - from) / step) + 1);
+    if (at < size) return from + at * step;
+    at -= size;
+  }
+  throw new Error("beyond the axis");
+}
+
+/** Different points of a part, each tried with every seed. */
+function pointsOf({ axes, rows, draws }: Part): number {
+  return axes.reduce((product, axis) => product * axisSize(axis), 1) * (rows?.length ?? 1) * (draws?.count ?? 1);
+}
+
+const trialsOf = (part: Part) => pointsOf(part) * (part.seeds === undefined ? 1 : axisSize(part.seeds));
+
+/** @throws MosaicError `invalid_argument` for none, or for more than the bound */
+export function trialCount(spec: Pick<SweepSpec, "parts">): number {
+  const count = spec.parts.reduce((sum, part) => sum + trialsOf(part), 0);
+  if (count >= 1 && count <= MOST_TRIALS) return count;
+  throw new MosaicError("invalid_argument", `the sweep has ${count} trials; it must have 1 to ${MOST_TRIALS}`, {
+    hint: "Give fewer values or seeds, or try a random sample: --random N --space NAME=choice(…).",
+  });
+}
+
+/** Names that the sweep's trials have, in the order in which they were given. */
+export function namesOf(spec: Pick<SweepSpec, "parts">): string[] {
+  return [
+    ...new Set(spec.parts.flatMap(({ axes, rows, draws, seeds }) => [
+      ...axes.map(({ name }) => name),
+      ...new Set((rows ?? []).flatMap((row) => Object.keys(row))),
+      ...(draws?.space ?? []).map(({ name }) => name),
+      ...(seeds === undefined ? [] : [seeds.name]),
+    ])),
+  ];
+}
+
+/** @param trial from 0; @throws MosaicError `out_of_range` beyond the last */
+export function valuesAt(spec: Pick<SweepSpec, "parts">, trial: number): Values {
+  let rest = trial;
+  for (const part of spec.parts) {
+    const size = trialsOf(part);
+    if (rest < size) return valuesOf(part, rest);
+    rest -= size;
+  }
+  throw new MosaicError("out_of_range", `the sweep has no trial ${trial}`);
+}
+
+function valuesOf(part: Part, trial: number): Values {
+  const { axes, rows, draws, seeds } = part;
+  const points = pointsOf(part);
+  let rest = trial % points;
+  const chosen: [string, Value][] = [];
+  for (const axis of axes.toReversed()) {
+    const size = axisSize(axis);
+    chosen.unshift([axis.name, axisValue(axis, rest % size)]);
+    rest = Math.floor(rest / size);
+  }
+  if (draws !== undefined) {
+    const draw = draws.from + rest % draws.count;
+    for (const { name, distribution } of draws.space) chosen.push([name, drawn(distribution, draws.seed, draw, name)]);
+    rest = Math.floor(rest / draws.count);
+  }
+  if (rows !== undefined) chosen.unshift(...Object.entries(rows[rest]!));
+  if (seeds !== undefined) chosen.push([seeds.name, axisValue(seeds, Math.floor(trial / points))]);
+  return new Map(chosen);
+}
+
+/** Each draw of each name is independent of all others, so a sweep that is extended keeps its earlier draws. */
+function drawn(distribution: Distribution, seed: number, draw: number, name: string): Value {
+  const bytes = sha256().update(`${seed}:${draw}:${name}`, "utf8").digest();
+  // 53 bits: from 0, below 1.
+  const u = (bytes.readUInt32BE(0) * 2 ** 21 + (bytes.readUInt32BE(4) >>> 11)) / 2 ** 53;
+  switch (distribution.type) {
+    case "choice":
+      return distribution.values[Math.floor(u * distribution.values.length)]!;
+    case "int":
+      return distribution.low + Math.floor(u * (distribution.high - distribution.low + 1));
+    case "uniform":
+    case "log": {
+      const { type, low, high, quantum } = distribution;
+      const x = type === "uniform"
+        ? low + u * (high - low)
+        : Math.exp(Math.log(low) + u * (Math.log(high) - Math.log(low)));
+      if (quantum !== undefined) return Number((Math.round(x / quantum) * quantum).toPrecision(12));
+      // Six digits are enough for any parameter, and people read them.
+      return Math.min(high, Math.max(low, Number(x.toPrecision(6))));
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/** What a sweep is: a run's config with templates, and the parts of its points. Stored as JSON; src/sweeps/points.ts counts. */
+import { z } from "zod";
+import { MosaicError } from "../base/errors.ts";
+import { LONGEST_RUN_NAME } from "../base/run_name.ts";
+
+/** Trials of a sweep at most. */
+export const MOST_TRIALS = 100_000;
+/** Characters of a stored sweep, and of a file that describes one. */
+export const MOST_SPEC_TEXT = 4 << 20;
+/** A trial's run is named after its sweep and its number. */
+const LONGEST_NAME = LONGEST_RUN_NAME - 10;
+const MOST_RUNGS = 100;
+
+/** Names that a sweep gives its trials itself. */
+export const OWN_NAMES = ["sweep", "trial"];
+
+const name = z.string().regex(/^[A-Za-z_][\w.:/-]{0,199}$/, "must be a name: letters, digits, and . _ : / -")
+  .refine((text) => !OWN_NAMES.includes(text), "is a name that every trial has already");
+const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()]);
+/** What a program gets: a text as it was written, or a JSON value. */
+const value = z.union([scalar, z.array(z.unknown()).max(1000), z.record(z.string(), z.unknown())]);
+const whole = z.int().min(0);
+
+const axis = z.strictObject({
+  name,
+  values: z.array(value).min(1).max(MOST_TRIALS).optional(),
+  /** Whole numbers: from, to (inclusive), step. */
+  ranges: z.array(z.tuple([z.int(), z.int(), z.int().min(1)])).min(1).max(1000).optional(),
+}).refine(({ values, ranges }) => (values === undefined) !== (ranges === undefined), "needs values or ranges");
+
+const distribution = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("uniform"), low: z.number(), high: z.number(), quantum: z.number().optional() }),
+  z.strictObject({
+    type: z.literal("log"),
+    low: z.number().positive(),
+    high: z.number(),
+    quantum: z.number().optional(),
+  }),
+  z.strictObject({ type: z.literal("int"), low: z.int(), high: z.int() }),
+  z.strictObject({ type: z.literal("choice"), values: z.array(value).min(1).max(10_000) }),
+]).refine((d) => d.type === "choice" || d.low <= d.high, "has its bounds in the wrong order");
+
+const part = z.strictObject({
+  /** Every combination of these, the last varying fastest. */
+  axes: z.array(axis).max(100),
+  rows: z.array(z.record(name, value)).min(1).max(MOST_TRIALS).optional(),
+  draws: z.strictObject({
+    count: z.int().min(1).max(MOST_TRIALS),
+    /** Number of the first draw: an extension continues the sequence. */
+    from: whole,
+    seed: z.int(),
+    space: z.array(z.strictObject({ name, distribution })).min(1).max(1000),
+  }).optional(),
+  /** All points are tried with the first, then all with the next. */
+  seeds: axis.optional(),
+});
+
+const stop = z.strictObject({
+  rule: z.enum(["asha", "hyperband", "median"]),
+  /** What rungs count: the worker's steps, or points of the metric. */
+  unit: z.enum(["step", "points"]),
+  /** First rung. */
+  min: z.int().min(1),
+  /** No rung lies at or beyond it. */
+  max: z.int().min(2),
+  /** Each rung lies this many times further than the one before, and one trial in as many goes on. */
+  reduction: z.number().min(1.1).max(100),
+  brackets: z.int().min(1).max(10),
+}).refine(({ min, max }) => min < max, "needs a first rung below its end");
+
+export const SPEC = z.strictObject({
+  name: z.string().min(1).max(LONGEST_NAME).regex(
+    /^[^\s/@][^/\n]*$/,
+    "must have no slash, and begin with no blank and no @",
+  ),
+  /** The config of every trial; {NAME} in its texts is a parameter's value. */
+  config: z.record(z.string(), z.unknown()),
+  /** How parameters reach the program that no template names: not at all (an error), as --name=value, or as name=value. */
+  pass: z.enum(["templates", "flags", "hydra"]),
+  parts: z.array(part).min(1).max(1000),
+  max_parallel: z.int().min(1).max(10_000).optional(),
+  budget: z.strictObject({
+    /** Of running time, over all trials. */
+    seconds: z.number().positive().optional(),
+    steps: z.int().min(1).optional(),
+    runs: z.int().min(1).optional(),
+  }),
+  metric: z.strictObject({ name: z.string().min(1).max(1000), goal: z.enum(["max", "min"]) }).optional(),
+  stop: stop.optional(),
+}).refine((spec) => spec.stop === undefined || spec.metric !== undefined, "stop needs a metric");
+
+/** What `extend` adds to a sweep. */
+export const EXTENSION = z.strictObject({
+  axes: z.array(axis).max(100),
+  rows: z.array(z.record(name, value)).min(1).max(MOST_TRIALS).optional(),
+  random: z.int().min(1).max(MOST_TRIALS).optional(),
+  sample_seed: z.int().optional(),
+  space: z.array(z.strictObject({ name, distribution })).max(1000),
+  seeds: axis.optional(),
+  max_parallel: z.int().min(1).max(10_000).optional(),
+  budget: SPEC.shape.budget.optional(),
+});
+
+/** What words say about points; `partFrom` puts it together. */
+export type Pieces = Omit<z.infer<typeof EXTENSION>, "max_parallel" | "budget">;
+export type SweepSpec = z.infer<typeof SPEC>;
+export type Part = z.infer<typeof part>;
+export type Axis = z.infer<typeof axis>;
+export type Distribution = z.infer<typeof distribution>;
+export type Value = z.infer<typeof value>;
+export type StopRule = z.infer<typeof stop>;
+
+/** @throws MosaicError `invalid_argument` that names every field that is wrong */
+export function specFrom(json: string): SweepSpec {
+  return checked(parsed(json));
+}
+
+/** @throws as `specFrom` */
+export function extensionFrom(json: string): z.infer<typeof EXTENSION> {
+  return fitting(EXTENSION, parsed(json));
+}
+
+function parsed(json: string): unknown {
+  if (json.length > MOST_SPEC_TEXT) {
+    throw new MosaicError("invalid_argument", `the sweep has more than ${MOST_SPEC_TEXT >> 20} MiB`);
+  }
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    throw new MosaicError("invalid_argument", "the sweep is no JSON", { cause: error });
+  }
+}
+
+function fitting<T>(schema: z.ZodType<T>, given: unknown): T {
+  const { success, data, error } = schema.safeParse(given);
+  if (success) return data;
+  const wrong = error.issues.slice(0, 20).map(({ path, message }) => `${path.join(".") || "the sweep"}: ${message}`);
+  throw new MosaicError("invalid_argument", wrong.join("; "));
+}
+
+/** @throws as `specFrom` */
+export function checked(given: unknown): SweepSpec {
+  const data = fitting(SPEC, given);
+  if (data.stop?.rule === "median" && data.stop.max / data.stop.min > MOST_RUNGS) {
+    throw new MosaicError("invalid_argument", `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`);
+  }
+  return data;
+}

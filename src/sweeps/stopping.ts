@@ -1,0 +1,86 @@
+/**
+ * Which trials are stopped early: a pure function of the reports that were entered before (each a trial's value at a rung, in
+ * the order in which the daemon saw them). The reports are rows of the registry, so every daemon decides the same.
+ */
+import { number } from "../base/text/format.ts";
+import type { StopRule, SweepSpec } from "./spec.ts";
+
+export type Goal = NonNullable<SweepSpec["metric"]>["goal"];
+
+export interface Report {
+  trial: number;
+  /** From 1. */
+  rung: number;
+  value: number;
+  /** The mean and the best of the trial's values up to the rung. */
+  mean: number;
+  best: number;
+}
+
+export interface Decision {
+  stops: boolean;
+  reason: string;
+}
+
+/** Trials that `median` compares with at least. */
+const LEAST_OTHERS = 3;
+
+/** Hyperband's trials take turns in its brackets, whose first rungs lie further and further. */
+export function bracketOf({ brackets }: StopRule, trial: number): number {
+  return trial % brackets;
+}
+
+/** Where a trial is judged, ascending: steps, or numbers of points. */
+export function rungsOf(rule: StopRule, trial: number): number[] {
+  const { min, max, reduction } = rule;
+  const rungs: number[] = [];
+  if (rule.rule === "median") {
+    for (let at = min; at < max; at += min) rungs.push(at);
+    return rungs;
+  }
+  for (let k = bracketOf(rule, trial);; k++) {
+    const at = Math.ceil(min * reduction ** k - 1e-9);
+    if (at >= max) return rungs;
+    rungs.push(at);
+  }
+}
+
+function ordinal(n: number): string {
+  const last = n % 100 >= 11 && n % 100 <= 13 ? 0 : n % 10;
+  return `${n}${["th", "st", "nd", "rd"][last] ?? "th"}`;
+}
+
+/**
+ * - `asha`, `hyperband`: of all trials of the bracket that have reached the rung, one in `reduction` goes on, at least one;
+ *   the same rule as Optuna's SuccessiveHalvingPruner. Equal values are equally good.
+ * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
+ *
+ * @param earlier in the order in which they were entered
+ */
+export function decide(rule: StopRule, goal: Goal, earlier: readonly Report[], report: Report): Decision {
+  const rungs = rungsOf(rule, report.trial).length;
+  const where = `rung ${report.rung} of ${rungs}`;
+  if (!Number.isFinite(report.value)) return { stops: true, reason: `${where}: the value is ${report.value}` };
+  const better = (a: number, b: number) => goal === "max" ? a > b : a < b;
+  const others = earlier.filter(({ trial, rung }) =>
+    rung === report.rung && trial !== report.trial && bracketOf(rule, trial) === bracketOf(rule, report.trial)
+  );
+  if (rule.rule === "median") {
+    const means = others.map(({ mean }) => mean).filter(Number.isFinite).sort((a, b) => a - b);
+    if (means.length < LEAST_OTHERS) {
+      return { stops: false, reason: `${where}: ${means.length} other trials are too few to compare with` };
+    }
+    const median = (means[(means.length - 1) >> 1]! + means[means.length >> 1]!) / 2;
+    const stops = better(median, report.best);
+    const than = stops ? "worse than" : "not worse than";
+    return {
+      stops,
+      reason: `${where}: best ${number(report.best)} is ${than} ${number(median)}, the median of ${means.length} means`,
+    };
+  }
+  const count = others.length + 1;
+  const place = others.filter(({ value }) => Number.isFinite(value) && better(value, report.value)).length + 1;
+  const kept = Math.max(1, Math.floor(count / rule.reduction));
+  const goOn = kept === 1 ? "1 goes on" : `${kept} go on`;
+  return { stops: place > kept, reason: `${where}: ${number(report.value)} is ${ordinal(place)} of ${count}, ${goOn}` };
+}

@@ -1,0 +1,261 @@
+/** What people see of a sweep: its trials, its points with mean and interval over their seeds, the best, and what was saved. */
+import { withoutSecrets } from "../base/text/secrets.ts";
+import { yieldToOthers } from "../base/time/sleep.ts";
+import { presentConfig } from "../config/present_config.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { SweepReport, SweepRow, TrialRow } from "../registry/sweeps/sweep_rows.ts";
+import { spreadOf } from "../telemetry/series/groups.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
+import { PRUNED } from "./judge.ts";
+import { namesOf, trialCount, valuesAt } from "./points.ts";
+import { stepsOf } from "./spent.ts";
+import { MOST_TRIALS, type StopRule, type SweepSpec, type Value } from "./spec.ts";
+import { commandOf, meaningOf, shellLine } from "./trial_config.ts";
+
+type Parameters = Record<string, Value>;
+
+/** In the JSON of `mosaic sweep show` and of the page. Times are RFC 3339. */
+export interface TrialJson {
+  trial: number;
+  run_id: string | null;
+  /** A run's state in lower case, `pruned`, `refused` or `deleted`. */
+  state: string;
+  parameters: Parameters;
+  /** The metric's newest value. */
+  value: number | null;
+  steps: number;
+  seconds: number;
+  reason: string | null;
+}
+
+/** All trials whose parameters are equal but for the seed. */
+export interface PointJson {
+  parameters: Parameters;
+  trials: number;
+  pruned: number;
+  failed: number;
+  /** Number of values: of trials that succeeded or live. */
+  values: number;
+  mean: number | null;
+  /** 95 % confidence of the mean; null with fewer than two values. */
+  low: number | null;
+  high: number | null;
+}
+
+export interface SweepJson {
+  sweep_id: string;
+  name: string;
+  state: string;
+  created_at: string;
+  /** How many trials there will be, how many are made, and of these how many are in which state. */
+  total: number;
+  made: number;
+  states: Record<string, number>;
+  parameters: string[];
+  max_parallel: number | null;
+  budget: SweepSpec["budget"];
+  metric: NonNullable<SweepSpec["metric"]> | null;
+  stop: StopRule | null;
+  /** The rest is not in lists. */
+  detail?: {
+    spent: { seconds: number; steps: number };
+    best: { trial: number; run_id: string; value: number; parameters: Parameters; command: string } | null;
+    /** The best mean, among the points with the most values. */
+    winner: PointJson | null;
+    points: PointJson[];
+    /** Newest first. */
+    trials: TrialJson[];
+    best_so_far: { at: string; trial: number; value: number }[];
+    stopped: {
+      trial: number;
+      run_id: string;
+      rung: number;
+      step: number;
+      value: number | null;
+      reason: string;
+      at: string;
+    }[];
+    /** An estimate: what the stopped trials would still have taken at their own pace. */
+    saved: { trials: number; steps: number; seconds: number };
+  };
+}
+
+interface Readers {
+  registry: Pick<Registry, "sweeps" | "get">;
+  records: TelemetryReader;
+}
+
+/** Trials read between two turns of other work. */
+const AT_ONCE = 500;
+export const MOST_LISTED = 10_000;
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+export function sweepOutline({ registry }: Readers, row: SweepRow, spec: SweepSpec): SweepJson {
+  return {
+    sweep_id: row.sweepId,
+    name: row.name,
+    state: row.state,
+    created_at: iso(row.createdAt),
+    total: trialCount(spec),
+    made: row.nextTrial,
+    states: Object.fromEntries(
+      Object.entries(registry.sweeps.counts(row.sweepId)).map(([state, n]) => [state.toLowerCase(), n]),
+    ),
+    parameters: namesOf(spec),
+    max_parallel: spec.max_parallel ?? null,
+    budget: spec.budget,
+    metric: spec.metric ?? null,
+    stop: spec.stop ?? null,
+  };
+}
+
+/** @param listed how many of the newest trials are listed one by one */
+export async function sweepSummary(
+  readers: Readers,
+  row: SweepRow,
+  spec: SweepSpec,
+  listed: number,
+): Promise<SweepJson> {
+  const { registry, records } = readers;
+  const { metric, stop } = spec;
+  const rows = registry.sweeps.trials(row.sweepId, 0, MOST_TRIALS);
+  const newest = new Map(
+    metric === undefined ? [] : records.seriesNamed(metric.name).map(({ runId, last }) => [runId, last]),
+  );
+  const trials: TrialJson[] = [];
+  for (const [i, trial] of rows.entries()) {
+    trials.push(trialJson(records, spec, trial, newest));
+    if (i % AT_ONCE === AT_ONCE - 1) await yieldToOthers();
+  }
+  const better = (a: number, b: number) => metric?.goal === "min" ? a < b : a > b;
+  const points = pointsOf(trials, spec);
+  const valued = points.filter(({ mean }) => mean !== null);
+  const most = Math.max(0, ...valued.map(({ values }) => values));
+  const winner = valued.filter(({ values }) => values === most)
+    .reduce<PointJson | null>((best, one) => best === null || better(one.mean!, best.mean!) ? one : best, null);
+  const best = trials.filter(counts)
+    .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
+  const reports = registry.sweeps.reports(row.sweepId);
+  return {
+    ...sweepOutline(readers, row, spec),
+    detail: {
+      spent: {
+        seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),
+        steps: trials.reduce((sum, { steps }) => sum + steps, 0),
+      },
+      best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
+      winner,
+      points: points.slice(0, MOST_LISTED),
+      trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
+      best_so_far: bestSoFar(trials, rows, better),
+      stopped: stopped(reports, trials),
+      saved: saved(trials, stop),
+    },
+  };
+}
+
+function trialJson(
+  records: TelemetryReader,
+  spec: SweepSpec,
+  row: TrialRow,
+  newest: ReadonlyMap<string, number | null>,
+): TrialJson {
+  const { trial, runId, refusal, reason, startedAt, finishedAt } = row;
+  const pruned = row.state === "CANCELLED" && reason === PRUNED;
+  const state = runId === null ? "refused" : row.state === null ? "deleted" : pruned ? PRUNED : row.state.toLowerCase();
+  return {
+    trial,
+    run_id: runId,
+    state,
+    parameters: withoutSecrets(
+      "",
+      Object.fromEntries([...valuesAt(spec, trial)].map(([name, value]) => [name, meaningOf(value)])),
+    ) as Parameters,
+    value: runId === null ? null : newest.get(runId) ?? null,
+    steps: row.state === null ? 0 : stepsOf(records, runId!),
+    seconds: startedAt === null ? 0 : Math.max(0, Math.round(((finishedAt ?? Date.now()) - startedAt) / 100) / 10),
+    reason: refusal ?? reason,
+  };
+}
+
+/** Whether a trial's value is one of its point: those of stopped and failed trials belong to earlier steps. */
+function counts({ state, value }: TrialJson): boolean {
+  return value !== null && !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
+}
+
+function pointsOf(trials: readonly TrialJson[], spec: SweepSpec): PointJson[] {
+  const seeds = new Set(spec.parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
+  const unseeded = ({ parameters }: TrialJson) => Object.entries(parameters).filter(([name]) => !seeds.has(name));
+  const groups = Map.groupBy(trials, (trial) => JSON.stringify(unseeded(trial)));
+  return [...groups.values()].map((members) => {
+    const values = members.filter(counts).map(({ value }) => value!);
+    const spread = values.length === 0 ? null : spreadOf(values, "ci95");
+    const interval = values.length > 1 ? spread : null;
+    return {
+      parameters: Object.fromEntries(unseeded(members[0]!)),
+      trials: members.length,
+      pruned: members.filter(({ state }) => state === PRUNED).length,
+      failed: members.filter(({ state }) => state === "faulted" || state === "refused").length,
+      values: values.length,
+      mean: spread?.middle ?? null,
+      low: interval?.low ?? null,
+      high: interval?.high ?? null,
+    };
+  });
+}
+
+const bestOf = ({ trial, run_id, value, parameters }: TrialJson) => ({
+  trial,
+  run_id: run_id!,
+  value: value!,
+  parameters,
+});
+
+/** For people: without secrets. */
+function commandLine(registry: Readers["registry"], runId: string): string {
+  const { configJson } = registry.get(runId) ?? { configJson: "{}" };
+  const shown = JSON.parse(presentConfig(configJson, false).text);
+  return typeof shown === "object" && shown !== null ? shellLine(commandOf(shown)) : "";
+}
+
+/** At the ends of trials, in their order. */
+function bestSoFar(trials: readonly TrialJson[], rows: readonly TrialRow[], better: (a: number, b: number) => boolean) {
+  const ended = trials.flatMap((trial, i) => {
+    const { finishedAt } = rows[i]!;
+    return counts(trial) && finishedAt !== null ? [{ at: finishedAt, trial: trial.trial, value: trial.value! }] : [];
+  }).sort((a, b) => a.at - b.at);
+  let best: number | undefined;
+  return ended.flatMap(({ at, trial, value }) => {
+    if (best !== undefined && !better(value, best)) return [];
+    best = value;
+    return [{ at: iso(at), trial, value }];
+  });
+}
+
+function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
+  return reports.filter(({ stops, trial }) => stops && trials[trial]?.state === PRUNED)
+    .map(({ trial, rung, step, value, reason, at }) => ({
+      trial,
+      run_id: trials[trial]!.run_id!,
+      rung,
+      step,
+      value: Number.isFinite(value) ? value : null,
+      reason,
+      at: iso(at),
+    }));
+}
+
+function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"]) {
+  const pruned = trials.filter(({ state }) => state === PRUNED);
+  if (stop === undefined || stop.unit !== "step") return { trials: pruned.length, steps: 0, seconds: 0 };
+  const left = pruned.map(({ steps, seconds }) => {
+    const rest = Math.max(0, stop.max - steps);
+    return { rest, seconds: steps === 0 ? 0 : seconds / steps * rest };
+  });
+  return {
+    trials: pruned.length,
+    steps: left.reduce((sum, { rest }) => sum + rest, 0),
+    seconds: Math.round(left.reduce((sum, { seconds }) => sum + seconds, 0)),
+  };
+}

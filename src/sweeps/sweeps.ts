@@ -1,0 +1,278 @@
+/**
+ * The sweeps of a daemon: makes trials while there are places, stops those that early stopping ends, and enters the end. It
+ * keeps nothing that is not in the registry, so the next daemon continues where this one died:
+ * - a trial and its run are entered in one transaction; a trial's run is a pure function of the sweep and its number
+ * - a decision to stop a trial is entered before the trial is cancelled, and carried out by whoever finds it
+ * - a cancelled sweep is `cancelling` until all its live trials have been asked to end
+ */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { didYouMean } from "../base/text/nearest.ts";
+import { sleep } from "../base/time/sleep.ts";
+import { isUlid, newUlid } from "../config/ulid.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
+import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
+import { namesOf, trialCount } from "./points.ts";
+import { checked, extensionFrom, specFrom, type SweepSpec } from "./spec.ts";
+import { Judge } from "./judge.ts";
+import { spentOf } from "./spent.ts";
+import { trialConfig, trialRunId } from "./trial_config.ts";
+import { extendedParts } from "./words.ts";
+
+/** Between two passes while early stopping watches curves, or while something could not be done. */
+const WATCH_MS = 500;
+const SAFETY_NET_MS = 2000;
+/** After a pass, the driver rests for this many times its duration. */
+const PASS_REST = 9;
+const MOST_SWEEPS = 10_000;
+/** Trials made in one pass at most: each costs a commit. */
+const MADE_AT_ONCE = 20;
+
+export interface SweepsHost {
+  registry: Registry;
+  records: TelemetryReader;
+  log: Logger;
+  /** Trials at once if a sweep does not say. */
+  parallel: number;
+  /** @throws MosaicError where this config can never become a run */
+  check(configJson: string, submitter: string): void;
+  /** Enters the run of a trial. @throws MosaicError */
+  submit(configJson: string, runId: string, submitter: string, trial: TrialOf): void;
+  cancel(runId: string, reason: string): void;
+  retry(runId: string): void;
+}
+
+export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "extend"] as const;
+
+export class Sweeps {
+  readonly #host: SweepsHost;
+  readonly #judge: Judge;
+  readonly #specs = new Map<string, SweepSpec>();
+  /** Logged once per sweep and trouble. */
+  readonly #troubles = new Map<string, string>();
+  readonly #closed = new AbortController();
+  #wake = Promise.withResolvers<void>();
+  #loop: Promise<void> | undefined;
+
+  constructor(host: SweepsHost) {
+    this.#host = host;
+    this.#judge = new Judge(host);
+  }
+
+  /** Continues the sweeps that an earlier daemon has left. */
+  start(): void {
+    if (this.#loop !== undefined || this.#closed.signal.aborted) return;
+    if (this.#host.registry.sweeps.unfinished().length === 0) return;
+    this.#loop = this.#run().finally(() => {
+      this.#loop = undefined;
+      // A sweep that was begun while the loop ended.
+      this.start();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    this.#wake.resolve();
+    await this.#loop;
+  }
+
+  /**
+   * Begins a sweep. Its first trial's config is checked as a run's is.
+   * @param sweepId of the caller, so that it can repeat the call; "": a new one
+   * @param anyName a name that is taken gets a number
+   * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
+   */
+  create(specJson: string, sweepId: string, anyName: boolean, submitter: string): SweepRow {
+    const { registry, log, check } = this.#host;
+    if (sweepId !== "" && !isUlid(sweepId)) {
+      throw new MosaicError("invalid_argument", `sweep_id ${JSON.stringify(sweepId)} is not a ULID`);
+    }
+    const known = registry.sweeps.get(sweepId);
+    if (known !== undefined) return known;
+    if (registry.sweeps.list(MOST_SWEEPS).length >= MOST_SWEEPS) {
+      throw new MosaicError("resource_exhausted", `there are ${MOST_SWEEPS} sweeps already`);
+    }
+    const given = specFrom(specJson);
+    let spec = given;
+    for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
+    const trials = trialCount(spec);
+    const id = sweepId === "" ? newUlid() : sweepId;
+    check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: JSON.stringify(spec) });
+    log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
+    this.#continue();
+    return row;
+  }
+
+  specOf(row: SweepRow): SweepSpec {
+    const known = this.#specs.get(row.sweepId);
+    if (known !== undefined) return known;
+    const spec = specFrom(row.specJson);
+    this.#specs.set(row.sweepId, spec);
+    return spec;
+  }
+
+  /**
+   * @param extension of `extend`, as JSON
+   * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow, `invalid_argument`
+   */
+  change(row: SweepRow, action: string, extension: string): SweepRow {
+    const { registry, log } = this.#host;
+    const { sweeps } = registry;
+    const refuse = (what: string, hint: string) => {
+      throw new MosaicError("failed_precondition", `sweep ${row.name} is ${row.state} and cannot be ${what}`, { hint });
+    };
+    log.info({ sweep: row.name, action }, "sweep is changed");
+    switch (action) {
+      case "pause":
+        if (row.state === "paused") return row;
+        if (row.state !== "running") refuse("paused", "Only a running sweep makes trials.");
+        return sweeps.change(row.sweepId, { state: "paused" });
+      case "resume":
+        if (row.state === "running") return row;
+        if (row.state === "finished") refuse("resumed", `To try more: mosaic sweep extend ${row.name}`);
+        return this.#begin(sweeps.change(row.sweepId, { state: "running" }));
+      case "cancel":
+        if (row.state === "finished") refuse("cancelled", "All its trials have ended.");
+        if (row.state === "cancelled") return row;
+        return this.#begin(sweeps.change(row.sweepId, { state: "cancelling" }));
+      case "retry_failed":
+        return this.#retryFailed(row);
+      case "extend": {
+        const spec = this.specOf(row);
+        const { budget, max_parallel, ...pieces } = extensionFrom(extension);
+        const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
+          pieces.random !== undefined || pieces.seeds !== undefined;
+        const extended = checked({
+          ...spec,
+          parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
+          budget: { ...spec.budget, ...budget },
+          ...(max_parallel === undefined ? {} : { max_parallel }),
+        });
+        const before = trialCount(spec);
+        if (trialCount(extended) > before) {
+          this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
+        }
+        const state = row.state === "finished" ? "running" : row.state;
+        const changed = sweeps.change(row.sweepId, { specJson: JSON.stringify(extended), state });
+        this.#specs.delete(row.sweepId);
+        return this.#begin(changed);
+      }
+      default:
+        throw new MosaicError("invalid_argument", `action is "${action}".${didYouMean(action, ACTIONS)}`, {
+          hint: `It is one of ${ACTIONS.join(", ")}.`,
+        });
+    }
+  }
+
+  #retryFailed(row: SweepRow): SweepRow {
+    const { registry, retry } = this.#host;
+    for (let from = 0;;) {
+      const trials = registry.sweeps.trials(row.sweepId, from, 1000);
+      for (const { runId, state } of trials) if (state === "FAULTED") retry(runId!);
+      if (trials.length < 1000) break;
+      from = trials.at(-1)!.trial + 1;
+    }
+    return row.state === "finished" ? this.#begin(registry.sweeps.change(row.sweepId, { state: "running" })) : row;
+  }
+
+  #begin(row: SweepRow): SweepRow {
+    this.#continue();
+    return row;
+  }
+
+  #continue(): void {
+    this.#wake.resolve();
+    this.start();
+  }
+
+  async #run(): Promise<void> {
+    const { registry } = this.#host;
+    while (!this.#closed.signal.aborted) {
+      const seq = registry.transitionHead();
+      const began = performance.now();
+      this.#wake = Promise.withResolvers();
+      const next = this.#pass();
+      if (next === "idle") return;
+      await sleep(Math.min(WATCH_MS, PASS_REST * (performance.now() - began)));
+      if (next === "again") continue;
+      const enough = new AbortController();
+      const timer = setTimeout(() => enough.abort(), next === "watch" ? WATCH_MS : SAFETY_NET_MS);
+      await Promise.race([registry.waitTransitionsBeyond(seq, enough.signal), this.#wake.promise]);
+      clearTimeout(timer);
+      enough.abort();
+    }
+  }
+
+  /** @returns whether to go on at once, to watch curves, to wait for a change, or that no sweep is left */
+  #pass(): "again" | "watch" | "wait" | "idle" {
+    const { registry, log } = this.#host;
+    const found = new Set<"again" | "watch">();
+    try {
+      const sweeps = registry.sweeps.unfinished();
+      if (sweeps.length === 0) return "idle";
+      const live = Map.groupBy(registry.sweeps.live(), ({ sweepId }) => sweepId);
+      for (const row of sweeps) {
+        try {
+          const next = this.#advance(row, live.get(row.sweepId)?.map(({ trial, runId }) => ({ trial, runId })) ?? []);
+          if (next !== "wait") found.add(next);
+          this.#troubles.delete(row.sweepId);
+        } catch (error) {
+          const why = messageOf(error);
+          if (this.#troubles.get(row.sweepId) !== why) log.warn({ sweep: row.name, error: why }, "sweep waits");
+          this.#troubles.set(row.sweepId, why);
+        }
+      }
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "sweeps wait");
+    }
+    return found.has("again") ? "again" : found.has("watch") ? "watch" : "wait";
+  }
+
+  #advance(row: SweepRow, live: readonly { trial: number; runId: string }[]): "again" | "watch" | "wait" {
+    const { registry, log, cancel } = this.#host;
+    const { sweepId } = row;
+    if (row.state === "cancelling") {
+      for (const { runId } of live) cancel(runId, "sweep_cancelled");
+      registry.sweeps.change(sweepId, { state: "cancelled" });
+      return "wait";
+    }
+    const spec = this.specOf(row);
+    const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
+    if (row.state === "paused") return watched ? "watch" : "wait";
+    const total = trialCount(spec);
+    const places = (spec.max_parallel ?? this.#host.parallel) - live.length;
+    let made = 0;
+    const spent = () => spentOf(this.#host, row, spec);
+    while (row.nextTrial + made < total && made < Math.min(places, MADE_AT_ONCE)) {
+      if (spent()(made) !== undefined) break;
+      this.#make(row, spec, row.nextTrial + made++);
+    }
+    if (made > 0) return made === MADE_AT_ONCE ? "again" : watched ? "watch" : "wait";
+    if (live.length > 0) return watched ? "watch" : "wait";
+    const budget = row.nextTrial < total ? spent()(0) : undefined;
+    if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
+      registry.sweeps.change(sweepId, { state: "finished" });
+      this.#judge.forget(sweepId);
+      log.info({ sweep: row.name, trials: row.nextTrial, budget }, "sweep has finished");
+    }
+    return "wait";
+  }
+
+  /** @throws MosaicError for trouble that passes: a full disk, a full queue */
+  #make(row: SweepRow, spec: SweepSpec, trial: number): void {
+    const { registry, submit, log } = this.#host;
+    const of = { sweepId: row.sweepId, trial };
+    try {
+      const runId = trialRunId(row.sweepId, trial);
+      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), runId, row.submitter, of);
+    } catch (error) {
+      const passes = !(error instanceof MosaicError) ||
+        ["unavailable", "resource_exhausted", "internal"].includes(error.code);
+      if (passes) throw error;
+      log.warn({ sweep: row.name, trial, error: error.message }, "trial is refused");
+      registry.sweeps.refuseTrial(of, error.message);
+    }
+  }
+}

@@ -1,0 +1,146 @@
+/** The run of a trial: its config, its name and its id. Pure. */
+import { MosaicError } from "../base/errors.ts";
+import { sha256 } from "../base/node_modules.ts";
+import { typed } from "../config/parameters.ts";
+import { namesOf, type Values, valuesAt } from "./points.ts";
+import type { SweepSpec, Value } from "./spec.ts";
+
+/** The parameter whose value an array's trials have in MOSAIC_ARRAY_INDEX, too. */
+export const ARRAY_INDEX = "index";
+
+/** A text as it was written, numbers in their shortest form, lists and objects as JSON. */
+export function textOf(value: Value): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** What a value means: the text "1e-3" of a command line is the number. */
+export function meaningOf(value: Value): Value {
+  return typeof value === "string" ? typed(value) : value;
+}
+
+/** {NAME} for known names only: braces of shells, file names and JSON stay. {{NAME}} stands for {NAME} itself. */
+const TEMPLATE = /\{\{([A-Za-z_][\w.:/-]*)\}\}|\{([A-Za-z_][\w.:/-]*)\}/g;
+
+interface Filling {
+  values: Values;
+  used: Set<string>;
+}
+
+function fillText(text: string, { values, used }: Filling): string {
+  return text.replace(TEMPLATE, (whole, literal: string | undefined, name: string | undefined) => {
+    const known = values.get((literal ?? name)!);
+    if (known === undefined && !values.has((literal ?? name)!)) return whole;
+    if (literal !== undefined) return `{${literal}}`;
+    used.add(name!);
+    return textOf(known!);
+  });
+}
+
+/** @param words texts stay texts: arguments, and values of variables. Elsewhere "{lr}" alone becomes the value itself. */
+function fill(json: unknown, filling: Filling, words: boolean): unknown {
+  if (typeof json === "string") {
+    const alone = /^\{([A-Za-z_][\w.:/-]*)\}$/.exec(json)?.[1];
+    if (words || alone === undefined || !filling.values.has(alone)) return fillText(json, filling);
+    filling.used.add(alone);
+    return meaningOf(filling.values.get(alone)!);
+  }
+  if (Array.isArray(json)) return json.map((one) => fill(one, filling, words));
+  if (typeof json !== "object" || json === null) return json;
+  return Object.fromEntries(
+    Object.entries(json).map((
+      [key, one],
+    ) => [key, fill(one, filling, words || key === "arguments" || key === "environment")]),
+  );
+}
+
+type Json = Record<string, unknown>;
+const wordsOf = (json: unknown): unknown[] => Array.isArray(json) ? json : [];
+const objectIn = (parent: Json, key: string): Json => ({ ...(parent[key] as Json | undefined) });
+
+/**
+ * The config of a trial, as it is submitted.
+ * @param sweepId makes it differ from the config of every other run
+ * @throws MosaicError `invalid_argument` for a parameter that would not reach the program
+ */
+export function trialConfig(spec: SweepSpec, sweepId: string, trial: number): Json {
+  const values = valuesAt(spec, trial);
+  const own: [string, Value][] = [["sweep", spec.name], ["trial", trial]];
+  const filling = { values: new Map([...values, ...own]), used: new Set<string>() };
+  const config = fill(spec.config, filling, false) as Json;
+  const metadata = objectIn(config, "metadata");
+  const index = values.get(ARRAY_INDEX);
+  if (index !== undefined) filling.used.add(ARRAY_INDEX);
+  const left = [...values].filter(([name]) => !filling.used.has(name));
+  if (left.length > 0 && spec.pass === "templates") throw notPassed(left[0]![0], spec);
+  if (left.length > 0) {
+    const words = left.map(([name, value]) => `${spec.pass === "flags" ? "--" : ""}${name}=${textOf(value)}`);
+    const worker = objectIn(metadata, "worker");
+    const ofWorker = metadata.worker !== undefined;
+    if (ofWorker) metadata.worker = { ...worker, arguments: [...wordsOf(worker.arguments), ...words] };
+    if (!ofWorker || config.arguments !== undefined) config.arguments = [...wordsOf(config.arguments), ...words];
+  }
+  metadata.parameters = {
+    ...objectIn(metadata, "parameters"),
+    ...Object.fromEntries([...values].map(([name, value]) => [name, meaningOf(value)])),
+    sweep: spec.name,
+  };
+  const tags = Array.isArray(metadata.tags) ? metadata.tags : [];
+  metadata.tags = [...tags, sweepTag(spec.name)];
+  metadata.submission = {
+    ...objectIn(metadata, "submission"),
+    by: "mosaic sweep",
+    sweep: spec.name,
+    trial,
+    nonce: `${sweepId}:${trial}`,
+  };
+  config.metadata = metadata;
+  config.run_name = `${spec.name}-${trial}`;
+  config.environment = {
+    ...objectIn(config, "environment"),
+    MOSAIC_SWEEP: spec.name,
+    MOSAIC_TRIAL: String(trial),
+    ...(index === undefined ? {} : { MOSAIC_ARRAY_INDEX: textOf(index) }),
+  };
+  return config;
+}
+
+/** The tag of all runs of a sweep. */
+export const sweepTag = (name: string) => `sweep:${name}`;
+
+function notPassed(name: string, spec: SweepSpec): MosaicError {
+  return new MosaicError(
+    "invalid_argument",
+    `the parameter ${name} does not reach the program: nothing names {${name}}`,
+    {
+      hint: `Write {${name}} where the command needs its value, or let mosaic append ${
+        namesOf(spec).length > 1 ? "such parameters" : "it"
+      }: --pass flags for --${name}=VALUE, --pass hydra for ${name}=VALUE.`,
+    },
+  );
+}
+
+/** The command of a trial, as a person would type it. */
+export function commandOf(config: Record<string, unknown>): string[] {
+  const worker = objectIn(objectIn(config, "metadata"), "worker");
+  const { script, module } = worker;
+  const words = wordsOf(worker.arguments ?? config.arguments).map(String);
+  if (typeof script === "string") return [script, ...words];
+  if (typeof module === "string") return ["python", "-m", module, ...words];
+  return [String(config.entry_point), ...words];
+}
+
+/** Words for a shell. */
+export function shellLine(words: readonly string[]): string {
+  return words.map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+}
+
+const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** The id of a trial's run: always the same, with the sweep's time in it. */
+export function trialRunId(sweepId: string, trial: number): string {
+  const bytes = sha256().update(`${sweepId}:${trial}`, "utf8").digest().subarray(0, 10);
+  let bits = bytes.reduce((n: bigint, byte: number) => (n << 8n) | BigInt(byte), 0n);
+  let text = "";
+  for (let i = 0; i < 16; i++, bits >>= 5n) text = ALPHABET[Number(bits & 31n)] + text;
+  return sweepId.slice(0, 10) + text;
+}

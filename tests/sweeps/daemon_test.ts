@@ -1,0 +1,113 @@
+/** Sweeps of a real daemon: through its death, from the command line, and with early stopping of unmodified programs. */
+import { strict as assert } from "node:assert";
+import { Mosaic, type Sweep } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { checked } from "../../src/sweeps/spec.ts";
+import type { SweepJson } from "../../src/sweeps/summary.ts";
+import { gridAxis, partFrom, wholeAxis } from "../../src/sweeps/words.ts";
+import { configOf } from "../harness/configs.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+
+async function mosaic(daemon: TestDaemon, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const [program, ...first] = [...PROGRAM, ...args];
+  const { code, stdout, stderr } = await new Deno.Command(program!, {
+    args: first,
+    env: { MOSAIC_STATE_DIR: daemon.stateDir, NO_COLOR: "1" },
+    stdin: "null",
+  }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code, out: text(stdout), err: text(stderr) };
+}
+
+const getSweep = (daemon: TestDaemon, sweep: string): Promise<Sweep> =>
+  daemon.client.unary(Mosaic.method.getSweep, { sweep, trials: 100 });
+
+/** Also across a restart. */
+async function untilState(daemon: TestDaemon, name: string, state: string): Promise<SweepJson> {
+  let last: Sweep | undefined;
+  const found = await until(async () => {
+    try {
+      last = await getSweep(daemon, name);
+      return last.state === state ? last : undefined;
+    } catch (error) {
+      if (error instanceof MosaicError && error.code === "unavailable") return undefined;
+      throw error;
+    }
+  }, { what: `sweep ${name} to be ${state}`, timeoutMs: 120_000, state: () => last });
+  return JSON.parse(found.json);
+}
+
+Deno.test("crash: a daemon that is killed again and again makes each of 16 × 3 trials once, with its own parameters", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--max-runs", "4"] });
+  const lines = `${daemon.stateDir}/lines.txt`;
+  const line = 'echo "$0 $1 $MOSAIC_TRIAL" >> "$2"; echo "{\\"score\\": $0, \\"step\\": 1}"';
+  const config = JSON.parse(configOf({ command: ["/bin/sh", "-c", line, "{k}", "{seed}", lines] }));
+  const specJson = JSON.stringify(checked({
+    name: "crash",
+    config,
+    pass: "templates",
+    parts: [partFrom({ axes: [gridAxis("k=1..16")], space: [], seeds: wholeAxis("seed", "1..3") })],
+    budget: {},
+    max_parallel: 4,
+    metric: { name: "score", goal: "max" },
+  }));
+  const sweepId = "01K9ABCDEFGHJKMNPQRSTVWXYZ";
+  await daemon.client.unary(Mosaic.method.createSweep, { specJson, sweepId });
+  // The caller did not get the answer and asks again.
+  await daemon.client.unary(Mosaic.method.createSweep, { specJson, sweepId });
+  for (const made of [3, 20, 40]) {
+    await until(async () => (await getSweep(daemon, "crash")).made >= made, { what: `${made} trials` });
+    await daemon.restart();
+  }
+  const { states, detail } = await untilState(daemon, "crash", "finished");
+  assert.deepEqual(states, { terminated: 48 });
+  const ran = Deno.readTextFileSync(lines).trim().split("\n");
+  const wanted = detail!.trials.map(({ parameters: { k, seed }, trial }) => `${k} ${seed} ${trial}`);
+  assert.deepEqual(ran.sort(), wanted.sort());
+  assert.equal(new Set(ran).size, 48);
+  assert.equal(detail!.winner?.parameters.k, 16);
+  const { runs } = await daemon.client.unary(Mosaic.method.listRuns, { where: "sweep = crash and k = 16", limit: 100 });
+  assert.equal(runs.length, 3);
+  assert.ok(runs.every(({ tags }) => tags.includes("sweep:crash")));
+});
+
+Deno.test("command line: dry run, follow, show, list, early stopping of a program that knows nothing of it", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--max-runs", "4"] });
+  // A good trial ends by itself; a bad one would go on for an hour.
+  const script = `echo '{"score": '$1', "step": 10}'; [ $1 -ge 5 ] && exit 0; sleep 3600`;
+  const sweep = ["--name", "s", "--grid", "k=9,2,12", "--metric", "score:max", "--stop", "asha:max=100,min=10"];
+  const command = ["--", "/bin/sh", "-c", script, "x", "{k}"];
+  const dry = await mosaic(daemon, "sweep", ...sweep, "--dry-run", ...command);
+  assert.equal(dry.code, 0, dry.err);
+  assert.deepEqual(dry.out.trim().split("\n").map((line) => line.slice(-3)), ["x 9", "x 2", " 12"]);
+  const followed = await mosaic(daemon, "sweep", ...sweep, "--max-parallel", "1", "--follow", ...command);
+  assert.equal(followed.code, 0, followed.err);
+  assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 terminated, 1 pruned$/m);
+  assert.match(followed.out, /^best {3}12, trial 2 .*: k=12$/m);
+  assert.match(followed.out, /trial 1 at 10: rung 1 of 3: 2 is 2nd of 2, 1 goes on/);
+  const csv = await mosaic(daemon, "sweep", "show", "s", "-o", "csv", "--table", "trials");
+  const rows = csv.out.trim().split("\n").map((line) => line.split(","));
+  assert.deepEqual(rows[0], ["trial", "run_id", "state", "k", "value", "steps", "seconds", "reason"]);
+  assert.deepEqual(rows.slice(1).map((row) => row[2]), ["terminated", "pruned", "terminated"]);
+  const listed = await mosaic(daemon, "sweep", "list");
+  assert.match(listed.out, /^s +finished +3\/3/m);
+  const again = await mosaic(daemon, "sweep", ...sweep, ...command);
+  assert.equal(again.code, 6, again.err);
+  assert.match(again.err, /there is a sweep "s" already/);
+  const missing = await mosaic(daemon, "sweep", "show", "z");
+  assert.equal(missing.code, 4);
+});
+
+Deno.test("command line: a sweep whose trials can never run is refused as a whole, with the reason of a run", async () => {
+  await using daemon = await TestDaemon.start();
+  const refused = await mosaic(daemon, "sweep", "--grid", "a=1", "--gpus", "2", "--", "/bin/sh", "{a}");
+  assert.equal(refused.code, 7, refused.err);
+  assert.match(refused.err, /Insufficient GPU slots/);
+  const file = `${daemon.stateDir}/sweep.yaml`;
+  Deno.writeTextFileSync(file, "command: [/bin/sh, '{a}']\n\ngrid:\n  a: {}\n");
+  const wrong = await mosaic(daemon, "sweep", file);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.err, /sweep\.yaml:4: grid\.a: must be a list/);
+  assert.equal((await mosaic(daemon, "sweep", "list")).out, "");
+});

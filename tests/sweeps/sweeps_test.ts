@@ -1,0 +1,303 @@
+/** The daemon's part: each trial once, budgets, extensions, early stopping; on real databases, with runs that the test plays. */
+import { strict as assert } from "node:assert";
+import { MosaicError } from "../../src/base/errors.ts";
+import { createLogger } from "../../src/base/log.ts";
+import type { LifecycleEvent } from "../../src/registry/lifecycle/lifecycle.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import type { TrialOf } from "../../src/registry/sweeps/sweep_rows.ts";
+import { atRung } from "../../src/sweeps/curve.ts";
+import { checked, type SweepSpec } from "../../src/sweeps/spec.ts";
+import { decide } from "../../src/sweeps/stopping.ts";
+import { sweepSummary } from "../../src/sweeps/summary.ts";
+import { Sweeps } from "../../src/sweeps/sweeps.ts";
+import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
+import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { until } from "../harness/wait.ts";
+import { hasCode, newRun } from "../registry/fixture.ts";
+import { batch, withStore } from "../telemetry/harness.ts";
+
+/** A daemon's registry and telemetry, its sweeps, and runs that begin and end when the test says so. */
+class Played implements AsyncDisposable {
+  readonly directory = Deno.makeTempDirSync({ prefix: "mosaic-sweeps-" });
+  registry!: Registry;
+  records!: TelemetryStore;
+  sweeps!: Sweeps;
+  readonly made: string[] = [];
+  readonly cancelled: [run: string, reason: string][] = [];
+  /** Called before a trial is entered. */
+  before: (trial: number) => void = () => {};
+  #positions = new Map<string, number>();
+
+  constructor() {
+    this.open();
+  }
+
+  open(): void {
+    this.registry = Registry.open(`${this.directory}/registry.db`);
+    this.records = TelemetryStore.open(`${this.directory}/telemetry.sqlite`);
+    this.sweeps = new Sweeps({
+      registry: this.registry,
+      records: this.records,
+      log: createLogger({ sinks: [] }),
+      parallel: 2,
+      check: () => {},
+      submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
+      cancel: (runId, reason) => {
+        this.cancelled.push([runId, reason]);
+        if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
+      },
+      retry: (runId) => void this.registry.apply(runId, { type: "retry", reason: "by hand" }),
+    });
+  }
+
+  #submit(configJson: string, runId: string, trial: TrialOf): void {
+    this.before(trial.trial);
+    const name = `${trial.sweepId}-${trial.trial}`;
+    this.registry.insert(newRun(0, { runId, name, digest: name, configJson }), null, [], trial);
+    this.made.push(runId);
+  }
+
+  /** Another daemon on the same files. */
+  async again(): Promise<void> {
+    await this.close();
+    this.open();
+    this.sweeps.start();
+  }
+
+  begin(fields: Partial<SweepSpec>): string {
+    const spec = checked({
+      name: "s",
+      config: { entry_point: "x", arguments: ["{a}"], environment: {} },
+      pass: "templates",
+      parts: [partFrom({ axes: [gridAxis("a=1..6")], space: [] })],
+      budget: {},
+      ...fields,
+    });
+    return this.sweeps.create(JSON.stringify(spec), "", false, "uid:1").sweepId;
+  }
+
+  live(): string[] {
+    return this.registry.sweeps.live().map(({ runId }) => runId);
+  }
+
+  end(runId: string, event: LifecycleEvent): void {
+    if (this.registry.require(runId).state === "INIT" && event.type === "exited_ok") {
+      this.registry.apply(runId, { type: "spawned" });
+    }
+    this.registry.apply(runId, event);
+  }
+
+  /** Stores points of `score`, in steps of ten. */
+  report(runId: string, ...values: number[]): void {
+    for (const value of values) {
+      const from = this.#positions.get(runId) ?? 0;
+      this.#positions.set(runId, from + 1);
+      const dataJson = JSON.stringify({ score: Number.isNaN(value) ? "NaN" : value, step: (from + 1) * 10 });
+      this.records.ingest(runId, 1, batch(from, from + 1, { events: [{ kind: "metrics", tsNs: "0", dataJson }] }));
+    }
+  }
+
+  row() {
+    return this.registry.sweeps.resolve("s");
+  }
+
+  untilMade(count: number): Promise<unknown> {
+    return until(() => this.made.length >= count, { what: `${count} trials`, state: () => this.made.length });
+  }
+
+  untilState(state: string): Promise<unknown> {
+    return until(() => this.row().state === state, { what: `the sweep to be ${state}`, state: () => this.row() });
+  }
+
+  async close(): Promise<void> {
+    await this.sweeps.close();
+    this.registry.close();
+    this.records.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+    Deno.removeSync(this.directory, { recursive: true });
+  }
+}
+
+Deno.test("sweeps: trials follow each other as places become free, each once, across daemons and deleted runs", async () => {
+  await using played = new Played();
+  played.begin({});
+  for (let ended = 0; ended < 6; ended++) {
+    await played.untilMade(Math.min(6, ended + 2));
+    const [runId] = played.live();
+    played.end(runId!, ended % 2 === 0 ? { type: "exited_ok" } : { type: "failed", reason: "exit_code_1" });
+    if (ended === 1) played.registry.delete(runId!);
+    await played.again();
+  }
+  await played.untilState("finished");
+  assert.equal(new Set(played.made).size, 6);
+  assert.deepEqual(played.registry.sweeps.counts(played.row().sweepId), { FAULTED: 2, TERMINATED: 3, deleted: 1 });
+});
+
+Deno.test("sweeps: a trial whose run cannot be entered is made later if the trouble passes, and refused if it is its own", async () => {
+  await using played = new Played();
+  let troubles = 2;
+  played.before = (trial) => {
+    if (trial === 1 && troubles-- > 0) throw new MosaicError("unavailable", "the disk is full");
+    if (trial === 2) throw new MosaicError("invalid_argument", "gpus: too many");
+  };
+  played.begin({ max_parallel: 6 });
+  await played.untilMade(5);
+  const trials = played.registry.sweeps.trials(played.row().sweepId, 0, 10);
+  assert.deepEqual(trials.map(({ refusal }) => refusal), [null, null, "gpus: too many", null, null, null]);
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+});
+
+Deno.test("sweeps: the intent is the trial's row: a crash between it and its run is impossible, as both are one commit", async () => {
+  await using played = new Played();
+  const sweepId = played.begin({ max_parallel: 1 });
+  await played.untilMade(1);
+  const taken = played.made[0]!;
+  const of = { sweepId, trial: 1 };
+  // The run's insertion fails after the trial's number was counted, so neither is there.
+  assert.throws(() => played.registry.insert(newRun(1, { runId: taken }), null, [], of), hasCode("already_exists"));
+  assert.throws(
+    () => played.registry.insert(newRun(1), null, [], { sweepId, trial: 0 }),
+    hasCode("failed_precondition"),
+  );
+  assert.equal(played.registry.get(newRun(1).runId), undefined);
+  assert.equal(played.row().nextTrial, 1);
+});
+
+Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
+  await using played = new Played();
+  const { sweeps } = played;
+  played.begin({});
+  await played.untilMade(2);
+  sweeps.change(played.row(), "pause", "");
+  played.end(played.made[0]!, { type: "failed", reason: "exit_code_1" });
+  await played.again();
+  sweeps.change(played.row(), "pause", "");
+  assert.equal(played.made.length, 2);
+  played.sweeps.change(played.row(), "resume", "");
+  await played.untilMade(3);
+  played.sweeps.change(played.row(), "cancel", "");
+  await played.untilState("cancelled");
+  assert.deepEqual(played.live(), []);
+  assert.ok(played.cancelled.every(([, reason]) => reason === "sweep_cancelled"));
+  played.sweeps.change(played.row(), "resume", "");
+  await played.untilMade(5);
+  for (let made = 5; made <= 6; made++) {
+    await played.untilMade(made);
+    for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  }
+  await played.untilState("finished");
+  assert.throws(() => played.sweeps.change(played.row(), "resume", ""), hasCode("failed_precondition", /finished/));
+  played.sweeps.change(played.row(), "retry_failed", "");
+  assert.deepEqual(played.live(), [played.made[0]]);
+  const extend = (extension: Record<string, unknown>) =>
+    played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
+  assert.throws(() => extend({ axes: 1 }), hasCode("invalid_argument", /axes/));
+  assert.throws(() => extend({ seeds: wholeAxis("seed", "9") }), hasCode("invalid_argument", /seed does not reach/));
+  extend({ axes: [gridAxis("a=7..11")], max_parallel: 6 });
+  await played.untilMade(11);
+  assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
+});
+
+Deno.test("sweeps: a budget of runs ends the sweep, and more budget continues it", async () => {
+  await using played = new Played();
+  played.begin({ budget: { runs: 3 }, max_parallel: 6 });
+  await played.untilMade(3);
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.made.length, 3);
+  played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], budget: { runs: 4 } }));
+  await played.untilMade(4);
+});
+
+Deno.test("sweeps: steps that were spent are a budget, too", async () => {
+  await using played = new Played();
+  played.begin({ budget: { steps: 50 }, max_parallel: 1 });
+  await played.untilMade(1);
+  played.report(played.made[0]!, 1, 2);
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await played.untilMade(2);
+  played.report(played.made[1]!, 1, 2, 3);
+  played.end(played.made[1]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.made.length, 2);
+});
+
+Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next daemon carries out and repeats no decision", async () => {
+  await using played = new Played();
+  const rule = stopOf("asha:min=10,max=90", undefined);
+  const seeds = wholeAxis("seed", "1..3");
+  const parts = [partFrom({ axes: [gridAxis("a=1,2")], space: [], seeds })];
+  const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
+  played.begin({ config, parts, max_parallel: 6, metric: { name: "score", goal: "max" }, stop: rule });
+  await played.untilMade(6);
+  const entered = (count: number) =>
+    until(() => played.registry.sweeps.reports(played.row().sweepId).length >= count, { what: `${count} reports` });
+  const [a, b, c, d, e, f] = played.made as [string, string, string, string, string, string];
+  played.report(a, 5);
+  await entered(1);
+  played.report(b, 3);
+  await entered(2);
+  assert.deepEqual(played.cancelled, [[b, "pruned"]]);
+  await played.again();
+  played.report(c, 7, 8, 9);
+  await entered(4);
+  played.report(d, NaN);
+  await entered(5);
+  assert.deepEqual(played.cancelled.slice(1), [[d, "pruned"]]);
+  // A trial that ended while no daemon watched is entered as well: others are compared with it.
+  await played.sweeps.close();
+  played.report(e, 6);
+  played.end(e, { type: "exited_ok" });
+  await played.again();
+  await entered(6);
+  const reports = played.registry.sweeps.reports(played.row().sweepId);
+  for (const [i, { stops, reason, ...report }] of reports.entries()) {
+    assert.deepEqual(decide(rule, "max", reports.slice(0, i), report), { stops, reason });
+  }
+  assert.deepEqual(reports.map(({ trial, rung, stops }) => [trial, rung, stops]), [
+    ...[[0, 1, false], [1, 1, true], [2, 1, false], [2, 2, false], [3, 1, true], [4, 1, true]],
+  ]);
+  assert.equal(played.cancelled.length, 2, "a trial that has ended is not cancelled");
+  const events = played.registry.eventsSince(0, { kinds: ["rung"], runId: b, limit: 9 });
+  assert.equal(JSON.parse(events[0]!.dataJson).reason, "rung 1 of 2: 3 is 2nd of 2, 1 goes on");
+
+  // By hand it goes on, and is not stopped again.
+  played.registry.apply(b, { type: "retry", reason: "by hand" });
+  await played.again();
+  played.report(f, 1);
+  await entered(7);
+  assert.deepEqual(played.cancelled.slice(2), [[f, "pruned"]]);
+
+  const row = played.row();
+  const { detail, states } = await sweepSummary(played, row, played.sweeps.specOf(row), 10);
+  assert.deepEqual(states, { init: 3, pruned: 2, terminated: 1 });
+  assert.deepEqual(detail!.best?.trial, 2);
+  assert.deepEqual(detail!.points.map(({ parameters, values, mean, pruned }) => [parameters.a, values, mean, pruned]), [
+    [1, 3, (5 + 9 + 6) / 3, 0],
+    [2, 1, 3, 2],
+  ]);
+  assert.equal(detail!.winner?.parameters.a, 1);
+  assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
+  assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
+  assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+});
+
+Deno.test("curves: the first point at or beyond a rung, with the mean and the best up to it, however long the curve is", () =>
+  withStore(({ store }) => {
+    const events = Array.from({ length: 5000 }, (_, i) => ({
+      kind: "metrics",
+      tsNs: "0",
+      dataJson: JSON.stringify({ loss: 5000 - i, step: (i + 1) * 10 }),
+    }));
+    store.ingest("R", 1, batch(0, 1, { events }));
+    const at = (rung: number, unit: "step" | "points" = "step") => atRung(store, "R", "loss", { unit }, rung, "min");
+    assert.deepEqual(at(31), { step: 40, value: 4997, mean: 4998.5, best: 4997 });
+    assert.deepEqual(at(30, "points"), { step: 30, value: 4971, mean: 4985.5, best: 4971 });
+    assert.deepEqual(at(49_991), { step: 50_000, value: 1, mean: 2500.5, best: 1 });
+    assert.equal(at(50_001), undefined);
+    assert.equal(atRung(store, "R", "other", { unit: "step" }, 1, "min"), undefined);
+  }));
