@@ -142,6 +142,7 @@ async function serve(
       telemetry,
       log,
       sampled: engine.sampled.bind(engine),
+      count: (runId, time) => registry.countGpus(runId, time),
     });
     gpus.watch();
     const sweeps = options.retention === undefined ? undefined : startRetention({

@@ -227,6 +227,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/gpus.ts"),
   },
   {
+    name: "usage",
+    group: "Host",
+    summary: "show GPU hours of users and runs, and how much of them was idle",
+    load: () => import("./verbs/host/usage.ts"),
+  },
+  {
     name: "top",
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",

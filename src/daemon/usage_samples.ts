@@ -5,6 +5,8 @@ import type { Engine } from "../dispatch/core/engine.ts";
 import type { GpuPool } from "../dispatch/gpus/gpu_pool.ts";
 import type { Card } from "../os/gpus/card.ts";
 import { processesOf, type ProcessUsage, readProcesses } from "../os/processes/usage.ts";
+import { type GpuTime, IDLE_PERCENT } from "../registry/gpus/gpu_use.ts";
+import type { GpuReading } from "../os/gpus/gpu_tools.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/telemetry_log.ts";
 
@@ -13,6 +15,9 @@ const GPUS_MS = 5000;
 const INTERVAL_MS = 15_000;
 /** Samples become less frequent as a run gets older: about this many in its first hours, and few more over weeks. */
 const SAMPLES = 1000;
+
+/** Longest time for which one reading stands. */
+const MOST_BETWEEN_MS = 180_000;
 
 type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius">;
 
@@ -25,10 +30,12 @@ interface Before {
 
 export interface UsageSamplesOptions {
   live: () => RunRow[];
-  gpus: Pick<GpuPool, "readWithin" | "cardOf">;
+  gpus: Pick<GpuPool, "readWithin" | "cardOf" | "newest">;
   telemetry: Pick<TelemetryLog, "sample">;
-  /** Told of every sample, also of runs without stored records. */
+  /** Told of every sample; of figures of GPUs more often than they are stored. */
   sampled: Engine["sampled"];
+  /** Adds to a run's GPU time. */
+  count: (runId: string, time: GpuTime) => void;
   log: Logger;
 }
 
@@ -45,14 +52,20 @@ export function pointsOf(
   gpus: readonly GpuFigures[],
 ): [name: string, value: number][] {
   const points: [string, number][] = [];
-  const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
   if (before !== undefined && at > before.at) {
     // For a new process, all of its time counts; for one that has ended, none is known.
     const ticks = sum(processes.map((p) => Math.max(0, p.ticks - (before.ticks.get(p.pid) ?? 0))));
     points.push(["system/cpu_percent", ticks * 1000 / (at - before.at)]);
   }
   points.push(["system/memory_mb", sum(processes.map((p) => p.residentBytes)) / (1 << 20)]);
-  points.push(["system/processes", processes.length]);
+  points.push(["system/processes", processes.length], ...gpuPoints(gpus));
+  return points;
+}
+
+const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+
+function gpuPoints(gpus: readonly GpuFigures[]): [name: string, value: number][] {
+  const points: [string, number][] = [];
   // Of several cards: what a card does not say is no zero.
   const add = (name: string, figures: readonly (number | null)[], join: (known: readonly number[]) => number) => {
     const known = figures.filter((value) => value !== null);
@@ -65,11 +78,34 @@ export function pointsOf(
   return points;
 }
 
+/** Of the time since the last reading. */
+export function timeOf(gpus: readonly Pick<Card, "percent">[], ms: number): GpuTime {
+  const known = gpus.filter(({ percent }) => percent !== null);
+  return { measuredMs: ms * known.length, idleMs: ms * known.filter(({ percent }) => percent! < IDLE_PERCENT).length };
+}
+
 /** @returns ends it, after the current sample */
 export function startUsageSamples(
-  { live, gpus, telemetry, sampled, log }: UsageSamplesOptions,
+  { live, gpus, telemetry, sampled, count, log }: UsageSamplesOptions,
 ): { close(): Promise<void> } {
   const before = new Map<string, Before>();
+  const noted = new Map<string, { attempt: number; reading: number; at: number }>();
+  /** For alerts and GPU time, of all runs with cards: the driver is asked anyway, from time to time. */
+  const noteGpus = (reading: GpuReading) => {
+    const runs = live().filter(({ gpuSlots, worker }) => gpuSlots.length > 0 && worker !== null);
+    const ids = new Set(runs.map(({ runId }) => runId));
+    for (const id of noted.keys()) if (!ids.has(id)) noted.delete(id);
+    for (const { runId, attempt, gpuSlots } of runs) {
+      const last = noted.get(runId);
+      if (last?.attempt === attempt && last.reading === reading.at) continue;
+      const at = performance.now();
+      noted.set(runId, { attempt, reading: reading.at, at });
+      const its = gpuSlots.flatMap((slot) => gpus.cardOf(slot, reading) ?? []);
+      const ms = last?.attempt === attempt ? Math.min(MOST_BETWEEN_MS, at - last.at) : 0;
+      count(runId, timeOf(its, ms));
+      sampled(runId, attempt, gpuPoints(its));
+    }
+  };
   const sample = async () => {
     const now = Date.now();
     const runs = live().filter(({ runId, attempt, worker, placement, startedAt }) => {
@@ -79,11 +115,16 @@ export function startUsageSamples(
     });
     const ids = new Set(live().map(({ runId }) => runId));
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
-    if (runs.length === 0) return;
+    if (runs.length === 0) {
+      if (gpus.newest !== undefined) noteGpus(gpus.newest);
+      return;
+    }
     const gpusRead = runs.some((run) => run.gpuSlots.length > 0) ? gpus.readWithin(GPUS_MS) : undefined;
     const all = await readProcesses();
     const at = Date.now();
     const reading = await gpusRead;
+    const newest = reading ?? gpus.newest;
+    if (newest !== undefined) noteGpus(newest);
     for (const { runId, attempt, worker, gpuSlots } of runs) {
       const processes = processesOf(worker!.pid, all);
       if (processes.length === 0) continue;
@@ -92,7 +133,7 @@ export function startUsageSamples(
       const points = pointsOf(processes, last?.attempt === attempt ? last : undefined, at, its);
       before.set(runId, { attempt, at, ticks: new Map(processes.map((p) => [p.pid, p.ticks])) });
       telemetry.sample(runId, attempt, points);
-      sampled(runId, attempt, points);
+      sampled(runId, attempt, points.filter(([name]) => !name.startsWith("system/gpu_")));
     }
   };
   let running: Promise<void> = Promise.resolve();

@@ -153,6 +153,18 @@ export const Host = host(maybe(time()));
 
 export const Gpu = gpu;
 
+const gpuTime = {
+  gpu_hours: z.number(),
+  measured_hours: z.number(),
+  idle_hours: z.number(),
+  idle_share: maybe(z.number()),
+};
+
+/** GPU time by who submitted the runs. */
+export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
+
+export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
+
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
   name: text(),
@@ -472,6 +484,8 @@ export const SHAPES = {
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,
+  "UserGpuUse": UserGpuUse,
+  "RunGpuUse": RunGpuUse,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

@@ -276,6 +276,24 @@ CREATE TABLE sweep_reports (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    version: 13,
+    sql: `
+-- Time of GPUs by run and day, which outlives the run. measured_ms: their utilisation was known; idle_ms: it was low.
+CREATE TABLE gpu_use (
+  day INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  run_name TEXT NOT NULL,
+  submitter TEXT NOT NULL,
+  gpu_ms INTEGER NOT NULL,
+  measured_ms INTEGER NOT NULL,
+  idle_ms INTEGER NOT NULL,
+  PRIMARY KEY (day, run_id)
+) STRICT;
+-- Until when the holder's time is in gpu_use.
+ALTER TABLE gpu_slots ADD COLUMN counted_at INTEGER NOT NULL DEFAULT 0;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -4,6 +4,7 @@
  * One process writes, synchronously: a method returns after the commit, and waiters are woken after the commit. A disk
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
+import type { GpuTime, GpuUse } from "./gpus/gpu_use.ts";
 import type { DatabaseSync } from "node:sqlite";
 import {
   ENDED_STATES,
@@ -68,6 +69,9 @@ import { Waiters } from "./waiters.ts";
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
 const HEARTBEAT_WRITE_MS = 5000;
 /** Minimum interval between probes of whether the database can be written. */
+const DAY_MS = 86_400_000;
+/** GPU time is kept so long. */
+const GPU_USE_DAYS = 400;
 const PROBE_MS = 5000;
 /** For `transaction`: the write must succeed on a full disk; it adds few rows, or none. */
 const ALWAYS = true;
@@ -124,6 +128,7 @@ export class Registry implements RunReader {
       },
       this.#now,
     );
+    this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(this.#now() / DAY_MS) - GPU_USE_DAYS);
   }
 
   /**
@@ -477,6 +482,32 @@ export class Registry implements RunReader {
     }));
   }
 
+  /** Adds to a run's GPU time; `measured` and `idle` are sums over its cards since the last call. */
+  countGpus(runId: string, time: GpuTime): void {
+    this.#write(() => this.#countGpus(runId, time), ALWAYS);
+  }
+
+  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
+  gpuUse(since: number): GpuUse[] {
+    return this.#sql.all(
+      `SELECT run_id, max(run_name) AS name, max(submitter) AS submitter, sum(gpu_ms) AS gpu, sum(measured_ms) AS measured,
+         sum(idle_ms) AS idle FROM (
+           SELECT * FROM gpu_use WHERE day >= ?
+           UNION ALL SELECT 0, run_id, name, CASE WHEN json_valid(config_json)
+             THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END,
+             max(0, ? - counted_at), 0, 0 FROM gpu_slots JOIN runs USING (run_id) WHERE counted_at > 0
+         ) GROUP BY run_id ORDER BY gpu DESC, run_id`,
+      ...[Math.floor(since / DAY_MS), this.#now()],
+    ).map((row) => ({
+      runId: row.run_id as string,
+      name: row.name as string,
+      submitter: row.submitter as string,
+      gpuMs: row.gpu as number,
+      measuredMs: row.measured as number,
+      idleMs: row.idle as number,
+    }));
+  }
+
   /** Assigns the slots to the run, all or none. @throws `failed_precondition` if one is taken. */
   claimGpus(runId: string, slots: readonly number[]): RunRow {
     return this.#write(() => {
@@ -485,10 +516,9 @@ export class Registry implements RunReader {
       }
       for (const slot of slots) {
         const { changes } = this.#sql.run(
-          "UPDATE gpu_slots SET run_id = ? WHERE slot = ? AND offered = 1 AND (run_id IS NULL OR run_id = ?)",
-          runId,
-          slot,
-          runId,
+          `UPDATE gpu_slots SET counted_at = CASE WHEN run_id IS NULL THEN ? ELSE counted_at END, run_id = ?
+             WHERE slot = ? AND offered = 1 AND (run_id IS NULL OR run_id = ?)`,
+          ...[this.#now(), runId, slot, runId],
         );
         if (changes === 0) {
           const holder = this.#sql.get("SELECT run_id FROM gpu_slots WHERE slot = ?", slot);
@@ -812,7 +842,25 @@ export class Registry implements RunReader {
     return { seq, at, runId: run.runId, runName: run.name, kind, attempt: run.attempt, dataJson };
   }
 
+  /** Adds the time since the last count, at most what the clock tells. */
+  #countGpus(runId: string, { measuredMs, idleMs }: GpuTime): void {
+    const now = this.#now();
+    this.#sql.run(
+      `INSERT INTO gpu_use (day, run_id, run_name, submitter, gpu_ms, measured_ms, idle_ms)
+         SELECT ?, run_id, name, CASE WHEN json_valid(config_json)
+           THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END,
+           (SELECT coalesce(sum(max(0, ? - counted_at)), 0) FROM gpu_slots
+             WHERE gpu_slots.run_id = runs.run_id AND counted_at > 0), ?, ?
+         FROM runs WHERE run_id = ? AND EXISTS (SELECT 1 FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id)
+       ON CONFLICT (day, run_id) DO UPDATE SET run_name = excluded.run_name, gpu_ms = gpu_ms + excluded.gpu_ms,
+         measured_ms = measured_ms + excluded.measured_ms, idle_ms = idle_ms + excluded.idle_ms`,
+      ...[Math.floor(now / DAY_MS), now, Math.round(measuredMs), Math.round(idleMs), runId],
+    );
+    this.#sql.run("UPDATE gpu_slots SET counted_at = ? WHERE run_id = ?", now, runId);
+  }
+
   #releaseGpus(runId: string): void {
+    this.#countGpus(runId, { measuredMs: 0, idleMs: 0 });
     this.#sql.run("UPDATE gpu_slots SET run_id = NULL WHERE run_id = ?", runId);
     this.#dropUnofferedGpus();
   }

@@ -1,5 +1,6 @@
 /** The read-only interface of the registry, which registry.ts implements. */
 import type { CodeRow } from "./code/code_rows.ts";
+import type { GpuUse } from "./gpus/gpu_use.ts";
 import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
@@ -36,6 +37,8 @@ export interface RunReader {
   /** zstd; undefined for an unknown hash. */
   codeText(hash: string): Uint8Array | undefined;
   gpuSlots(): { slot: number; runId: string | null }[];
+  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
+  gpuUse(since: number): GpuUse[];
 
   /** Of one run, oldest first. */
   transitions(runId: string): TransitionRow[];

@@ -108,7 +108,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     if (file === undefined) throw new MosaicError("not_found", `the manual has no page "${path}"`);
     return c.body(file.text, 200, { "content-type": file.type, "cache-control": "no-cache" });
   });
-  for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
+  for (const path of ["/", "/runs/:id", "/compare", "/wall", "/sweeps", "/sweeps/:id"]) {
     app.get(path, async (c) => {
       const html = (await files()).shell(token, c.get("identity"), core.version);
       return c.html(html, 200, { "cache-control": "no-store" });

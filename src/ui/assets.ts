@@ -7,6 +7,7 @@ import firstJs from "../gen/page/first.js" with { type: "text" };
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };
 import markdownJs from "../gen/page/markdown.js" with { type: "text" };
+import sweepsJs from "../gen/page/sweeps.js" with { type: "text" };
 import styleCss from "../gen/page/style.css" with { type: "text" };
 
 const JAVASCRIPT = "text/javascript; charset=utf-8";
@@ -38,6 +39,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "first.js": new Asset(JAVASCRIPT, firstJs),
   "main.js": new Asset(JAVASCRIPT, mainJs),
   "markdown.js": new Asset(JAVASCRIPT, markdownJs),
+  "sweeps.js": new Asset(JAVASCRIPT, sweepsJs),
   "icon.svg": new Asset(SVG, ICON),
 }));
 

@@ -330,6 +330,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
     await holds("gpus", []);
+    await holds("usage", []);
+    await holds("usage --by run", []);
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -418,6 +420,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       const elsewhere = (field: string) =>
         [
           "RunDetail.held_to",
+          // Measured every minute: tests/registry/gpus_test.ts.
+          "UserGpuUse.idle_share",
+          "RunGpuUse.idle_share",
           "Series.copy_of",
           "Run.damaged",
           "Run.not_before",

@@ -60,3 +60,34 @@ Deno.test("gpus: a slot that the host has lost stays with its holder and goes wh
     assert.throws(() => registry.claimGpus(runId(2), [1]), hasCode("failed_precondition"));
   });
 });
+
+Deno.test("gpus: time from a claim to its release, by run and day; what is measured is added; a deleted run still counts", async () => {
+  let now = Date.UTC(2026, 0, 1, 23, 0, 0);
+  await withRegistry(({ registry }) => {
+    registry.setGpuSlots([0, 1]);
+    registry.insert({ ...newRun(1), configJson: '{"metadata":{"submitted_by":"ada"}}' });
+    registry.insert(newRun(2));
+    registry.claimGpus(runId(1), [0, 1]);
+    now += 1_800_000;
+    assert.equal(registry.gpuUse(0)[0]!.gpuMs, 2 * 1_800_000);
+    registry.countGpus(runId(1), { measuredMs: 3_000_000, idleMs: 1_000_000 });
+    assert.equal(registry.gpuUse(0)[0]!.gpuMs, 2 * 1_800_000);
+    // Not a holder: nothing is counted.
+    registry.countGpus(runId(2), { measuredMs: 5, idleMs: 5 });
+    now += 3_600_000;
+    registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
+    const use = { runId: runId(1), name: newRun(1).name, submitter: "ada", measuredMs: 3_000_000, idleMs: 1_000_000 };
+    assert.deepEqual(registry.gpuUse(0), [{ ...use, gpuMs: 2 * 5_400_000 }]);
+    assert.deepEqual(registry.gpuUse(now).map(({ gpuMs }) => gpuMs), [2 * 3_600_000]);
+    now += 3_600_000;
+    registry.claimGpus(runId(2), [1]);
+    now -= 7_200_000;
+    // The clock was set back: no negative time.
+    registry.apply(runId(2), { type: "cancelled", reason: "user_cancel" });
+    registry.delete(runId(1));
+    assert.deepEqual(registry.gpuUse(0).map(({ runId, gpuMs }) => [runId, gpuMs]), [[runId(1), 10_800_000], [
+      runId(2),
+      0,
+    ]]);
+  }, { now: () => now });
+});

@@ -37,7 +37,7 @@ const SUBMIT = [
 /** Routes of the page that are POST and change nothing. */
 const READING_POSTS = ["/api/series", "/api/series/names", "/api/compared", "/api/compared/first", "/api/report"];
 /** Pages; what probes read needs no credential at all. */
-const PAGES = ["/", "/compare", "/wall", "/metrics"];
+const PAGES = ["/", "/compare", "/wall", "/sweeps", "/metrics"];
 const OPEN = ["/healthz", "/readyz"];
 const MLFLOW = [
   "runs/create",

@@ -90,6 +90,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.listSweeps, READ],
   [mosaic.getSweep, READ],
   [mosaic.changeSweep, OPERATE],
+  [mosaic.getGpuUse, READ],
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],

@@ -1,6 +1,6 @@
 /** Actions on runs from the page; each is one call of the core. */
 import { parsedJson } from "../../base/text/json_text.ts";
-import type { Core, Edit } from "../../dispatch/core/core.ts";
+import type { Core, Edit, SweepJson } from "../../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Identity } from "../http/viewer.ts";
@@ -117,4 +117,21 @@ export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
     }
   }
   return { done: ids.length - failed.length, failed };
+}
+
+/** @throws MosaicError as the core does; both outcomes are in the audit log */
+export async function changeSweep(core: Core, sweep: string, action: string, actor: Actor): Promise<SweepJson> {
+  const entry = { action: `page/sweep_${action}`, run: sweep };
+  try {
+    const changed = await core.changeSweep(sweep, action, "");
+    actor.entered({ ...entry, outcome: "ok" });
+    return changed;
+  } catch (error) {
+    actor.entered({
+      ...entry,
+      outcome: error instanceof MosaicError ? error.code : "internal",
+      message: messageOf(error),
+    });
+    throw error;
+  }
 }

@@ -11,7 +11,7 @@ import type { Core } from "../../dispatch/core/core.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../../records/record_fields.ts";
 import type { FrameKind } from "../../records/render_payload.ts";
-import { type Actor, applyToMany, applyToRun } from "./actions.ts";
+import { type Actor, applyToMany, applyToRun, changeSweep } from "./actions.ts";
 import { listOf, wholeNumber } from "../http/answers.ts";
 import { artifactResponse } from "../files/artifact_file.ts";
 import { columns } from "./chart_series.ts";
@@ -92,6 +92,7 @@ export type PageApi = ReturnType<typeof pageApi>;
 export function pageApi(core: Core, options: ApiOptions) {
   return new Hono<PageEnv>()
     .route("/", daemonApi(core, options))
+    .route("/sweeps", sweepsApi(core, options))
     .route("/runs", runsApi(core, options));
 }
 
@@ -174,6 +175,21 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
       return streams.respond((signal) =>
         counted(core, { stream: "event_log", since, head }, eventsLive(core, since, signal))
       );
+    });
+}
+
+const SWEEPS_LIMIT = 1000;
+const TRIALS_LIMIT = 10_000;
+
+function sweepsApi(core: Core, { log, audit }: Pick<ApiOptions, "log" | "audit">) {
+  return new Hono<PageEnv>()
+    .get("/", async (c) => c.json({ sweeps: await core.listSweeps(SWEEPS_LIMIT) }))
+    .get("/:id", async (c) => c.json(await core.getSweep(c.req.param("id"), TRIALS_LIMIT)))
+    .post("/:id/:action", async (c) => {
+      const { id, action } = c.req.param();
+      const identity = c.get("identity");
+      const entered: Actor["entered"] = (what) => audit?.did({ who: identity.name, ...requestedBy(c.env), ...what });
+      return c.json(await changeSweep(core, id, action, { identity, log, entered }));
     });
 }
 

@@ -9,12 +9,14 @@ import { type JSX, render } from "./parts/preact.ts";
 import { Run } from "./run/run.tsx";
 import { Runs } from "./runs/runs.tsx";
 import { drawSavedViews } from "./runs/saved_views.tsx";
+import { SweepsView } from "./sweeps/load_sweeps.tsx";
 
 const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/$/, () => <Runs />],
   [/^\/runs\/([^/]+)$/, (id) => <Run id={id} />],
   [/^\/compare$/, () => <Compare />],
   [/^\/wall$/, () => <Wall />],
+  [/^\/sweeps(?:\/([^/]+))?$/, (name) => <SweepsView name={name} />],
 ];
 const NOTHING = (
   <p class="empty">

@@ -65,15 +65,15 @@ const label = (id: string) => {
   return kind === "parameter" || kind === "last" ? name : `${name}, ${kind === "min" ? "lowest" : "highest"}`;
 };
 
-/** @param groups of each run, or none: shown by colour */
-export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[] }) {
+/** @param groups of each run, or none: shown by colour @param result what is shown first, as `last:reward` */
+export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: string[]; result?: string }) {
   const query = new URLSearchParams(location.search);
   const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`parameter:${name}`, valueOf(value)])));
   const differing = [...new Set(values.flatMap((v) => [...v.keys()]))].sort(natural)
     .filter((id) => new Set(values.map((v) => v.get(id))).size > 1);
   const [kind, setKind] = useState(query.get("plot") === "lines" ? "lines" : "points");
   const [x, setX] = useState(query.get("px") ?? "");
-  const [y, setY] = useState(query.get("py") ?? "last:episode_reward");
+  const [y, setY] = useState(query.get("py") ?? result ?? "last:episode_reward");
   const [metrics, setMetrics] = useState<string[]>([]);
   const [read, setRead] = useState<Record<string, Record<string, unknown>>>({});
   const chosenX = x || differing[0] || y;
