@@ -31,6 +31,8 @@ export interface QueuePlan {
   deadlineAt: (submittedAt: number) => number | null;
   /** The deadline also ends a run that has started. */
   deadlineStops: boolean;
+  /** It gives way to runs of higher priority, and goes on later. */
+  preemptible: boolean;
 }
 
 /** As the schema has them. */
@@ -40,6 +42,7 @@ export interface QueueFields {
   begin?: string | undefined;
   deadline?: string | undefined;
   deadline_stops?: boolean | undefined;
+  preemptible?: boolean | undefined;
 }
 
 export function queuePlan(fields: QueueFields = {}): QueuePlan {
@@ -50,6 +53,7 @@ export function queuePlan(fields: QueueFields = {}): QueuePlan {
     beginAt: (submittedAt) => begin === undefined ? null : momentAt(begin, submittedAt),
     deadlineAt: (submittedAt) => deadline === undefined ? null : momentAt(deadline, submittedAt),
     deadlineStops: fields.deadline_stops ?? false,
+    preemptible: fields.preemptible ?? false,
   };
 }
 

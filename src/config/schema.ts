@@ -245,6 +245,9 @@ const queue = once(() =>
     deadline: moment().optional().describe(
       "Time after which the run does not start any more (deadline_passed), or +DURATION after its submission.",
     ),
+    preemptible: flag().optional().describe(
+      "Whether the run gives way to runs of higher priority, and continues later from its newest checkpoint; default false.",
+    ),
     deadline_stops: flag().optional().describe(
       "Whether the deadline also stops a run that has started; default false.",
     ),

@@ -27,6 +27,7 @@ export const EVENT_KINDS = [
   "gpu_lost",
   "gpu_back",
   "control",
+  "preempted",
   "faulted",
   "failed",
   "completed",

@@ -424,6 +424,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "UserGpuUse.idle_share",
           "RunGpuUse.idle_share",
           "Series.copy_of",
+          "Run.parent",
           "Run.damaged",
           "Run.not_before",
           "Run.values",

@@ -38,12 +38,16 @@ class StandIns implements ProxyLauncher {
 export class PlayedProxy implements ProxyLink {
   readonly desired: DesiredControl[] = [];
   readonly stops: number[] = [];
+  checkpointsAsked = 0;
   session!: ProxySession;
   position = 0;
 
   accompanied(): void {}
   control(control: DesiredControl): void {
     this.desired.push(control);
+  }
+  saveCheckpoint(): void {
+    this.checkpointsAsked++;
   }
   stop(graceSeconds: number): void {
     this.stops.push(graceSeconds);

@@ -529,9 +529,11 @@ Deno.test("state: without a word of the daemon for the lease, the worker is stop
   subject.rows([{ tag: "tick" }, "connect"]);
 });
 
-Deno.test("state: a warning before the time limit asks the worker for a checkpoint, also one that came before it ran", () => {
+Deno.test("state: a warning before the time limit or the daemon asks the worker for a checkpoint, the warning also where it came before the worker ran", () => {
   serving({ takesMessages: true }).rows([{ tag: "limit_near" }, "ask checkpoint"]);
   serving().rows([{ tag: "limit_near" }]);
+  serving({ takesMessages: true }).rows([{ tag: "checkpoint_requested" }, "ask checkpoint"]);
+  serving().rows([{ tag: "checkpoint_requested" }]);
   new Subject({ takesMessages: true }).rows(
     [{ tag: "started" }, "start_worker"],
     [{ tag: "limit_near" }],

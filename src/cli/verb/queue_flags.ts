@@ -25,6 +25,10 @@ export function queueOptions(command: Command, now: () => Date = () => new Date(
       "fail the run if it has not started by then (deadline_passed)",
       (text: string) => momentText(text, now()),
     )
+    .option(
+      "--preemptible",
+      "give way to runs of higher priority: stop, and continue later from the newest checkpoint (MOSAIC_RESUME_FROM)",
+    )
     .option("--deadline-stops", "the deadline also stops a run that has started");
 }
 
@@ -59,6 +63,7 @@ export function queueFields(flags: Record<string, unknown>): Record<string, unkn
     begin: flags["begin"],
     deadline: flags["deadline"],
     deadline_stops: flags["deadlineStops"],
+    preemptible: flags["preemptible"],
   }).filter(([, value]) => value !== undefined);
   return given.length === 0 ? undefined : Object.fromEntries(given);
 }

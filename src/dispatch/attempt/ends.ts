@@ -11,9 +11,10 @@ import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
+import type { ChildRuns } from "./records/child_runs.ts";
 import type { Ended } from "./state/attempt_state.ts";
 import { endedEvent } from "./records/ending.ts";
-import { restartDelay } from "./state/restart.ts";
+import { PREEMPTED, restartDelay } from "./state/restart.ts";
 import { type Verdict, verdictOf } from "./state/verdict.ts";
 import { storedPath, withinRun } from "../../uploads/uploaded.ts";
 import { newestCheckpoint } from "./records/worker_events.ts";
@@ -27,6 +28,8 @@ export interface EndsOptions {
   telemetry: TelemetryLog;
   log: Logger;
   layout: Layout;
+  /** Runs within the runs. */
+  children: ChildRuns;
   /** An attempt has ended. */
   onEnded: (row: RunRow, plan: RunPlan) => void;
   /** The position in the queue that a run of this priority gets; 1 is next. */
@@ -139,6 +142,7 @@ export class Ends {
     });
     this.#startFailures.delete(`${runId}/${attempt.attempt}`);
     log.info({ run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason }, "run has ended");
+    this.#options.children.end(row);
     onEnded(row, plan);
     return row;
   }
@@ -147,6 +151,9 @@ export class Ends {
   #nextAttempt(row: RunRow, plan: RunPlan, checkpoint = () => this.checkpointOf(row, plan)): NextAttempt | undefined {
     if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
+    if (row.faultRequested === PREEMPTED) {
+      return { reason: PREEMPTED, delayMs: 0, resumeFrom: checkpoint() ?? row.resumeFrom };
+    }
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
     if (delayMs === undefined) return undefined;
@@ -159,7 +166,8 @@ export class Ends {
     return registry.apply(row.runId, { type: "retry", reason }, {
       notBefore: delayMs === 0 ? null : Date.now() + delayMs,
       resumeFrom,
-      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+      // An attempt that gave way to another run does not count.
+      maxAttempts: Math.max(row.maxAttempts + (row.faultRequested === PREEMPTED ? 1 : 0), row.attempt + 1),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
   }
 }

@@ -12,6 +12,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { IngestBatch } from "../../records/ingest_batch.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
+import type { ChildRuns } from "./records/child_runs.ts";
 import type {
   AppliedControl,
   BatchSamples,
@@ -28,6 +29,8 @@ export interface SessionOptions {
   log: Logger;
   runs: ReadonlyMap<string, Supervised>;
   performer: Performer;
+  /** Runs within the runs. */
+  children: ChildRuns;
   clock: () => number;
 }
 
@@ -110,7 +113,12 @@ export class Session implements ProxySession {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current();
     const { attempt, intake } = supervised;
-    const delivered = intake.withoutAnnounced(received);
+    const { runId: own, number } = { runId: attempt.runId, number: attempt.attempt };
+    const within = received.source === undefined
+      ? undefined
+      : this.#options.children.runOf(own, number, received.source.name);
+    const announced = intake.withoutAnnounced(received);
+    const delivered = within === undefined ? announced : { ...announced, within };
     const { result } = await intake.store(delivered);
     if (result.type === "gap") {
       throw new MosaicError(

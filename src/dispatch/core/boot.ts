@@ -5,6 +5,7 @@ import { parametersOf } from "../../config/parameters.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { PREEMPTED } from "../attempt/state/restart.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "../queue/dispatcher.ts";
@@ -63,6 +64,7 @@ export class Boot {
   /** Call it when clients and proxies can connect, before runs are dispatched. */
   begin(): void {
     this.#begun = true;
+    this.#options.supervisor.children.endLeft();
     this.#endOrphans();
     this.#readDueParameters().catch((error) => {
       this.#options.log.error(
@@ -95,7 +97,9 @@ export class Boot {
     do {
       const page = this.#options.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
       for (const { runId, attempt, maxAttempts, faultRequested, damaged } of page.runs) {
-        if ((attempt < maxAttempts || faultRequested === "reset") && damaged.length === 0) yield runId;
+        if (
+          (attempt < maxAttempts || faultRequested === "reset" || faultRequested === PREEMPTED) && damaged.length === 0
+        ) yield runId;
       }
       token = page.nextToken;
     } while (token !== undefined);

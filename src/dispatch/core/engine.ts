@@ -27,6 +27,7 @@ import { MetricsEvents } from "../attempt/records/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../queue/dispatcher.ts";
 import type { Shares } from "../queue/shares.ts";
+import { Preemptions } from "../queue/preemptions.ts";
 import { Users } from "../queue/users.ts";
 import { Deadlines } from "../queue/run_deadlines.ts";
 import { Turns, wishesOf } from "../queue/predecessors.ts";
@@ -73,6 +74,8 @@ export interface EngineOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** How long a run that is to give way may take to save a checkpoint. */
+  preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
@@ -223,6 +226,12 @@ export class Engine implements Core {
       placer: this.#placer,
       turns,
       users: new Users(options),
+      preemptions: new Preemptions({
+        ...options,
+        supervisor: this.#supervisor,
+        wake: () => this.#dispatcher.wake(),
+        checkpointMs: options.preemptCheckpointMs,
+      }),
       onEnded: onChanged,
       recovering: () => {
         recovery.retry();

@@ -14,6 +14,7 @@ import type { Starter } from "../launch/starter.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
 import { type Turns, wishesOf } from "./predecessors.ts";
+import type { Preemptions } from "./preemptions.ts";
 import type { Users } from "./users.ts";
 import type { Holder } from "./wait_reasons.ts";
 
@@ -38,6 +39,7 @@ export interface DispatcherOptions {
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
   users: Users;
+  preemptions: Preemptions;
   /** A waiting run has ended. */
   onEnded: (row: RunRow) => void;
   /** Retries the recovery; returns whether the host's GPUs, and how many runs, are still pending. */
@@ -111,6 +113,7 @@ export class Dispatcher {
   /** Reads the queue of waiting runs and starts dispatching. */
   start(): void {
     this.#options.users.start();
+    this.#options.preemptions.start();
     this.#readQueue();
     this.#net = setInterval(() => {
       // A difference between the two would be a defect.
@@ -126,6 +129,7 @@ export class Dispatcher {
   /** Starts nothing more, and waits for starts in progress. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#options.preemptions.close();
     clearInterval(this.#net);
     clearTimeout(this.#timer);
     clearTimeout(this.#rest);
@@ -151,6 +155,7 @@ export class Dispatcher {
   /** A run's row has changed: it begins or ceases to wait, or has freed its place. */
   changed(row: RunRow): void {
     this.#options.users.changed(row);
+    this.#options.preemptions.changed(row);
     if (waits(row)) this.#waiting.set(row.runId, waitingOf(row, this.#options.users));
     else this.#waiting.delete(row.runId);
     this.wake();
@@ -185,7 +190,7 @@ export class Dispatcher {
   }
 
   #dispatch(): void {
-    const { registry, supervisor, maxRuns, maxStarting, log, users } = this.#options;
+    const { registry, supervisor, maxRuns, maxStarting, log, users, preemptions } = this.#options;
     try {
       const recovering = this.#options.recovering();
       const slots = registry.gpuSlots();
@@ -195,7 +200,7 @@ export class Dispatcher {
       const ranks = users.ranks(waiting);
       const ranked = ranks.size === 0 ? waiting : waiting.map((run) => ({ ...run, rank: ranks.get(run.runId)! }));
       const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
-      const { start, queue, wakeAt } = schedule(ranked, {
+      const { start, queue, blocked, freeGpus, wakeAt } = schedule(ranked, {
         now: clock(),
         freeSlots: free.usable,
         used: free.used,
@@ -213,6 +218,8 @@ export class Dispatcher {
       for (const { runId, slots } of start) this.#start(runId, slots);
       this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
       this.#wakeAt(wakeAt);
+      const running = supervisor.sizeHere + recovering.runs + this.#starting.size;
+      preemptions.check(blocked, { places: maxRuns - running, gpus: freeGpus });
     } catch (error) {
       log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }

@@ -5,6 +5,7 @@
  * pass it. A run whose GPUs are not mandatory takes what is free, possibly none.
  */
 
+import type { Blocked } from "./preempt.ts";
 import { type Holder, waitText } from "./wait_reasons.ts";
 
 export interface WaitingRun {
@@ -71,6 +72,10 @@ export interface QueueEntry {
 export interface Schedule {
   start: Start[];
   queue: QueueEntry[];
+  /** Runs that only lack room, in the order in which they would start. */
+  blocked: Blocked[];
+  /** GPUs that are free after these starts. */
+  freeGpus: number;
   /** When the next back-off or wish ends. */
   wakeAt: number | undefined;
 }
@@ -96,11 +101,25 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   let keptFor = 0;
   const start: Start[] = [];
   const queue: QueueEntry[] = [];
+  const blocked: Blocked[] = [];
   const wait = (run: WaitingRun, waitingFor: string) =>
     queue.push({ runId: run.runId, position: queue.length + 1, waitingFor });
 
+  /** GPUs that runs before it would get from the owner's. */
+  const promised = new Map<string, number>();
+  const block = (run: WaitingRun) => {
+    const gpus = gpusNeeded(run);
+    const had = (gpusOf.get(run.owner) ?? 0) + (promised.get(run.owner) ?? 0);
+    const mayHave = gpus === 0 ||
+      (capacity.slotsKnown && !capacity.asking && gpus <= capacity.totalSlots && had + gpus <= capacity.maxGpusPerUser);
+    if (!mayHave) return;
+    promised.set(run.owner, (promised.get(run.owner) ?? 0) + gpus);
+    blocked.push({ runId: run.runId, priority: run.priority, gpus });
+  };
+
   for (const run of due) {
     if (running >= capacity.maxRuns) {
+      block(run);
       wait(run, waitText({ t: "place", maxRuns: capacity.maxRuns, before: queue.length }));
       continue;
     }
@@ -136,6 +155,7 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
         wait(run, waitText({ t: "gpus_of_host", wanted, total: capacity.totalSlots }));
       } else {
         const { holders, used } = capacity;
+        block(run);
         wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: keptFor, holders, used }));
         keptFor++;
       }
@@ -149,5 +169,9 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   }
   for (const run of backingOff) wait(run, run.waitingFor);
   const next = backingOff[0]?.notBefore ?? Infinity;
-  return { start, queue, wakeAt: next === Infinity ? undefined : next };
+  return { start, queue, blocked, freeGpus: free.length, wakeAt: next === Infinity ? undefined : next };
+}
+
+function gpusNeeded({ gpusMandatory, gpusRequested, heldSlots }: WaitingRun): number {
+  return gpusMandatory && heldSlots.length === 0 ? gpusRequested : 0;
 }

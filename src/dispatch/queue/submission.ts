@@ -117,6 +117,7 @@ function admitted(read: ReadConfig, runId: string, context: Admission): Prepared
   const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
   const plan = planOf(prepared.configJson);
   requireTime(plan);
+  requireOwnHost(plan);
   context.admit(plan);
   if (plan.webhook !== null) requireReach(plan.webhook);
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
@@ -135,6 +136,15 @@ function admitted(read: ReadConfig, runId: string, context: Admission): Prepared
     );
   }
   return prepared;
+}
+
+/** @throws MosaicError `invalid_argument` for a run that this daemon does not stop and start by itself */
+function requireOwnHost({ queue, launcher, worker }: RunPlan): void {
+  if (!queue.preemptible || (launcher === "local" && !worker.external)) return;
+  const where = worker.external ? "whose proxy somebody else starts" : `that ${launcher} places`;
+  throw new MosaicError("invalid_argument", `metadata.queue.preemptible is true, and this is a run ${where}`, {
+    hint: "Only runs on the daemon's own host give way to others; an engine has its own preemption.",
+  });
 }
 
 /** @throws MosaicError `invalid_argument` for a run that could never start */

@@ -363,6 +363,8 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
       return { tag: "control", desired: message.value };
     case "stop":
       return { tag: "stop_requested", graceS: message.value.graceSeconds };
+    case "saveCheckpoint":
+      return { tag: "checkpoint_requested" };
     case "exitAck":
       return { tag: "exit_acknowledged" };
     case undefined:

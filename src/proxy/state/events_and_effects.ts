@@ -112,6 +112,8 @@ export type Event =
   | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }
   | { tag: "control"; desired: DesiredControl }
   | { tag: "stop_requested"; graceS: number }
+  /** The daemon wants the worker to save a checkpoint. */
+  | { tag: "checkpoint_requested" }
   | { tag: "exit_acknowledged" }
   /** Only shows that the daemon is alive. */
   | { tag: "heartbeat_answered" }

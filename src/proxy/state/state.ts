@@ -223,6 +223,8 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
         : `worker held: it waits for ${event.text}`;
       return measured(state, "disk", !event.enough, message, {}, effects);
     }
+    case "checkpoint_requested":
+      return askForCheckpoint(state, effects);
     case "limit_near":
       effects.push({ tag: "log", level: "info", message: "the time limit is near" });
       return warn({ ...state, limitIsNear: true }, effects);
@@ -263,7 +265,11 @@ function workerStarted(
 
 /** Asks the worker to save a checkpoint before the engine's time limit. */
 function warn(state: State, effects: Effects): State {
-  if (state.limitIsNear && state.worker.tag === "running" && state.settings.takesMessages) {
+  return state.limitIsNear ? askForCheckpoint(state, effects) : state;
+}
+
+function askForCheckpoint(state: State, effects: Effects): State {
+  if (state.worker.tag === "running" && state.settings.takesMessages) {
     effects.push({ tag: "ask_worker", control: "checkpoint" });
   }
   return state;

@@ -111,7 +111,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   time_limit: () =>
     "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run continues from its last checkpoint.",
   preempted: () =>
-    "The engine gave the job's place to another. With metadata.restart the run continues from its last checkpoint.",
+    "The run's place was given to another. A run with metadata.queue.preemptible continues by itself; one at an engine does with metadata.restart.",
   node_fail: () => "The job's node failed. With metadata.restart the run continues from its last checkpoint.",
   out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
   job_cancelled: () =>

@@ -38,6 +38,10 @@ export class StreamLink implements ProxyLink {
     sendWithoutWaiting(this.#out, { case: "stop", value: { graceSeconds } });
   }
 
+  saveCheckpoint(): void {
+    sendWithoutWaiting(this.#out, { case: "saveCheckpoint", value: {} });
+  }
+
   accompanied(company: Company): void {
     sendWithoutWaiting(this.#out, { case: "observed", value: { cursors: [], ...company } });
   }

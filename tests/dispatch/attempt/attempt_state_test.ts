@@ -15,7 +15,13 @@ import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 type State = AttemptState<string>;
 type Event = AttemptEvent<string>;
 
-const link: ProxyLink = { accompanied: () => {}, control: () => {}, stop: () => {}, close: () => {} };
+const link: ProxyLink = {
+  accompanied: () => {},
+  control: () => {},
+  saveCheckpoint: () => {},
+  stop: () => {},
+  close: () => {},
+};
 const report: ExitReport = { code: 3, signal: "", lost: false, finalPosition: 0, stderrTail: [], spawnError: "" };
 const oom = { limitMb: 64 };
 const graceMs = 5000;

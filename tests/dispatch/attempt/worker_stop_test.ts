@@ -11,7 +11,13 @@ import { newRun } from "../../registry/fixture.ts";
 import { Registry } from "../../../src/registry/registry.ts";
 import { until } from "../../harness/wait.ts";
 
-const link = (): ProxyLink => ({ accompanied: () => {}, control: () => {}, stop: () => {}, close: () => {} });
+const link = (): ProxyLink => ({
+  accompanied: () => {},
+  control: () => {},
+  saveCheckpoint: () => {},
+  stop: () => {},
+  close: () => {},
+});
 
 /** What is done at each point: "tell 5", "SIGTERM SIGCONT", "". */
 function course(stop: WorkerStop, points: { now: number; group: WorkerGroup; link?: ProxyLink }[]) {

@@ -37,6 +37,8 @@ export interface ProxyLink {
   /** Another run has begun. @param company only of that run */
   accompanied(company: Company): void;
   control(desired: DesiredControl): void;
+  /** Asks the worker for a checkpoint, if it reads messages; an earlier proxy does nothing. */
+  saveCheckpoint(): void;
   /** SIGTERM to the worker's group, then SIGKILL after the grace period. */
   stop(graceSeconds: number): void;
   /** Ends the stream; the proxy reconnects. */

@@ -1,6 +1,9 @@
 /** Whether a failed attempt is followed by another (`metadata.restart`). Pure. */
 import { type RestartCause, restartDelaySeconds, type RunPlan } from "../../../config/plan.ts";
 
+/** `fault_requested` of a run that gives way to another: it returns to the queue, and the attempt does not count. */
+export const PREEMPTED = "preempted";
+
 /** Ends that are the engine's doing, not the job's; a cancellation at the engine is not among them. */
 const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten", "lease_expired"];
 

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/ingest.proto.
  */
 export const file_mosaic_v1_ingest: GenFile = /*@__PURE__*/
-  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8],["neighbours",4,11,1,".mosaic.v1.Neighbours"]]},{"name":"Neighbours","fields":[["same",1,8],["below",2,9,3]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]},{"name":"AttemptCode","fields":[["run_id",1,9],["attempt",2,13],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeAck"}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"],["ReportCode",".mosaic.v1.AttemptCode",".mosaic.v1.CodeAck"]]]]});
+  fileOf({"name":"mosaic/v1/ingest.proto","package":"mosaic.v1","messages":[{"name":"ProxyMessage","fields":[["hello",1,11,1,".mosaic.v1.Hello",0],["batch",2,11,1,".mosaic.v1.Batch",0],["heartbeat",3,11,1,".mosaic.v1.ProxyHeartbeat",0],["exit",4,11,1,".mosaic.v1.Exit",0],["control",5,11,1,".mosaic.v1.ControlState",0],["source_batch",6,11,1,".mosaic.v1.SourceBatch",0],["file_piece",7,11,1,".mosaic.v1.FilePiece",0],["worker_started",8,11,1,".mosaic.v1.WorkerStarted",0]],"oneofs":["message"]},{"name":"WorkerStarted","fields":[["pid",1,4],["identity",2,9]]},{"name":"Hello","fields":[["protocol",1,9],["run_id",2,9],["attempt",3,13],["proxy_pid",6,4],["proxy_identity",7,9],["worker_pid",8,4],["worker_identity",9,9],["host",11,9],["job",12,9],["gpus",13,9,3],["starts_worker",14,8]]},{"name":"Welcome","fields":[["protocol",1,9],["journal_position",2,4],["window_bytes",3,4],["control",4,11,1,".mosaic.v1.ControlState"],["observed",5,11,1,".mosaic.v1.Observed"],["sealed_form",6,9],["files",7,11,1,".mosaic.v1.FilesWanted"],["worker",8,11,1,".mosaic.v1.WorkerSettings"]]},{"name":"WorkerSettings","fields":[["environment",1,11,3,".mosaic.v1.WorkerSettings.EnvironmentEntry"],["resume_from",2,9],["fetch",3,8]],"nested":[{"name":"EnvironmentEntry","fields":[["key",1,9],["value",2,9]],"mapEntry":true}]},{"name":"FilesWanted","fields":[["rate",1,4]]},{"name":"FilePiece","fields":[["path",1,9],["size",2,4],["changed_at",3,4],["offset",4,4],["data",5,12],["crc",6,7],["sha256",7,9],["position",8,4]]},{"name":"FileAck","fields":[["position",1,4],["offset",2,4],["done",3,8],["refused",4,9],["hold",5,8]]},{"name":"Observed","fields":[["cursors",1,11,3,".mosaic.v1.SourceCursor"],["shared",2,8],["others",3,8],["neighbours",4,11,1,".mosaic.v1.Neighbours"]]},{"name":"Neighbours","fields":[["same",1,8],["below",2,9,3]]},{"name":"SourceCursor","fields":[["name",1,9],["label",2,9],["serial",3,4],["state",4,9]]},{"name":"SourceBatch","fields":[["cursor",1,11,1,".mosaic.v1.SourceCursor"],["episodes_json",2,12],["events_json",3,12],["position",4,4]]},{"name":"SourceAck","fields":[["position",1,4]]},{"name":"Batch","fields":[["from_position",1,4],["to_position",2,4],["steps_json",3,12],["episodes_json",4,12],["events_json",5,12],["other_lines",6,4],["malformed_lines",7,4],["journal_size",8,4],["malformed_samples",9,9,3],["violations",10,11,3,".mosaic.v1.Batch.ViolationsEntry"],["violation_samples",11,9,3],["sealed_steps",12,11,1,".mosaic.v1.SealedSteps"]],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"SealedSteps","fields":[["n",1,13],["crc",2,7],["head",3,9],["hot",4,9],["raw",5,13],["body",6,12],["agent_id",7,9],["worker_id",8,9],["policy_label",9,9],["backend",10,9],["info",11,8],["clamped",12,13]]},{"name":"ProxyHeartbeat","fields":[["journal_size",1,4]]},{"name":"Exit","fields":[["code",1,5,1,"",0,true],["signal",2,9],["lost",3,8],["final_position",4,4],["stderr_tail",5,9,3],["spawn_error",6,9]],"oneofs":["_code"]},{"name":"DaemonMessage","fields":[["welcome",1,11,1,".mosaic.v1.Welcome",0],["ack",2,11,1,".mosaic.v1.Ack",0],["control",3,11,1,".mosaic.v1.ControlState",0],["stop",4,11,1,".mosaic.v1.Stop",0],["exit_ack",5,11,1,".mosaic.v1.ExitAck",0],["source_ack",6,11,1,".mosaic.v1.SourceAck",0],["observed",7,11,1,".mosaic.v1.Observed",0],["heartbeat_ack",8,11,1,".mosaic.v1.HeartbeatAck",0],["file_ack",9,11,1,".mosaic.v1.FileAck",0],["save_checkpoint",10,11,1,".mosaic.v1.SaveCheckpoint",0]],"oneofs":["message"]},{"name":"HeartbeatAck"},{"name":"Ack","fields":[["position",1,4],["window_bytes",2,4],["store_full",3,8]]},{"name":"ControlState","fields":[["paused",1,8],["max_rate_hz",2,13],["self_paused",3,9],["worker_hears",4,8]]},{"name":"Stop","fields":[["grace_seconds",1,1]]},{"name":"ExitAck"},{"name":"SaveCheckpoint"},{"name":"FetchRequest","fields":[["run_id",1,9],["attempt",2,13],["have",3,11,3,".mosaic.v1.FetchedFile"]]},{"name":"FetchedFile","fields":[["path",1,9],["bytes",2,4]]},{"name":"AttemptCode","fields":[["run_id",1,9],["attempt",2,13],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeAck"}],"services":[["Ingest",[["Deliver",".mosaic.v1.ProxyMessage",".mosaic.v1.DaemonMessage","both"],["Fetch",".mosaic.v1.FetchRequest",".mosaic.v1.FilePiece","server"],["ReportCode",".mosaic.v1.AttemptCode",".mosaic.v1.CodeAck"]]]]});
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -875,6 +875,14 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
      */
     value: FileAck;
     case: "fileAck";
+  } | {
+    /**
+     * Asks the worker for a checkpoint, if it reads messages (metadata.worker.supports_pause).
+     *
+     * @generated from field: mosaic.v1.SaveCheckpoint save_checkpoint = 10;
+     */
+    value: SaveCheckpoint;
+    case: "saveCheckpoint";
   } | { case: undefined; value?: undefined };
 };
 
@@ -999,6 +1007,19 @@ export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_ingest, 22);
 
 /**
+ * @generated from message mosaic.v1.SaveCheckpoint
+ */
+export type SaveCheckpoint = Message<"mosaic.v1.SaveCheckpoint"> & {
+};
+
+/**
+ * Describes the message mosaic.v1.SaveCheckpoint.
+ * Use `create(SaveCheckpointSchema)` to create a new message.
+ */
+export const SaveCheckpointSchema: GenMessage<SaveCheckpoint> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_ingest, 23);
+
+/**
  * @generated from message mosaic.v1.FetchRequest
  */
 export type FetchRequest = Message<"mosaic.v1.FetchRequest"> & {
@@ -1025,7 +1046,7 @@ export type FetchRequest = Message<"mosaic.v1.FetchRequest"> & {
  * Use `create(FetchRequestSchema)` to create a new message.
  */
 export const FetchRequestSchema: GenMessage<FetchRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 23);
+  messageDesc(file_mosaic_v1_ingest, 24);
 
 /**
  * @generated from message mosaic.v1.FetchedFile
@@ -1047,7 +1068,7 @@ export type FetchedFile = Message<"mosaic.v1.FetchedFile"> & {
  * Use `create(FetchedFileSchema)` to create a new message.
  */
 export const FetchedFileSchema: GenMessage<FetchedFile> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 24);
+  messageDesc(file_mosaic_v1_ingest, 25);
 
 /**
  * The code and the environment of an attempt's worker, as its proxy found them at the start (docs/how-to/reproduction.md).
@@ -1088,7 +1109,7 @@ export type AttemptCode = Message<"mosaic.v1.AttemptCode"> & {
  * Use `create(AttemptCodeSchema)` to create a new message.
  */
 export const AttemptCodeSchema: GenMessage<AttemptCode> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 25);
+  messageDesc(file_mosaic_v1_ingest, 26);
 
 /**
  * @generated from message mosaic.v1.CodeAck
@@ -1101,7 +1122,7 @@ export type CodeAck = Message<"mosaic.v1.CodeAck"> & {
  * Use `create(CodeAckSchema)` to create a new message.
  */
 export const CodeAckSchema: GenMessage<CodeAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_ingest, 26);
+  messageDesc(file_mosaic_v1_ingest, 27);
 
 /**
  * @generated from service mosaic.v1.Ingest
