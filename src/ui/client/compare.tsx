@@ -13,7 +13,7 @@ import { figure, plural, recorded, whole } from "./parts/format.ts";
 import { duration } from "../../base/text/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
-import { RunPicker } from "./parts/run_picker.tsx";
+import { RunPicker } from "./runs/run_picker.tsx";
 import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
 import { Scatter } from "./charts/scatter.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";

@@ -33,7 +33,7 @@ import { Logs } from "./logs.ts";
 import { artifactPath, SaveLink } from "./save_link.tsx";
 import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
-import { RunPicker } from "../parts/run_picker.tsx";
+import { RunPicker } from "../runs/run_picker.tsx";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { Chip, isEnded, sentence } from "../parts/states.tsx";

@@ -1,7 +1,7 @@
 /** Chooses one of all runs, however many, by a part of its name. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { listRuns } from "./api.ts";
-import { useEffect, useState } from "./preact.ts";
+import { listRuns } from "../parts/api.ts";
+import { useEffect, useState } from "../parts/preact.ts";
 
 /** Offered at once; typing narrows them. */
 const OFFERED = 50;
