@@ -1,5 +1,4 @@
 /** The text output of `mosaic show`. */
-import { NOT_READ } from "../../runs/fields/not_read_text.ts";
 import { bytes, count } from "../../base/text/format.ts";
 import type { ArtifactJson } from "./message_json.ts";
 import type { RunDetailJson } from "../../runs/fields/run_types.ts";
