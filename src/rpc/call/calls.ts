@@ -88,10 +88,14 @@ export function principalOf(
   }
 }
 
-/** Whose a run is that the caller submits: a token's name, or "uid:N"; "" if neither is known. */
+/**
+ * Whose a run is that the caller submits: a token's name, or "uid:N"; "" if neither is known. A caller on the daemon's own
+ * socket, or with a certificate, counts as the daemon's user.
+ */
 export function submitterOf({ principal, peer }: Pick<Caller, "principal" | "peer">): string {
   if (principal.type === "role" && principal !== OWNER) return principal.name;
-  return peer.uid === undefined ? "" : `uid:${peer.uid}`;
+  const uid = peer.uid ?? (peer.owner ? Deno.uid() : null);
+  return uid === null ? "" : `uid:${uid}`;
 }
 
 function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {
