@@ -106,6 +106,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/runs/compare.ts"),
   },
   {
+    name: "rerun",
+    group: "Runs",
+    summary: "submit a run again, with other parameters or its old code",
+    load: () => import("./verbs/runs/rerun.ts"),
+  },
+  {
     name: "diff",
     group: "Runs",
     summary: "show what differs between two runs: command, code, packages",

@@ -7,9 +7,11 @@ const short = (commit: string | null) => commit === null ? "no commit" : commit.
 
 /**
  * What of the code at `before` is different `now`: paths, and "commit A..B". Untracked files that are new, and untracked files
- * that are not source code, are outputs of this or other runs and do not count.
+ * that are not source code, are outputs of this or other runs and do not count. None for records of different working directories.
  */
 export function changesSince(before: CodeRecord, now: CodeRecord): string[] {
+  // A run in a copy of its code has the submitted one.
+  if (before.cwd !== now.cwd) return [];
   const changed = new Set<string>();
   const words = new Map(now.words.map(({ path, sha256 }) => [path, sha256]));
   for (const { path, sha256 } of before.words) {

@@ -39,6 +39,7 @@ export async function collectCode(
   command: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
   run: RunScript,
+  mask: (code: string) => string = maskCode,
 ): Promise<Collected> {
   const found = pairsOf((await run(LOOK, command, scriptEnvironment(command, env))).stdout);
   const one = (key: string) => found.get(key)?.[0]?.slice(0, MOST_TEXT);
@@ -52,7 +53,7 @@ export async function collectCode(
     const more = untracked.taken.length === 0
       ? undefined
       : pairsOf((await run(UNTRACKED, ["sh", ...untracked.taken], scriptEnvironment(command, env))).stdout);
-    const state = changes(one("diff") ?? "", more?.get("diff")?.[0] ?? "");
+    const state = changes(one("diff") ?? "", more?.get("diff")?.[0] ?? "", mask);
     diff = state.diff;
     if (all("complete").length === 0 && problems.length === 0) {
       problems.push("the repository could not be read to its end");
@@ -101,7 +102,7 @@ export function tellsSomething({ code, environment }: Collected): boolean {
   return code.git !== null || code.words.length > 0 || environment.interpreter !== null;
 }
 
-function scriptEnvironment(
+export function scriptEnvironment(
   command: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
@@ -137,7 +138,7 @@ interface Changes {
 }
 
 /** The parts of two diffs (base64), in order, as far as there is room for them. */
-function changes(tracked: string, untracked: string): Changes {
+function changes(tracked: string, untracked: string, mask: (code: string) => string): Changes {
   const files: CodeFile[] = [];
   const leftOut: Changes["leftOut"] = [];
   const masked: string[] = [];
@@ -151,7 +152,7 @@ function changes(tracked: string, untracked: string): Changes {
     if (isCut || bytes > MOST_DIFF_BYTES || files.length >= MOST_FILES) {
       return void leftOut.push({ path: part.path, why: `the changes are larger than ${MOST_DIFF_BYTES >> 20} MiB` });
     }
-    const text = maskCode(part.text);
+    const text = mask(part.text);
     if (text !== part.text) masked.push(part.path);
     texts.push(text);
     files.push({ path: part.path, change: isUntracked ? "untracked" : part.change, sha256: sha256Of(part.text) });

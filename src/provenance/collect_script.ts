@@ -165,28 +165,45 @@ git read-tree --empty && printf '%s\\0' "$@" | git add -N --pathspec-from-file=-
 say diff "$(diff --)"
 `;
 
-/** The files of the working tree that are tracked, or untracked and not ignored, and those of them that are gone. */
-export const LIST_FILES = `${FIND_REPOSITORY}
+/**
+ * Copies the working tree's tracked files, as they are now, below the directory `$1`, and the untracked files that follow. On a
+ * file system that can, the copies share their blocks.
+ */
+export const COPY_FILES = `${FIND_REPOSITORY}
 [ -n "$top" ] || { say problem "there is no git repository at $dir"; exit 0; }
 command -v git > /dev/null || { say problem "git is not installed"; exit 0; }
+to=$1; shift
 ${OWN_REPOSITORY}
+git ls-files -z --cached > "$tmp/tracked"
+[ $# -eq 0 ] || printf '%s\\0' "$@" >> "$tmp/tracked"
+xargs -0 -r sh -c 'for f; do
+  if [ -h "$f" ] || [ -f "$f" ]; then printf "%s\\0" "$f"; fi
+done' sh < "$tmp/tracked" > "$tmp/present"
+xargs -0 -r cp -dp --parents --reflink=auto -t "$to" -- < "$tmp/present" 2> "$tmp/errors" || {
+  say problem "$(head -c 500 "$tmp/errors")"; exit 0
+}
+git ls-files -z --stage | sed -z -n 's/^160000 [^\\t]*\\t/submodule\\x00/p'
 say root "$top"
-git ls-files -z --cached | xargs -0 -r printf 'tracked\\0%s\\0'
 say complete ""
 `;
 
-/** Writes the files of the commit `$1` below the directory `$2`, and applies the diff `$3` to them; "": none. */
+/** Writes the files of the commit `$1` below the directory `$2`, and applies the patch `$3` to them; "": none. */
 export const CHECK_OUT = `${FIND_REPOSITORY}
 [ -n "$top" ] || { say problem "there is no git repository at $dir"; exit 0; }
 command -v git > /dev/null || { say problem "git is not installed"; exit 0; }
 wanted=$1; to=$2; patch=$3
 ${OWN_REPOSITORY}
-git cat-file -e "$wanted^{commit}" 2>/dev/null || { say problem "commit $wanted is not in the repository $top"; exit 0; }
+say root "$top"
+git cat-file -e "$wanted^{commit}" 2>/dev/null || { say missing "$wanted"; exit 0; }
 export GIT_WORK_TREE="$to"
 cd -P -- "$to" || exit 9
-git read-tree "$wanted" && git checkout-index -a -q -f || { say problem "the files of commit $wanted cannot be written to $to"; exit 0; }
+why=$({ git read-tree "$wanted" && git checkout-index -a -q -f; } 2>&1) || { say problem "the files of commit $wanted cannot be written: $why"; exit 0; }
 if [ -n "$patch" ]; then
   why=$(git apply --whitespace=nowarn -p1 "$patch" 2>&1) || { say problem "the recorded changes cannot be applied: $why"; exit 0; }
 fi
+git grep -l -z --cached '^version https://git-lfs' -- 2>/dev/null | head -c 2000 | sed -z 's/^/lfs\\x00/'
+git ls-files -z --stage | sed -z -n 's/^160000 [^\\t]*\\t/submodule\\x00/p'
+# Files of trackers in the repository are not the run's: its own are newer than its start.
+find . -type f -exec touch -d 2000-01-01 {} +
 say complete ""
 `;

@@ -22,6 +22,8 @@ export interface SourceCursor {
 export interface IngestBatch {
   /** For another source than the journal: `from` and `to` then count its batches, and this is stored with the records. */
   source?: Omit<SourceCursor, "serial">;
+  /** The run within this run to which the source's records belong; the source and its problems stay with this run. */
+  within?: string;
   from: number;
   to: number;
   steps: StepColumns | SealedSteps;

@@ -40,6 +40,11 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
     conditions.push("created_at >= ?");
     values.push(Math.trunc(filter.submittedSince));
   }
+  if (filter.within === undefined) conditions.push("parent IS NULL");
+  else {
+    conditions.push("parent = ?");
+    values.push(filter.within);
+  }
   return { conditions, values };
 }
 

@@ -294,6 +294,15 @@ CREATE TABLE gpu_use (
 ALTER TABLE gpu_slots ADD COLUMN counted_at INTEGER NOT NULL DEFAULT 0;
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 14, sql: "" },
+  {
+    version: 15,
+    sql: `
+-- Runs within a run: found by their parent, and made once for each place.
+CREATE UNIQUE INDEX runs_within ON runs (parent, child_key) WHERE parent IS NOT NULL;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

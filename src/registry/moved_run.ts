@@ -10,8 +10,8 @@ const TABLES = [
 ];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
-/** Columns that mean nothing on another host: processes, and the token of the proxy. */
-const OF_HOST = ["proxy", "worker", "session_token"];
+/** Columns that mean nothing on another host: processes, the token of the proxy, and a run that stays. */
+const OF_HOST = ["proxy", "worker", "session_token", "parent", "child_key"];
 
 /** Writes the run's rows by `insert`, without the columns that mean nothing on another host. */
 export function copyRun(

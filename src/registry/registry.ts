@@ -53,6 +53,7 @@ import type {
   ArtifactRow,
   EventFilter,
   EventRow,
+  NewChild,
   NewRun,
   Placement,
   RunFilter,
@@ -173,6 +174,56 @@ export class Registry implements RunReader {
     });
   }
 
+  /** Enters a run within a run, which has begun. Its parent's program runs it. */
+  insertChild(run: NewChild): RunRow {
+    return this.#write(() => {
+      const now = this.#now();
+      const times = { createdAt: now, startedAt: now, updatedAt: now };
+      const { columns, values } = runColumns({ ...run, ...times, state: "EXECUTING", attempt: 1 });
+      this.#sql.run(
+        `INSERT INTO runs (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+        ...values,
+      );
+      const to = "EXECUTING";
+      const transition = { from: null, to, event: "begun_within", reason: null, attempt: 1 } as const;
+      this.#addTransition({ runId: run.runId, ...transition, at: now });
+      const row = this.require(run.runId);
+      this.#addEvent(row, "state", transition, now);
+      return row;
+    });
+  }
+
+  /** The id of the run within a run that has this key. */
+  child(parent: string, key: string): string | undefined {
+    return this.#sql.get("SELECT run_id FROM runs WHERE parent = ? AND child_key = ?", parent, key)?.run_id as string;
+  }
+
+  childrenOf(parent: string): number {
+    return this.#sql.get("SELECT count(*) AS n FROM runs WHERE parent = ?", parent)!.n as number;
+  }
+
+  childIds(parent: string): string[] {
+    return this.#sql.all("SELECT run_id FROM runs WHERE parent = ?", parent).map(({ run_id }) => run_id as string);
+  }
+
+  liveChildren(parent: string): string[] {
+    const live = JSON.stringify(LIVE_STATES);
+    return this.#sql.all(
+      "SELECT run_id FROM runs WHERE parent = ? AND state IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+      parent,
+      live,
+    ).map(({ run_id }) => run_id as string);
+  }
+
+  /** Runs with live runs within them. */
+  parentsOfLive(): string[] {
+    const live = JSON.stringify(LIVE_STATES);
+    return this.#sql.all(
+      "SELECT DISTINCT parent FROM runs WHERE parent IS NOT NULL AND state IN (SELECT value FROM json_each(?))",
+      live,
+    ).map(({ parent }) => parent as string);
+  }
+
   /** Copies an ended run from another registry of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
@@ -202,7 +253,7 @@ export class Registry implements RunReader {
   resolve(ref: string): RunRow {
     if (ref === "@last") {
       // In order of insertion: the clock may have been set back.
-      const row = this.#sql.get(`${SELECT_RUN} ORDER BY rowid DESC LIMIT 1`);
+      const row = this.#sql.get(`${SELECT_RUN} WHERE parent IS NULL ORDER BY rowid DESC LIMIT 1`);
       if (row === undefined) throw new MosaicError("not_found", "no run has been submitted yet");
       return this.#runFrom(row);
     }
@@ -268,15 +319,15 @@ export class Registry implements RunReader {
   }
 
   countByState(): Record<string, number> {
-    const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs GROUP BY state");
+    const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs WHERE parent IS NULL GROUP BY state");
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
   }
 
-  /** Runs that have not ended, oldest first. */
+  /** Runs that have not ended, oldest first; those within a run have no processes and are not among them. */
   live(): RunRow[] {
     const live = JSON.stringify(LIVE_STATES);
     return this.#sql.all(
-      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) ORDER BY created_at, run_id`,
+      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL ORDER BY created_at, run_id`,
       live,
     ).map((row) => this.#runFrom(row));
   }

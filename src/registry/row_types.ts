@@ -32,6 +32,9 @@ export type NewRun = Pick<
   | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId")
 >;
 
+/** A run within a run. */
+export type NewChild = NewRun & { parent: string; childKey: string };
+
 export interface TransitionRow {
   /** Over all runs, ascending, never reused. */
   seq: number;
@@ -66,6 +69,8 @@ export interface RunFilter {
   nameContains?: string;
   tags?: readonly string[];
   submittedSince?: number;
+  /** Runs within this run; absent: only runs that are within none. */
+  within?: string | undefined;
 }
 
 export interface ArtifactRow {

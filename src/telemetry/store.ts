@@ -294,10 +294,12 @@ export class TelemetryStore implements TelemetryLog {
       ? { journal: { from, to }, label: "" }
       : { journal: undefined, source: { ...source, serial: to }, label: source.label };
     const events = withoutRepeats(state, batch.events);
-    const { steps, episodes, lastEvent } = this.#writer.write({ ...records, events, ...place, runId, attempt });
+    const stored = this.#writer.write({ ...records, events, ...place, runId, attempt });
+    const { steps, episodes, lastEvent } = stored;
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
-      ...{ events: events.slice(), lastEvent },
+      // Events of a run within this one have no number here.
+      ...{ events: batch.within === undefined ? events.slice() : eventsOf(stored), lastEvent },
     };
   }
 
@@ -799,4 +801,8 @@ function prepareNew(path: string): void {
   } finally {
     db.close();
   }
+}
+
+function eventsOf({ events }: Written): WorkerEventRecord[] {
+  return events.map(({ kind, dataJson, tsNs }) => ({ kind, dataJson, tsNs }));
 }

@@ -347,6 +347,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("validate", [`${directory}/wrong.json`], { codes: [2] });
     await holds("submit", [config]);
     await holds("run", ["--", "/bin/true"]);
+    await holds("rerun", [rich]);
     await t.step("submit --follow: the submission, and events", async () => {
       Deno.writeTextFileSync(config, configOf({ name: "followed", command: shell("exit 0") }));
       const [first, ...events] = (await mosaic(["submit", "-o", "json", "--follow", config])).trimEnd().split("\n");
@@ -424,6 +425,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "UserGpuUse.idle_share",
           "RunGpuUse.idle_share",
           "Series.copy_of",
+          "Run.parent",
           "Run.damaged",
           "Run.not_before",
           "Run.values",

@@ -25,6 +25,7 @@ const RUN = {
   gpu_slots: [0, 1],
   tags: ["sweep"],
   notes: "",
+  code_changed: null,
   digest: "ab".repeat(32),
   submitted_at: "2025-11-22T13:56:40.000Z",
   updated_at: "2025-11-22T13:58:20.000Z",
@@ -76,6 +77,8 @@ const RUN = {
     supports_pause: true,
     supports_checkpoint: false,
   },
+  parent: null,
+  children: 0,
 };
 
 /** A GPU of which the driver tells nothing. */

@@ -46,6 +46,7 @@ Deno.test("changes since the submission: source files that the run reads, not wh
     ],
     [record([], [["../a.py", "1"]], hash("d").slice(24)), ["commit ccccccccc..ddddddddd"]],
     [{ ...before, git: null }, []],
+    [{ ...record([], []), cwd: "/copy" }, []],
   ];
   for (const [now, expected] of table) assert.deepEqual(changesSince(before, now), expected);
   assert.equal(changedWords(["a.py", "b.py", "c.py", "d.py"]), "a.py, b.py and 2 more");

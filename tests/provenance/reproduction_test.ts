@@ -88,6 +88,131 @@ testWithDaemon("reproduction", { gpus: "1" }, [
     await mosaic(daemon, ["delete", run]);
   }],
 
+  [
+    "rerun --at-commit gives the same curve to the bit after the code was edited; rerun gives another",
+    async (daemon) => {
+      await using repo = learner();
+      repo.write("target.sh", "OPTIMUM=2.0\n");
+      repo.write("extra.sh", "# untracked\n");
+      const words = ["./learn.sh", "--lr", "0.3", "--seed", "11"];
+      const { out } = await mosaic(daemon, ["run", "--cwd", repo.directory, "--name", "original", "--", ...words]);
+      const original = out.trim();
+      await untilState(daemon, original, "TERMINATED");
+      repo.git("add", ".");
+      repo.write("learn.sh", LEARNER.replace("(rand() - 0.5)", "(rand() - 0.4)"));
+      repo.git("commit", "-qam", "another learner");
+      repo.write("target.sh", "OPTIMUM=7.0\n");
+
+      const logs = async (run: string) => (await mosaic(daemon, ["logs", run])).out;
+      const curve = await logs(original);
+      const again = await mosaic(daemon, ["rerun", original, "--at-commit"]);
+      const repeated = again.out.trim();
+      const shown = await untilState(daemon, repeated, "TERMINATED");
+      assert.equal(await logs(repeated), curve);
+      const points = async (run: string) =>
+        (await json(daemon, ["metrics", run, "--points", "w"])).map(({ value }: { value: number }) => value);
+      assert.equal((await points(original)).length, 12);
+      assert.deepEqual(await points(repeated), await points(original));
+      assert.equal(Deno.readTextFileSync(`${shown.directory}/code/extra.sh`), "# untracked\n");
+      const { code, command } = await json(daemon, ["diff", original, repeated]);
+      assert.deepEqual([code, command.length], [[], 1], "only the path of the program differs");
+      // A run that was itself repeated.
+      const twice = (await mosaic(daemon, ["rerun", repeated, "--at-commit", "--seed", "12", "--set", "lr=0.3"])).out
+        .trim();
+      await untilState(daemon, twice, "TERMINATED");
+      assert.notEqual(await logs(twice), curve);
+      await mosaic(daemon, ["delete", repeated]);
+      assert.throws(() => Deno.statSync(`${shown.directory}/code`), Deno.errors.NotFound);
+      const thrice = (await mosaic(daemon, ["rerun", twice, "--at-commit", "--seed", "11"])).out.trim();
+      await untilState(daemon, thrice, "TERMINATED");
+      assert.equal(await logs(thrice), curve);
+
+      const now = await mosaic(daemon, ["rerun", original]);
+      assert.match(now.err, /the code is not the one that ran \(commit [0-9a-f]{9}\.\.[0-9a-f]{9}.*\); --at-commit/);
+      await untilState(daemon, now.out.trim(), "TERMINATED");
+      assert.notEqual(await logs(now.out.trim()), curve);
+      // What a rerun cannot do, it says.
+      const unknown = await mosaic(daemon, ["rerun", original, "--set", "le=1"], [2]);
+      assert.match(unknown.err, /no parameter "le".*Did you mean lr\?/);
+      await using other = repository();
+      other.write("a", "");
+      other.git("add", ".");
+      other.git("commit", "-qm", "other");
+      const elsewhere = await mosaic(daemon, ["rerun", original, "--at-commit", "--repository", other.directory], [6]);
+      assert.match(elsewhere.err, /commit [0-9a-f]{40} is not in the repository/);
+      const left = [...Deno.readDirSync(daemon.layout.baseDir("custom_scripts"))].map(({ name }) => name);
+      const runs = (await json(daemon, ["list"])).map(({ run_id }: { run_id: string }) => run_id);
+      assert.deepEqual(left.filter((name) => !runs.includes(name)), [], "a refused run leaves no copy");
+    },
+  ],
+
+  ["secrets: a rerun has them from the working tree, or says that they are masked", async (daemon) => {
+    await using repo = learner();
+    const secret = 'OPTIMUM=2.0\nAPI_KEY="0123456789abcdef"; test $API_KEY = 0123456789abcdef || exit 9\n';
+    repo.write("target.sh", secret);
+    const { out } = await mosaic(daemon, [
+      "run",
+      "--cwd",
+      repo.directory,
+      "--",
+      "./learn.sh",
+      "--lr",
+      "0.3",
+      "--seed",
+      "1",
+    ]);
+    await untilState(daemon, out.trim(), "TERMINATED");
+    const again = (await mosaic(daemon, ["rerun", out.trim(), "--at-commit"])).out.trim();
+    await untilState(daemon, again, "TERMINATED");
+    repo.write("target.sh", "OPTIMUM=1.0\n");
+    const refused = await mosaic(daemon, ["rerun", out.trim(), "--at-commit"], [6]);
+    assert.match(refused.err, /not all of the code that ran can be had again: secrets were masked in target\.sh/);
+    const partly = (await mosaic(daemon, ["rerun", out.trim(), "--at-commit", "--incomplete"])).out.trim();
+    await untilState(daemon, partly, "FAULTED");
+  }],
+
+  [
+    "--snapshot: edits while the run waits do not matter; data outside of the repository's files stays where it is",
+    async (daemon) => {
+      await using repo = learner();
+      repo.write(".gitignore", "data/\n");
+      repo.write("data/numbers.txt", "1\n");
+      repo.write("module.sh", "STEP=new\n");
+      repo.git("add", ".gitignore");
+      repo.git("commit", "-qm", "ignore");
+      const holder = await submit(
+        daemon,
+        configOf({ name: "holder", command: ["/bin/sleep", "600"], gpus: { requested: 1, mandatory: true } }),
+      );
+      await untilState(daemon, holder, "READY");
+      const script =
+        `. ./module.sh; echo "{\\"type\\":\\"note\\",\\"step\\":\\"$STEP\\"}"; cat ./learn.sh | cksum; cat "$1"; pwd`;
+      const { out, err } = await mosaic(daemon, [
+        ...["run", "--snapshot", "--gpus", "1", "--cwd", repo.directory, "--"],
+        ...["/bin/sh", "-c", script, `${repo.directory}/learn.sh`, `${repo.directory}/data/numbers.txt`],
+      ]);
+      const run = out.trim();
+      const before = LEARNER;
+      repo.write("module.sh", "STEP=edited\n");
+      repo.write("learn.sh", "edited\n");
+      await mosaic(daemon, ["cancel", holder]);
+      const { directory } = await untilState(daemon, run, "TERMINATED");
+      const lines = (await mosaic(daemon, ["logs", run])).out.trim().split("\n");
+      assert.match(lines[0]!, /"step":"new"/);
+      assert.equal(Deno.readTextFileSync(`${directory}/code/learn.sh`), before);
+      assert.deepEqual(lines.slice(2), ["1", `${directory}/code`]);
+      assert.equal(err, "");
+      const detail = await json(daemon, ["show", run]);
+      assert.equal(detail.code_changed, null);
+      assert.equal(detail.config.metadata.worker.arguments[2], `${directory}/code/learn.sh`);
+      assert.equal((await json(daemon, ["show", run, "--code"])).records[0].code.git.root, repo.directory);
+      await mosaic(daemon, ["delete", run]);
+      assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
+      const outside = await mosaic(daemon, ["run", "--snapshot", "--cwd", "/", "--", "/bin/true"], [6]);
+      assert.match(outside.err, /there is no git repository at \//);
+    },
+  ],
+
   ["with --code off nothing is recorded", async (daemon) => {
     await using repo = learner();
     const options = ["run", "--code", "off", "--cwd", repo.directory];

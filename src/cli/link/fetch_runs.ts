@@ -17,6 +17,8 @@ export interface RunsWanted {
   /** `param.NAME`, `metric.NAME`: their values are in the runs' `values`. */
   columns?: readonly string[];
   limit?: number;
+  /** The runs within this run. */
+  within?: string;
 }
 
 export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSignal): Promise<RunJson[]> {
@@ -32,6 +34,7 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
       where: wanted.where ?? "",
       sort: wanted.sort ?? "",
       columns: [...columns],
+      within: wanted.within ?? "",
       ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);
     for (const [i, run] of page.runs.entries()) {

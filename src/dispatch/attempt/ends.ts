@@ -11,6 +11,7 @@ import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
+import type { ChildRuns } from "./records/child_runs.ts";
 import type { Ended } from "./state/attempt_state.ts";
 import { endedEvent } from "./records/ending.ts";
 import { PREEMPTED, restartDelay } from "./state/restart.ts";
@@ -27,6 +28,8 @@ export interface EndsOptions {
   telemetry: TelemetryLog;
   log: Logger;
   layout: Layout;
+  /** Runs within the runs. */
+  children: ChildRuns;
   /** An attempt has ended. */
   onEnded: (row: RunRow, plan: RunPlan) => void;
   /** The position in the queue that a run of this priority gets; 1 is next. */
@@ -139,6 +142,7 @@ export class Ends {
     });
     this.#startFailures.delete(`${runId}/${attempt.attempt}`);
     log.info({ run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason }, "run has ended");
+    this.#options.children.end(row);
     onEnded(row, plan);
     return row;
   }

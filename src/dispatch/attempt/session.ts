@@ -12,6 +12,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { IngestBatch } from "../../records/ingest_batch.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Attempt } from "./attempt.ts";
+import type { ChildRuns } from "./records/child_runs.ts";
 import type {
   AppliedControl,
   BatchSamples,
@@ -28,6 +29,8 @@ export interface SessionOptions {
   log: Logger;
   runs: ReadonlyMap<string, Supervised>;
   performer: Performer;
+  /** Runs within the runs. */
+  children: ChildRuns;
   clock: () => number;
 }
 
@@ -91,6 +94,7 @@ export class Session implements ProxySession {
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
+      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
       intake.sample(batch, samples, now);
     }
     // The attempt may have ended during the commit.
@@ -110,7 +114,10 @@ export class Session implements ProxySession {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current();
     const { attempt, intake } = supervised;
-    const delivered = intake.withoutAnnounced(received);
+    const file = received.source?.name;
+    const within = file === undefined ? undefined : this.#options.children.runOf(attempt.runId, attempt.attempt, file);
+    const announced = intake.withoutAnnounced(received);
+    const delivered = within === undefined ? announced : { ...announced, within };
     const { result } = await intake.store(delivered);
     if (result.type === "gap") {
       throw new MosaicError(
@@ -123,6 +130,7 @@ export class Session implements ProxySession {
       if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
+      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
       this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;

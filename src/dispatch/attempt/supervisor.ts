@@ -2,6 +2,7 @@
  * All attempts that have, or may have, processes. Calls go one way: adapters and core → supervisor → attempt. An attempt
  * returns effects; performer.ts performs them.
  */
+import { ChildRuns } from "./records/child_runs.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "./state/connected_proxy.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -33,7 +34,7 @@ const FILES_MS = 10_000;
 /** How long a proxy of an earlier daemon may take to connect to this one. */
 const BOOT_ABSENCE_MS = 5000;
 
-export interface SupervisorOptions extends EndsOptions {
+export interface SupervisorOptions extends Omit<EndsOptions, "children"> {
   /** The host that a run's attempts are on. */
   hostOf: (plan: RunPlan) => Host;
   /** Time between SIGTERM and SIGKILL. */
@@ -57,6 +58,8 @@ export interface SupervisorOptions extends EndsOptions {
 }
 
 export class Supervisor {
+  /** Runs within the runs. */
+  readonly children: ChildRuns;
   readonly #options: SupervisorOptions;
   readonly #clock: () => number;
   readonly #runs = new Map<string, Supervised>();
@@ -73,8 +76,10 @@ export class Supervisor {
     this.#clock = options.clock ?? (() => performance.now());
     this.#filesAt = this.#clock();
     this.#tickedAt = this.#filesAt;
-    this.#ends = new Ends(options);
-    const common = { ...options, runs: this.#runs, clock: this.#clock };
+    this.children = new ChildRuns(options);
+    const { children } = this;
+    this.#ends = new Ends({ ...options, children });
+    const common = { ...options, children, runs: this.#runs, clock: this.#clock };
     this.#performer = new Performer({
       ...common,
       ends: this.#ends,

@@ -209,6 +209,7 @@ export class Cleanup {
       let freedBytes = 0;
       // A file that is still being written would keep the directory from being removed.
       await this.#finishing.get(runId);
+      for (const child of registry.childIds(runId)) freedBytes += (await this.delete(child)).freedBytes;
       freedBytes += (await removeRunFiles(layout, runId)).freedBytes;
       freedBytes += await telemetry.delete(runId);
       // Last: while the row exists, an interrupted deletion can be repeated.

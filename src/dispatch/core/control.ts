@@ -43,6 +43,7 @@ export class Control {
     const { registry, log, placer, graceSeconds } = this.#options;
     const row = registry.require(runId);
     if (isEnded(row.state)) return row;
+    requireOwnProgram(row, "cancelled");
     const request = { cancelRequestedAt: Date.now(), cancelReason: options.reason ?? "user_cancel" };
     if (row.state === "INIT") {
       log.info({ run_id: runId, reason: request.cancelReason }, "run is cancelled");
@@ -102,6 +103,7 @@ export class Control {
     }
     const row = registry.require(runId);
     if (isEnded(row.state)) throw ended(row, "throttled");
+    requireOwnProgram(row, "throttled");
     if (maxRateHz > 0) requireOneGroup(row, "throttled");
     const updated = registry.update(runId, { maxRateHz });
     supervisor.throttled(runId);
@@ -118,6 +120,7 @@ export class Control {
 
   retry(runId: string): RunRow {
     const row = this.#options.registry.require(runId);
+    requireOwnProgram(row, "retried");
     requireRepeatable(row);
     if (!isEnded(row.state)) {
       throw new MosaicError(
@@ -134,6 +137,7 @@ export class Control {
   async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
     const { registry } = this.#options;
     const row = registry.require(runId);
+    requireOwnProgram(row, "reset");
     requireRepeatable(row);
     const resumeFrom = fromCheckpoint === "" ? null : this.#checkpointAt(row, fromCheckpoint);
     if (isEnded(row.state)) return this.#again(row, "reset", resumeFrom);
@@ -160,6 +164,7 @@ export class Control {
   requireRunning(runId: string, done: string): RunRow {
     const row = this.#options.registry.require(runId);
     if (isEnded(row.state)) throw ended(row, done);
+    requireOwnProgram(row, done);
     if (row.state === "INIT") {
       throw new MosaicError("failed_precondition", `run ${runId} waits to be started and cannot be ${done}`);
     }
@@ -213,6 +218,16 @@ function requireTimeLeft(row: RunRow): void {
     "failed_precondition",
     `the deadline of run ${row.runId} has passed (${new Date(deadlineAt).toISOString()})`,
     { hint: "Submit its config again with another metadata.queue.deadline." },
+  );
+}
+
+/** @param done the operation, for the message @throws MosaicError `failed_precondition` for a run within a run */
+function requireOwnProgram({ runId, parent }: RunRow, done: string): void {
+  if (parent === null) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `run ${runId} is part of the program of run ${parent} and cannot be ${done} alone`,
+    { hint: `Name the run with the program: ${parent}` },
   );
 }
 

@@ -57,6 +57,7 @@ export class Views {
       waitingFor: place?.waitingFor ??
         (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
       directory: this.#directory(row),
+      children: row.parent === null ? this.#options.registry.childrenOf(row.runId) : 0,
       maxSteps: expectedStepsOf(row.configJson),
       telemetry: {
         ...stored,

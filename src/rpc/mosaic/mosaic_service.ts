@@ -56,6 +56,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         nameContains: request.nameContains === "" ? undefined : request.nameContains,
         tags: request.tags.length === 0 ? undefined : request.tags,
         submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
+        within: request.within === "" ? undefined : resolve(request.within).runId,
       };
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;

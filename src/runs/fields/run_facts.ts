@@ -44,6 +44,8 @@ const counted = (n: number) => n === 0 ? "" : count(n);
 
 export const RUN_FACTS: readonly RunFact[] = [
   { name: "run", text: (r) => r.run_id },
+  { name: "within", text: (r) => r.parent ?? "" },
+  { name: "runs within", text: (r) => r.children === 0 ? "" : `${count(r.children)} (list --within ${r.run_id})` },
   { name: "outcome", text: (r) => r.outcome ?? "" },
   { name: "reason", text: (r) => r.reason ?? "" },
   { name: "hint", text: (r) => r.hint ?? "" },

@@ -413,6 +413,19 @@ export const RUN_FIELDS = [
     fields: CAPABILITIES,
     about: "what a worker that calls gRPC itself registered; null for others",
   },
+  {
+    json: "parent",
+    kind: "text",
+    column: "parent",
+    since: 14,
+    null: "both",
+    proto: 70,
+    about:
+      "the run whose program made this one: a trial, a job, a tracker's run ([runs within a run](formats.md#runs-within-a-run)); null for a run with a program of its own",
+  },
+  // What identifies it within its parent: a directory.
+  { kind: "text", column: "child_key", since: 14, null: "both" },
+  { json: "children", kind: "integer", proto: 71, about: "runs within this run; `list --within RUN` lists them" },
   { kind: "flag", column: "gpus_mandatory" },
   { kind: "text", column: "session_token", null: "both" },
   {

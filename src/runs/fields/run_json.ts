@@ -59,7 +59,7 @@ const CONVERSIONS: Record<Exclude<RunFieldKind, "object">, Conversion> = {
     empty: null,
     json: same,
     message: (value: unknown) => JSON.stringify(value),
-    parsed: (json: string) => JSON.parse(json),
+    parsed: (json: string) => json === "" ? null : JSON.parse(json),
   },
 };
 

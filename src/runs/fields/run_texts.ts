@@ -47,7 +47,8 @@ export function codeChangedText(run: RunJson): string {
 
 /** The most relevant detail for the run's state; and whether its code is not the one that was submitted. */
 export function note(run: RunJson, now: number, barWidth = 0): string {
-  const said = [stateNote(run, now, barWidth), codeChangedText(run)].filter((text) => text !== "").join("; ");
+  const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
+  const said = [stateNote(run, now, barWidth), within, codeChangedText(run)].filter((text) => text !== "").join("; ");
   return said === "" ? notReadNote(run.telemetry.violations) : said;
 }
 

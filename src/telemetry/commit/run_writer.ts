@@ -44,8 +44,10 @@ const STORABLE = { integer: storableInteger, real: storableReal, text: storableT
 /** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
-  ...["source_observed", "source_problem", "not_read"],
+  ...["source_observed", "source_problem", "not_read", "trial"],
 ]);
+/** Event kinds about files. */
+const OF_THE_SOURCE = new Set(["source_observed", "source_problem", "not_read", "artifact", "checkpoint_saved"]);
 const NO_REWARD = "store: episode without a reward";
 const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
 const CLAMPED = "store: value could not be stored as it was and was replaced";
@@ -65,6 +67,8 @@ export interface Delivery {
   /** Another source, whose cursor is then stored. */
   source?: SourceCursor;
   label: string;
+  /** The run to which the records belong, if it is another; written in the same transaction. */
+  within?: string | undefined;
 }
 
 /** Written steps: their number, their bytes, and their columns if those were open. */
@@ -157,6 +161,7 @@ export class RunWriter {
 
   /** Writes a delivery's rows; `finish` writes rows that exist once per run, before the commit. */
   write(delivery: Delivery): Written {
+    if (delivery.within !== undefined) return this.#writeWithin(delivery, delivery.within);
     const { runId, attempt } = delivery;
     const now = this.#parts.now();
     const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
@@ -189,6 +194,16 @@ export class RunWriter {
     if (written.episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
     if (written.steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
     return written;
+  }
+
+  /** The records go to the run within, what is said about the file and about files stays. */
+  #writeWithin({ within: _, ...delivery }: Delivery, runId: string): Written {
+    const stays = ({ kind }: WorkerEventRecord) => OF_THE_SOURCE.has(kind);
+    const { steps, episodes, events } = delivery;
+    const records = { steps, episodes, events: events.filter((event) => !stays(event)) };
+    const none = { otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
+    this.write({ ...none, ...records, runId, attempt: 1, label: delivery.label });
+    return this.write({ ...delivery, steps: { n: 0 }, episodes: [], events: events.filter(stays) });
   }
 
   #storeSteps(state: RunState, attempt: number, steps: IngestBatch["steps"], arrivalNs: string): StoredSteps {

@@ -34,6 +34,7 @@ function filterOf(query: Record<string, string | undefined>): RunFilter {
   const tags = listOf(query.tag);
   return {
     ...(states.length > 0 ? { states: states as RunState[] } : {}),
+    ...(query.within ? { within: query.within } : {}),
     ...(query.name ? { nameContains: query.name } : {}),
     ...(tags.length > 0 ? { tags } : {}),
   };

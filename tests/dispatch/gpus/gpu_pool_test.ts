@@ -32,7 +32,7 @@ function withPool(
     pool.enter(registry, () => wakes++);
     const slots = () => registry.gpuSlots().map(({ slot, runId }) => runId === null ? `${slot}` : `${slot}*`).join(" ");
     await work({ registry, fake, pool, said, wakes: () => wakes, slots });
-    pool.close();
+    await pool.close();
   });
 }
 

@@ -7,7 +7,7 @@ import { parameterDifferences, rowsWithoutSecrets } from "../../../runs/run_diff
 import { valueText } from "../../../runs/parameter_text.ts";
 import type { Context } from "../../link/context.ts";
 import type { AttemptsCode } from "../../../provenance/code_record.ts";
-import { fetchCode } from "../../link/fetch_code.ts";
+import { fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { commandText } from "../../text/code_text.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";

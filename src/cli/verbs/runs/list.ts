@@ -41,6 +41,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <text>", "only runs whose name contains this")
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
     .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("--sort <column>", "sort by this column; -column: descending")
@@ -104,6 +105,7 @@ async function listed(
   const runs = await fetchRuns(link, {
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     nameContains: String(flags["name"] ?? ""),
+    within: String(flags["within"] ?? ""),
     tags: (flags["tag"] as string[] | undefined) ?? [],
     submittedSince: await sinceOf(flags, context.now()),
     where: String(flags["where"] ?? ""),

@@ -6,7 +6,7 @@ import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
 import { parseDuration } from "../../../base/text/format.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import type { Link } from "../../link/daemon_link.ts";
+import { Link } from "../../link/daemon_link.ts";
 import type { HostResponse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../../link/context.ts";
 import { escapeControl } from "../../text/text.ts";
@@ -85,7 +85,10 @@ export function runOptions(command: Command): Command {
 }
 
 function submits(command: Command, context: Context, result: { code: number }): void {
-  command.addOption(codeOption()).option("--dry-run", "print the config instead of submitting it");
+  command.addOption(codeOption()).option(
+    "--snapshot",
+    "start from a copy of the repository's files as they are now, removed with the run",
+  ).option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -113,9 +116,14 @@ function submits(command: Command, context: Context, result: { code: number }): 
       if (here) await offerDaemon(context, connectionFlags(flags));
       const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
-      result.code = await submit(context, JSON.stringify(config), flags, async (link) => {
-        if (!choosesGpus) warnOfUnusedGpus(await link.unary(link.methods.getHost, {}), context);
-        if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
+      const configJson = JSON.stringify(config);
+      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags, here) : { configJson };
+      result.code = await submit(context, code.configJson, flags, {
+        ...code,
+        before: async (link) => {
+          if (!choosesGpus) warnOfUnusedGpus(await link.unary(link.methods.getHost, {}), context);
+          if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
+        },
       });
     });
 }
@@ -166,6 +174,18 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
 function objectiveValue(text: string): string {
   if (objectiveOf(text) !== undefined) return text;
   throw new InvalidArgumentError(`It must be ${OBJECTIVE_FORM}.`);
+}
+
+/** @throws MosaicError `failed_precondition` if the files cannot be copied */
+async function snapshot(context: Context, configJson: string, flags: Record<string, unknown>, here: boolean) {
+  if (!here) {
+    throw new MosaicError("failed_precondition", "--snapshot copies files of this host, and the daemon is on another", {
+      hint: "Leave --target and MOSAIC_TARGET out.",
+    });
+  }
+  using link = await Link.open(context, connectionFlags(flags));
+  const { takeSnapshot } = await import("../../code/snapshot.ts");
+  return await takeSnapshot(context, link, configJson);
 }
 
 /** The least value of `resources.memory_mb` (src/config/schema.ts). */

@@ -7,7 +7,7 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { artifactJson, eventJson } from "../../text/message_json.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
-import { codeJson, fetchCode } from "../../link/fetch_code.ts";
+import { codeJson, fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";

@@ -10,8 +10,10 @@ import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
 import { followRun } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { Link } from "../../link/daemon_link.ts";
-import { codeOf, collect, sendCode } from "../../link/submitted_code.ts";
+import { isTransient, Link } from "../../link/daemon_link.ts";
+import type { CodeCopy } from "../../code/code_copy.ts";
+import type { Collected } from "../../../provenance/collect.ts";
+import { codeOf, collect, sendCode } from "../../code/submitted_code.ts";
 import { escapeControl } from "../../text/text.ts";
 
 /** How long (ms) a verb with --follow waits for a daemon that is restarting. */
@@ -66,29 +68,42 @@ export const FOLLOW_EXITS = {
   130: "interrupted; the run continues",
 };
 
+export interface SubmitOptions {
+  /** Called once the daemon is reached, to print messages before the run is submitted. */
+  before?: (link: Link) => Promise<void>;
+  /** The run's code, which goes if the run is refused. */
+  copy?: CodeCopy | undefined;
+  /** What is recorded of its code, instead of what the config's working directory has now. */
+  found?: Promise<Collected | undefined> | undefined;
+}
+
 /**
  * Submits, prints the id, and with --follow prints events until the end.
- * @param before called once the daemon is reached, to print messages before the run is submitted
  * @returns the exit code
  */
 export async function submit(
   context: Context,
   configJson: string,
   flags: Record<string, unknown>,
-  before?: (link: Link) => Promise<void>,
+  { before, copy, found: given }: SubmitOptions = {},
 ): Promise<number> {
   const follow = flags["follow"] === true;
   // Another host has files of its own.
   const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
-  const code = here ? codeOf(configJson) : undefined;
-  const collecting = code === undefined ? undefined : collect(context, code);
+  const code = here && given === undefined ? codeOf(configJson) : undefined;
+  const collecting = given ?? (code === undefined ? undefined : collect(context, code));
   using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
   await before?.(link);
   const { TrainerService } = await import("../../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
   try {
-    submitted = await link.unary(TrainerService.method.submitRun, { runId: String(flags["runId"] ?? ""), configJson });
+    submitted = await link.unary(TrainerService.method.submitRun, {
+      runId: copy?.runId ?? String(flags["runId"] ?? ""),
+      configJson,
+    });
   } catch (error) {
+    // Without an answer the run may have been taken.
+    if (error instanceof MosaicError && !isTransient(error)) copy?.remove();
     throw await withViolations(error, configJson, context);
   }
   const { runId, digest } = submitted;

@@ -2,7 +2,7 @@
 import type { CodeRecord as Message } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { AttemptsCode, CodeRecord, EnvironmentRecord } from "../../provenance/code_record.ts";
 import { timeMs } from "../../runs/fields/run_json.ts";
-import type { Link } from "./daemon_link.ts";
+import type { Link } from "../link/daemon_link.ts";
 
 /** By attempt, the submission first; empty if nothing is recorded. */
 export async function fetchCode(link: Link, run: string, diffs: boolean): Promise<AttemptsCode[]> {

@@ -3,8 +3,8 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { commandWords } from "../../runs/command_words.ts";
 import type { Collected } from "../../provenance/collect.ts";
 import { escapeControl } from "../text/text.ts";
-import type { Context } from "./context.ts";
-import type { Link } from "./daemon_link.ts";
+import type { Context } from "../link/context.ts";
+import type { Link } from "../link/daemon_link.ts";
 
 /** A command must not wait longer for its repository. */
 const LOOK_MS = 10_000;
