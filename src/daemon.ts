@@ -208,15 +208,16 @@ async function serve(
     endIdleHeap();
     await manager.stopping();
     await Promise.all([deletions.close(), sweeps?.close()]);
-    gpus.close();
+    const gpusClosed = gpus.close();
     await samples.close();
     await engine.close();
     await servers.stop();
     await side.close();
+    await gpusClosed;
     manager.close();
     return codeOf(reason);
   } finally {
-    gpus.close();
+    void gpus.close();
     telemetry.close();
     registry.close();
     descriptors.close();

@@ -10,6 +10,7 @@ import { VERSION } from "../base/version.ts";
 import { hostEnvironment } from "../os/processes/environment.ts";
 import { identityOf } from "../os/processes/identity.ts";
 import { lowerPrecedence } from "../os/processes/precedence.ts";
+import { infoIfThere } from "../os/files/files.ts";
 import { lockFile, removeTreeNow } from "../os/files/untrusted_changes.ts";
 import type { ProxyArguments } from "./start/arguments.ts";
 import { DaemonAddress } from "./delivery/daemon_address.ts";
@@ -19,6 +20,7 @@ import type { Event, WorkerSettings } from "./state/events_and_effects.ts";
 import { addedEnvironment } from "./start/stand_alone_environment.ts";
 import { PROXY_EXIT } from "./state/exit_codes.ts";
 import { GRACE_S } from "../base/agreed.ts";
+import { GrowthTimes } from "../journal/growth_times.ts";
 import { GrowthWatch } from "../journal/growth.ts";
 import { Journal } from "../journal/journal.ts";
 import { JournalFile } from "../journal/journal_file.ts";
@@ -88,10 +90,19 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   const packer = fate === "kept" ? undefined : new JournalPacker(files.stdout(attempt), journalFile, log);
   // Before the worker starts: it would inherit ignored signals, and as process 1 this process would miss a request to stop.
   using _signals = listenToSignals(queue, start.placed !== undefined);
+  const times = new GrowthTimes();
+  const noteGrowth = () => {
+    const now = Date.now();
+    if (times.isDue(now)) times.add(journal.size(), now);
+  };
   const growth = new GrowthWatch(files.logs, () => {
+    noteGrowth();
     mirrors.forEach((one) => one.copy());
     queue.put({ tag: "journal_grew", source: "stdout" });
   });
+  // What an earlier proxy has not delivered was written before this one started.
+  const writtenAt = takeOver ? infoIfThere(files.stdout(attempt))?.mtime?.getTime() : undefined;
+  if (writtenAt !== undefined) times.add(journal.size(), writtenAt);
   const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
   const sources = await sourcesOf(args, plan, log);
   const uploads = async () => {
@@ -102,7 +113,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     ? new (await import("../frames/frame_ring.ts")).FrameRing(args.runId, log)
     : undefined;
   const delivery = new Delivery(
-    { ...deliveryPlan(args, plan, log), show: (framed) => ring?.show(framed) },
+    { ...deliveryPlan(args, plan, times, log), show: (framed) => ring?.show(framed) },
     { journal, files: sources, uploads },
     queue,
     log,
@@ -139,6 +150,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     },
     written: () => journal.size(),
     measure: (acknowledged, holds) => {
+      times.forget(acknowledged);
       packer?.stored(Math.min(acknowledged, mirrors[0]?.position ?? Infinity));
       return pressure.measure(acknowledged, holds);
     },
@@ -294,7 +306,7 @@ async function sourcesOf(
   return new FileSources({ files, attempt, observation: observe, excluded, context, stderr, log });
 }
 
-function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): DeliveryPlan {
+function deliveryPlan(args: ProxyArguments, plan: StartPlan, times: GrowthTimes, log: Logger): DeliveryPlan {
   const { runId, attempt, workerId, agentId } = args;
   return {
     address: new DaemonAddress(args.target, plan.start.daemonJson),
@@ -317,7 +329,8 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
       const seen = new Set<TextDialect>();
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen };
+      const timeAt = (position: number) => times.timeAt(position, Date.now());
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, timeAt };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
         buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),

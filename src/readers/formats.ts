@@ -41,6 +41,11 @@ const MONITOR = "monitor.csv";
 /** events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no process. */
 const EVENTS_PROCESS = /\.tfevents\.\d+\.(.+\.\d+)\.\d+(?:\.v2)?$/;
 
+/** The host and process that wrote an event file, by its name; undefined if it says none. */
+export function processOfEvents(name: string): string | undefined {
+  return EVENTS_PROCESS.exec(name)?.[1];
+}
+
 export const FILE_KINDS: readonly FileKind[] = [
   {
     title: "TensorBoard event files",
@@ -48,7 +53,7 @@ export const FILE_KINDS: readonly FileKind[] = [
     format: "tfevents",
     tracker: true,
     label: "directory",
-    writer: (directory, name) => `${directory} ${EVENTS_PROCESS.exec(name)?.[1] ?? ""}`,
+    writer: (directory, name) => `${directory} ${processOfEvents(name) ?? ""}`,
   },
   { title: ".wandb", name: /\.wandb$/, format: "wandb", tracker: true, label: { text: "wandb" }, alone: true },
   {

@@ -26,7 +26,8 @@ export function usedMb(
 ): number | null {
   const mine = processes.filter(({ uuid }) => device.uuid !== "" && uuid === device.uuid);
   const sum = (of: readonly GpuProcess[]) => of.reduce((total, { usedMb }) => total + (usedMb ?? 0), 0);
-  if (card?.usedMb !== undefined && card.usedMb !== null) {
+  // Without a total it is the host's memory, which everybody uses.
+  if (card !== undefined && card.usedMb !== null && card.memoryMb !== null) {
     return Math.max(0, card.usedMb - sum(mine.filter(({ name }) => rule.ignored.includes(name))));
   }
   return mine.length === 0 ? null : sum(mine.filter(({ name }) => !rule.ignored.includes(name)));

@@ -85,9 +85,11 @@ export class GpuPool {
     if (this.#inProgress === undefined) this.#askAgain();
   }
 
-  close(): void {
+  /** Ends a tool in progress; one that cannot be ended is given up after two seconds. */
+  async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#closing.abort();
+    await this.#inProgress;
   }
 
   /** Slots that are offered, whoever holds them. */

@@ -58,6 +58,8 @@ export interface BatchReading {
   maxRecordBytes?: number;
   /** The block format that the daemon accepts. */
   sealedForm?: string;
+  /** When the byte before a position was written, in nanoseconds; "": about now. */
+  timeAt?: (position: number) => string;
   /** Dialects that were reported with a line of theirs: each is reported once. */
   seen?: Set<TextDialect>;
 }
@@ -65,7 +67,7 @@ export interface BatchReading {
 /** @param more what may follow the chunk: nothing, or bytes that are written already and later ones. */
 export function buildBatch(
   chunk: JournalChunk,
-  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", seen }: BatchReading,
+  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", timeAt, seen }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder(() => new TextColumn());
@@ -95,6 +97,9 @@ export function buildBatch(
 
   let framed: BuiltBatch["framed"];
   const unread = new UnreadLines();
+  // If the first line is not late, none is; a late one gets the time of the journal's growth, unless it tells its own.
+  const isLate = timeAt !== undefined && timeAt(chunk.from + 1) !== "";
+  let writtenAt = "";
   const violated = (kind: string, rules: readonly string[], lines: Lines, i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
@@ -105,6 +110,7 @@ export function buildBatch(
   };
   const take = (lines: Lines, text: TextRecords) => {
     for (let i = 0; i < lines.length; i++) {
+      if (isLate && lines === chunk.lines) writtenAt = timeAt(chunk.from + lines.ends[i]! + 1);
       try {
         takeLine(lines, i, text);
       } catch (error) {
@@ -115,6 +121,16 @@ export function buildBatch(
         }
       }
     }
+  };
+  const setTime = (record: { tsNs: string }) => {
+    if (record.tsNs === "") record.tsNs = writtenAt;
+  };
+  /** The record may be that of the next line, too. */
+  const addStep = (step: Parameters<typeof columns.add>[0]) => {
+    const { tsNs } = step;
+    setTime(step);
+    columns.add(step);
+    step.tsNs = tsNs;
   };
   const takeLine = (lines: Lines, i: number, text: TextRecords) => {
     const parsed = readLine(lines, i, context, check, shapes);
@@ -135,6 +151,7 @@ export function buildBatch(
         events.push({ kind: "source_observed", dataJson: JSON.stringify(data), tsNs: "" });
       }
       const records = recordsOf(fields, context);
+      [...records.episodes, ...records.events].forEach(setTime);
       episodes.push(...records.episodes);
       events.push(...records.events);
       return;
@@ -142,19 +159,21 @@ export function buildBatch(
     text.pass();
     switch (parsed.type) {
       case "step":
-        columns.add(parsed.step);
+        addStep(parsed.step);
         if (parsed.step.renderPayloadJson !== "") framed = parsed.step;
         violated("step", parsed.violations, lines, i);
         break;
       case "alike":
-        columns.add(parsed.step);
+        addStep(parsed.step);
         break;
       case "episode":
+        setTime(parsed.episode);
         episodes.push(parsed.episode);
         if (hasRenderPayload(parsed.episode)) framed = parsed.episode;
         violated("episode", parsed.violations, lines, i);
         break;
       case "event":
+        setTime(parsed.event);
         events.push(parsed.event);
         break;
       case "malformed": {

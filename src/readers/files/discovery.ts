@@ -22,7 +22,12 @@ const SKIPPED = new Set(["node_modules", "__pycache__", "site-packages", "venv",
 /** In directories of these names JSON Lines files are logs; elsewhere they may be data. */
 const LOG_DIRECTORY = /(?:^|\/)(?:logs?|runs|results?|outputs?|experiments|wandb|tensorboard)(?:\/|$)/;
 const FILES_OF_RUNS: readonly [pattern: RegExp, kind: string][] = [
-  [/\.(?:pth?|zip|ckpt|cleanrl_model|safetensors)$/, "checkpoint"],
+  [/\.(?:pth?|pth\.tar|zip|ckpt|cleanrl_model|safetensors|keras|h5|onnx|msgpack|eqx)$/, "checkpoint"],
+  // Other such files are data.
+  [
+    /(?:model|ckpt|checkpoint|weights|params|policy|agent|actor|critic|state|step|epoch|iter|best|last|final)[^/]*\.(?:npz|pkl|pickle)$/i,
+    "checkpoint",
+  ],
   [/\.(?:mp4|gif)$/, "video"],
 ];
 

@@ -1,14 +1,10 @@
 /** Finds runs below a directory, by the names of trackers' files. */
 import { fileKindOf, isOfTracker, trackerTitles, withoutCopies } from "../formats.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { isReadable } from "./read.ts";
+import { type FoundRun, withParts } from "./parts_of_runs.ts";
+import { hasItsFormat, isReadable } from "./read.ts";
 
-/** The files of one run. */
-export interface FoundRun {
-  directory: string;
-  /** Absolute paths. */
-  files: string[];
-}
+export type { FoundRun };
 
 export interface Found {
   runs: FoundRun[];
@@ -21,13 +17,13 @@ const MAX_FILES_PER_RUN = 256;
 
 /** The runs among the files of one directory: each file that stands alone is one, all others together are another. */
 function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
-  const known = withoutCopies(names.filter(isOfTracker).sort());
+  const path = (name: string) => `${directory === "/" ? "" : directory}/${name}`;
+  const known = withoutCopies(names.filter((name) => isOfTracker(name) && hasItsFormat(path(name))).sort());
   const isAlone = (name: string) => fileKindOf(name)?.alone === true;
   const logs = known.filter(isAlone);
   const others = known.filter((name) => !isAlone(name));
   // Parameters without a curve are no run.
   if (others.every((name) => fileKindOf(name)?.accompanies === true)) others.length = 0;
-  const path = (name: string) => `${directory === "/" ? "" : directory}/${name}`;
   return [...logs.map((name) => [name]), ...(others.length === 0 ? [] : [others])]
     .map((files) => ({ directory, files: files.map(path) }));
 }
@@ -52,6 +48,7 @@ export function findRuns(path: string, depth: number): Found {
   if (info.isFile) return { runs: [oneFile(real)], skipped: [] };
   const found: Found = { runs: [], skipped: [] };
   search(real, depth, found);
+  found.runs = withParts(found.runs, MAX_FILES_PER_RUN);
   if (found.runs.length > 0) return found;
   throw new MosaicError("not_found", `${path}: no files of trackers in it or ${depth} levels below it`, {
     hint: `${trackerTitles()} are searched for; ` +

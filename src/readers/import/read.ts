@@ -1,8 +1,9 @@
 /** Reads the records of a run's files with bounded memory: one chunk per open file. */
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
-import { FILE_KINDS, type FileKind, fileKindOf, formatOfName, openFormat } from "../formats.ts";
-import type { Problem } from "../format/format_reader.ts";
+import { CONTENT_HEAD_BYTES } from "../content.ts";
+import { FILE_KINDS, type FileKind, fileKindOf, formatOfFile, formatOfName, openFormat } from "../formats.ts";
+import type { FormatName, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
 import { isTextLog, textRecords } from "./text_log.ts";
@@ -17,17 +18,36 @@ export function isReadable(path: string): boolean {
   return formatOfName(path) !== undefined || isTextLog(path);
 }
 
+/** Whether a file whose name is not certain has its kind's format; true for all others. */
+export function hasItsFormat(path: string): boolean {
+  const kind = fileKindOf(path);
+  if (kind?.byContent !== true) return true;
+  using file = openRegular(path, parentOf(path));
+  return file !== undefined && formatOf(path, file) === kind.format;
+}
+
+/** By the content where the name says nothing certain; undefined: lines of text. */
+function formatOf(path: string, file: RegularFile): FormatName | undefined {
+  const kind = fileKindOf(path);
+  if (kind !== undefined && kind.byContent !== true) return kind.format;
+  const head = new Uint8Array(CONTENT_HEAD_BYTES);
+  return formatOfFile(path, head.subarray(0, file.readSync(0, head))) ?? (isTextLog(path) ? "text" : undefined);
+}
+
 export type OnProblem = (path: string, problem: Problem) => void;
 
 export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 
 /** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
 export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
-  const format = formatOfName(path);
   if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
   using file = openRegular(path, parentOf(path));
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
+  const format = formatOf(path, file);
   if (format === undefined) {
+    throw new MosaicError("invalid_argument", `${path}: its content has no form that mosaic reads`);
+  }
+  if (format === "text") {
     yield* textRecords(chunksOf(file));
     return;
   }
@@ -96,7 +116,8 @@ export function sourcesOf(files: readonly string[]): Source[] {
   for (const kind of [...FILE_KINDS, undefined]) {
     const paths = byKind.get(kind) ?? [];
     if (paths.length === 0) continue;
-    if (kind?.alone) together.push(...paths.map((path) => ({ label: "", files: [path], parallel: false })));
+    if (kind?.label === "directory") together.push(...byDirectory(paths));
+    else if (kind?.alone) together.push(...paths.map((path) => ({ label: "", files: [path], parallel: false })));
     else if (kind?.writer === undefined) {
       single.push(...paths.map((path) => ({ label: baseName(path), files: [path], parallel: false })));
     } else {
@@ -105,6 +126,15 @@ export function sourcesOf(files: readonly string[]): Source[] {
     }
   }
   return [...together, ...single.sort((a, b) => a.files[0]! < b.files[0]! ? -1 : 1)];
+}
+
+/** As live: the series of a directory below the run's own have its name as label. */
+function byDirectory(paths: readonly string[]): Source[] {
+  const directories = Map.groupBy(paths, parentOf);
+  const [own = ""] = [...directories.keys()].sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
+  const top = [...directories.keys()].every((one) => one === own || one.startsWith(`${own}/`)) ? own : parentOf(own);
+  return [...directories].sort(([a], [b]) => a < b ? -1 : 1)
+    .map(([directory, files]) => ({ label: directory.slice(top.length + 1), files, parallel: false }));
 }
 
 export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {

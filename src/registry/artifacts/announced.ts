@@ -63,9 +63,15 @@ export function referenceOf(event: Pick<WorkerEventRecord, "dataJson">): { bytes
     : undefined;
 }
 
-/** The step in names like `step_1000.pt`, `model-step=1000.ckpt`, `rl_model_1000_steps.zip`. */
+/**
+ * The step in names like `step_1000.pt`, `model-step=1000.ckpt`, `rl_model_1000_steps.zip`, `iter_1000.pth`, `ckpt-500.npz`,
+ * and of Transformers' directories (`checkpoint-500/model.safetensors`). `checkpoint_000010` counts checkpoints.
+ */
 export function stepInName(path: string): number | null {
   const name = path.slice(path.lastIndexOf("/") + 1);
-  const digits = /steps?[-_=]?(\d{1,15})/i.exec(name)?.[1] ?? /(\d{1,15})[-_]?steps?/i.exec(name)?.[1];
+  const digits = /steps?[-_=]?(\d{1,15})/i.exec(name)?.[1] ?? /(\d{1,15})[-_]?steps?/i.exec(name)?.[1] ??
+    /(?:iter(?:ation)?|update)[-_=]?(\d{1,15})/i.exec(name)?.[1] ??
+    /(?:ckpt|checkpoint|model|weights|params|agent|policy)-(\d{1,15})(?=$|\.[a-z])/i.exec(name)?.[1] ??
+    /\/checkpoint-(\d{1,15})\/[^/]+$/.exec(path)?.[1];
   return digits === undefined ? null : Number(digits);
 }

@@ -12,7 +12,7 @@ const process = (pid: number, name: string, mb: number | null, uuid = "GPU-1"): 
   usedMb: mb,
   uuid,
 });
-const card = (used: number | null) => ({ usedMb: used }) as Card;
+const card = (used: number | null, memoryMb: number | null = 81920) => ({ usedMb: used, memoryMb }) as Card;
 
 Deno.test("free: others may use 1 GiB or 5 % of a card; what the driver does not tell does not count", () => {
   const used = (mb: number | null, memory: number | null, rule: FreeRule = USUAL_FREE) => isUsed(mb, memory, rule);
@@ -38,6 +38,7 @@ Deno.test("free: ignored programs do not count, nor do those on other cards; a M
   assert.equal(usedMb(device, card(2700), all, rule), 2100);
   assert.equal(usedMb(device, card(2700), all, USUAL_FREE), 2700);
   assert.equal(usedMb(device, undefined, all, rule), 2000);
+  assert.equal(usedMb(device, card(90_000, null), all, rule), 2000);
   assert.equal(usedMb(device, card(null), [], rule), null);
   assert.equal(usedMb({ ...device, uuid: "" }, card(null), all, rule), null);
   assert.deepEqual(processesOn(device, all).map(({ pid }) => pid), [2, 1]);

@@ -11,6 +11,12 @@ Deno.test("announced: the step in a file's name", () => {
     ["checkpoint_000010", null],
     ["step_5/model.pt", null],
     ["latest", null],
+    ["iter_1000.pth", 1000],
+    ["update=7.npz", 7],
+    ["ckpt-500.keras", 500],
+    ["out/checkpoint-500/model.safetensors", 500],
+    ["model-2.0.pt", null],
+    ["resnet-50.pt", null],
   ];
   for (const [path, step] of cases) assert.equal(stepInName(path), step, path);
 });
