@@ -502,7 +502,7 @@ Deno.test(
     assert.deepEqual(read(namesFirst), listed);
     assert.deepEqual(
       series.map((bytes, n) => decodeSeries(bytes.buffer, [listed.names[n]!], wanted.length)[0]!.map((c) => c.last_x)),
-      [[[32, 64, 90], [32, 64, 91], [32, 64, 92], []], [[32, 64, 90], [32, 64, 91], [32, 64, 92], []]],
+      [0, 1].map(() => [...rough[0]!.map((c) => c.last_x), []]),
     );
     const badBegin = await post("compared/first", { runs, charts: 25 });
     assert.match((await badBegin.json()).error.message, /^charts is 25; must be an integer from 1 to 24$/);

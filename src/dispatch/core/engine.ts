@@ -194,6 +194,7 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
+    const users = new Users(options);
     const turns = new Turns({ registry, log, isRepeated: (row) => this.#supervisor.isRepeated(row) });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
@@ -225,10 +226,11 @@ export class Engine implements Core {
       supervisor: this.#supervisor,
       placer: this.#placer,
       turns,
-      users: new Users(options),
+      users,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
+        ownerOf: (row) => users.ownerOf(row),
         wake: () => this.#dispatcher.wake(),
         checkpointMs: options.preemptCheckpointMs,
       }),

@@ -12,7 +12,7 @@ import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, hostMessage, sweepMessage } from "./run_messages.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
-import { submitterOf } from "../call/calls.ts";
+import { submitters } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp, timestampOfMs } from "../../wire/time.ts";
 
@@ -40,6 +40,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     return core.runs.resolve(ref);
   };
   const encodings = new SharedEncodings(core);
+  const submitterOf = submitters();
   const answer = (row: RunRow) => runMessage(core.detail(row));
 
   return {

@@ -24,6 +24,7 @@ import { Island, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
+import { stateWord } from "../parts/states.tsx";
 import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
@@ -37,6 +38,9 @@ function labelOf(id: string): string {
   const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
   return kind === "min" || kind === "max" ? `${name} ${kind}` : name;
 }
+
+/** The list as it was left, for those who come back to the same address. */
+let left: { address: string; selected: string[]; scrollTop: number } | undefined;
 
 /** The page keeps at most this many runs; the oldest are left out. */
 const MOST_RUNS = 20_000;
@@ -206,7 +210,20 @@ export function Runs() {
     document.title = "Runs · mosaic";
     const main = document.getElementById("main")!;
     main.classList.add("fixed");
-    const stop = follow(model, state, (id) => table.selected.delete(id), draw);
+    const address = listAddress = location.pathname + location.search;
+    let place = left?.address === address ? left.scrollTop : 0;
+    if (left?.address === address) { for (const id of left.selected) table.selected.add(id); }
+    // Outside of the document it has no place any more.
+    let scrolled = 0;
+    const onScroll = () => void (table.element.isConnected && (scrolled = table.element.scrollTop));
+    table.element.addEventListener("scroll", onScroll, { passive: true });
+    const stop = follow(model, state, (id) => table.selected.delete(id), () => {
+      draw();
+      // Rows come page by page.
+      const top = place;
+      if (top > 0) requestAnimationFrame(() => requestAnimationFrame(() => table.element.scrollTop = top));
+      if (!state.loading) place = 0;
+    });
     const queue = setInterval(async () => {
       const waiting = table.inSight().filter((r) => r.state === "INIT").map((r) => r.run_id);
       if (waiting.length === 0 || document.hidden) return;
@@ -230,6 +247,7 @@ export function Runs() {
     addEventListener("resize", draw);
     addEventListener("keydown", onKey);
     return () => {
+      left = { address: listAddress, selected: [...table.selected], scrollTop: scrolled };
       stop();
       clearInterval(queue);
       removeEventListener("mosaic-second", draw);
@@ -323,7 +341,7 @@ export function Runs() {
                 changed();
               }}
             >
-              {s}
+              {stateWord(s)}
               <span class="count">{whole(counts.get(s) ?? 0)}</span>
             </button>
           ))}
@@ -504,5 +522,8 @@ function writeAddress(
     query.set("dir", direction === 1 ? "asc" : "desc");
   }
   const search = query.toString();
-  history.replaceState(null, "", search ? `/?${search}` : "/");
+  listAddress = search ? `/?${search}` : "/";
+  history.replaceState(null, "", listAddress);
 }
+/** When the list is left, the address is already that of the next view. */
+let listAddress = "";
