@@ -422,11 +422,14 @@ export class Engine implements Core {
     return this.#views.rewardOf(row);
   }
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
-    const { found, nextToken, total } = await queryRuns(
-      { runs: this.runs, records: this.records, objective: this.#options.objective },
-      filter,
-      query,
-    );
+    const { where, sort, columns, limit, token } = query;
+    if (where === "" && sort === "" && columns.length === 0) {
+      return { ...this.list(filter, token === undefined ? { limit } : { limit, token }), values: [] };
+    }
+    const { runs, records } = this;
+    const { objective } = this.#options;
+    const readers = { runs, records, objective, detail: (row: RunRow) => this.detail(row) };
+    const { found, nextToken, total } = await queryRuns(readers, filter, query);
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);

@@ -61,9 +61,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
       const { where, sort, columns } = request;
-      const { runs, values, nextToken, total } = where !== "" || sort !== "" || columns.length > 0
-        ? await core.query(filter, { where, sort, columns, limit, token })
-        : { values: [], ...core.list(filter, { limit, token }) };
+      const { runs, values, nextToken, total } = await core.query(filter, { where, sort, columns, limit, token });
       return {
         runs: runs.map(runMessage),
         values: columns.length === 0 ? [] : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
