@@ -134,7 +134,7 @@ client_flags() { # VERB ARGUMENTS
   grant read "${MOSAIC_TLS_KEY:-}"
   case $verb in
   submit | validate) all=' read ' ;;                 # a config, wherever it is
-  run) all=' read env ' && grant run /bin/sh ;;      # finds the program, passes variables on by name, starts a daemon
+  run | sweep) all=' read env ' && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon
   import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   report) all=' read write ' ;;                      # --out

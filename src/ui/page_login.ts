@@ -80,26 +80,33 @@ export function pageLogin(
   const untilNextMinute = () => 60_000 - now() % 60_000;
 
   const logIn = async (request: Request, peer: string): Promise<Response> => {
-    if (isForeign(request)) return form(403, "This form was sent by another site.");
+    if (isForeign(request)) return form(403, "This form was sent by another site.", "/");
     let token: string | undefined;
+    let to = "/";
     try {
-      token = new URLSearchParams(await textOf(request, formLimits)).get("token")?.trim();
+      const fields = new URLSearchParams(await textOf(request, formLimits));
+      token = fields.get("token")?.trim();
+      to = ownPath(fields.get("to"));
     } catch (error) {
       if (!(error instanceof RequestRefused)) throw error;
-      const answer = form(error.status, `The form was not read: ${error.message}.`);
+      const answer = form(error.status, `The form was not read: ${error.message}.`, "/");
       // Cancel the rest, so that it does not hold the connection.
       answer.headers.set("connection", "close");
       return answer;
     }
     if (token === undefined || tokens.holderOf(token) === undefined) {
-      if (!tooManyWrong(peer)) return form(401, "That is not one of this daemon's tokens.");
-      const answer = form(429, "That is not one of this daemon's tokens; too many wrong ones came from your address.");
+      if (!tooManyWrong(peer)) return form(401, "That is not one of this daemon's tokens.", to);
+      const answer = form(
+        429,
+        "That is not one of this daemon's tokens; too many wrong ones came from your address.",
+        to,
+      );
       answer.headers.set("retry-after", String(Math.ceil(untilNextMinute() / 1000)));
       return answer;
     }
     return new Response(null, {
       status: 303,
-      headers: { location: "/", "set-cookie": cookie(open(token), SESSION_MS / 1000), "cache-control": "no-store" },
+      headers: { location: to, "set-cookie": cookie(open(token), SESSION_MS / 1000), "cache-control": "no-store" },
     });
   };
 
@@ -115,15 +122,19 @@ export function pageLogin(
       return undefined;
     },
     async handle(request, peer) {
-      const { pathname } = new URL(request.url);
-      if (pathname === "/login") return request.method === "POST" ? await logIn(request, peer) : form(200, "");
+      const { pathname, search, searchParams } = new URL(request.url);
+      if (pathname === "/login") {
+        return request.method === "POST" ? await logIn(request, peer) : form(200, "", ownPath(searchParams.get("to")));
+      }
       if (pathname === "/logout" && request.method === "POST" && !isForeign(request)) {
         sessions.delete(cookieOf(request) ?? "");
         return new Response(null, { status: 303, headers: { location: "/login", "set-cookie": cookie("", 0) } });
       }
       const isVisit = request.method === "GET" && (request.headers.get("accept") ?? "").includes("text/html");
       if (!isVisit || holderOf(request) !== undefined) return undefined;
-      return new Response(null, { status: 303, headers: { location: "/login", "cache-control": "no-store" } });
+      const to = `${pathname}${search}`;
+      const location = to === "/" ? "/login" : `/login?to=${encodeURIComponent(to)}`;
+      return new Response(null, { status: 303, headers: { location, "cache-control": "no-store" } });
     },
   };
 }
@@ -143,13 +154,39 @@ function isForeign(request: Request): boolean {
   return origin !== undefined && origin !== "null" && origin !== hostsOf(request)[0]!.host;
 }
 
-function form(status: number, problem: string): Response {
-  const alertHtml = problem === ""
-    ? ""
-    : `<p role="alert">${problem.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</p>`;
+/** Longer addresses are not kept through the login. */
+const MOST_ADDRESS = 2000;
+
+/** The address that a visitor wanted, if it is a path of this page; no other site's. */
+function ownPath(wanted: string | null): string {
+  const isOwn = wanted !== null && wanted.length <= MOST_ADDRESS && /^\/(?![/\\])[\x21-\x7e]*$/.test(wanted);
+  return isOwn && !wanted.startsWith("/login") ? wanted : "/";
+}
+
+const STYLE = `:root{color-scheme:light dark}body{margin:0;min-height:100vh;display:grid;place-items:center;
+font:15px/1.5 system-ui,sans-serif;background:light-dark(#f6f7f9,#0e1116);color:light-dark(#1a1e24,#e4e8ee)}
+main{width:min(360px,calc(100vw - 32px));box-sizing:border-box;padding:28px;border:1px solid light-dark(#dfe3e8,#28303a);
+border-radius:12px;background:light-dark(#fff,#151a21)}h1{margin:0 0 16px;font-size:22px}
+label,form{display:grid;gap:6px}form{gap:14px}input,button{font:inherit;padding:9px 12px;border-radius:7px}
+input{border:1px solid light-dark(#8a93a0,#6b7686);background:transparent;color:inherit}
+button{border:0;background:light-dark(#1a5fc4,#7db2ff);color:light-dark(#fff,#0b1a30);font-weight:600;cursor:pointer}
+:focus-visible{outline:2px solid light-dark(#1a5fc4,#7db2ff);outline-offset:2px}
+[role=alert]{margin:0 0 14px;color:light-dark(#b42318,#ff8a80)}main>p:last-child{margin:16px 0 0;font-size:13px;
+color:light-dark(#596270,#9aa5b4)}`;
+let styleHash: string | undefined;
+
+const escaped = (text: string) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+
+/** @param to where a login leads */
+function form(status: number, problem: string, to: string): Response {
+  styleHash ??= nodeCrypto().createHash("sha256").update(STYLE).digest("base64");
+  const alertHtml = problem === "" ? "" : `<p role="alert">${escaped(problem)}</p>`;
   const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mosaic: log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main><h1>mosaic</h1>${alertHtml}
-<form method="post" action="/login"><label>Token <input name="token" type="password" autocomplete="current-password"
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>${STYLE}</style></head>
+<body><main><h1>mosaic</h1>${alertHtml}
+<form method="post" action="/login"><input type="hidden" name="to" value="${
+    escaped(to)
+  }"><label>Token <input name="token" type="password" autocomplete="current-password"
  required autofocus></label> <button>Log in</button></form>
 <p><code>mosaic token show</code> prints it on the daemon's machine.</p></main></body></html>`;
   return new Response(body, {
@@ -157,7 +194,8 @@ function form(status: number, problem: string): Response {
     headers: {
       "content-type": "text/html; charset=utf-8",
       "cache-control": "no-store",
-      "content-security-policy": "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+      "content-security-policy":
+        `default-src 'none'; style-src 'sha256-${styleHash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
       "x-content-type-options": "nosniff",
       "referrer-policy": "no-referrer",
     },

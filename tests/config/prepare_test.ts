@@ -90,8 +90,8 @@ Deno.test("plan: telemetry.text names the dialects of printed text that are read
   const off = (text: unknown) =>
     planOf(JSON.stringify({ ...config, metadata: { telemetry: { text } } })).telemetry.textOff;
   assert.deepEqual(off(true), []);
-  assert.deepEqual(off(false), ["json", "python_dict", "key_value", "table", "episode"]);
-  assert.deepEqual(off(["table", "json"]), ["python_dict", "key_value", "episode"]);
+  assert.deepEqual(off(false), ["json", "python_dict", "key_value", "words", "bar", "table", "episode", "trial"]);
+  assert.deepEqual(off(["table", "json"]), ["python_dict", "key_value", "words", "bar", "episode", "trial"]);
   assert.throws(() => off(["tables"]), /metadata.telemetry.text/);
 });
 

@@ -109,6 +109,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     import: ({ read, write }) => read === "all" && write === "all",
     "import-worker": ({ read, env }) => read === "all" && env === "all",
     run: ({ read, env }) => read === "all" && env === "all",
+    sweep: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),
     report: ({ read, write }) => read === "all" && write === "all",
     backup: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),

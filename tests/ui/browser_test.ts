@@ -69,7 +69,7 @@ inBrowser("what is redrawn each second keeps focus, a held press and selected te
   await last.locator(".chip").evaluate((e) => getSelection()!.selectAllChildren(e));
   const took = await last.locator(".took").textContent();
   await until(async () => await last.locator(".took").textContent() !== took, { what: "the time to go on" });
-  assert.equal(await page.evaluate(() => getSelection()!.toString()), "EXECUTING");
+  assert.equal(await page.evaluate(() => getSelection()!.toString()), "Running");
 });
 
 inBrowser("Enter confirms a name, and never a destruction", async ({ core, page, base }) => {
@@ -108,8 +108,8 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
   for (const length of [5, 9, 7]) core.addEpisode(core.addExecuting(`long-${length}`).runId, length);
   core.addExecuting("said-nothing");
   await page.goto(base);
-  await page.getByLabel("Add a column").fill("last:episode_length");
-  await page.locator("th[data-column='last:episode_length']").waitFor();
+  await page.getByLabel("Add a column").fill("metric.episode_length");
+  await page.locator("th[data-column='metric.episode_length']").waitFor();
   const order = () => page.locator("td.name a").allTextContents();
   const sortBy = page.getByRole("button", { name: "episode_length", exact: true });
   await sortBy.click();
@@ -118,12 +118,14 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
     what: "the order",
     state: order,
   });
-  await page.getByLabel("Conditions on columns").fill("episode_length>=7");
+  await page.getByLabel("Conditions on columns").fill("metric.episode_length>=7 and (state=EXECUTING or name ~ x)");
   await until(async () => (await order()).length === 2, { what: "the condition to apply", state: order });
   await page.reload();
   await until(async () => (await order()).join() === "long-9,long-7", { what: "the same view", state: order });
   await page.getByLabel("Conditions on columns").fill("loss>1");
-  await page.getByText('"loss>1" is no condition on a column here').waitFor();
+  await page.getByText('no run has the parameter "loss"').waitFor();
+  await page.getByLabel("Conditions on columns").fill("loss>");
+  await page.getByText("where, at character 6: here is the end, and a value is expected").waitFor();
   assert.deepEqual(await violations(page), []);
 });
 
@@ -179,11 +181,11 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   const group = page.getByRole("button", { name: "a", exact: true });
   await group.waitFor();
   assert.equal(await page.locator("td.name a:visible").count(), 0);
-  // A name that is too long gives way to the number of its runs, and is cut at its beginning.
+  // A name that is too long gives way to the number of its runs, and loses its middle.
   const long = page.locator("tr.group", { hasText: "long-long" });
   const sight = await long.evaluate((row) => {
     const [button, tags] = ["button", ".tags"].map((of) => row.querySelector<HTMLElement>(of)!);
-    const text = document.createTreeWalker(button!, NodeFilter.SHOW_TEXT).nextNode() as Text;
+    const text = button!.querySelector(".ends-kept")!.lastElementChild!.firstChild as Text;
     const end = document.createRange();
     end.setStart(text, text.length - 1);
     end.setEnd(text, text.length);
@@ -196,11 +198,11 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   });
   assert.deepEqual(sight, { end: true, number: true });
   const cells = page.locator("tr.group", { hasText: "2 runs" });
-  await cells.locator(".chip[data-state=EXECUTING]:visible", { hasText: "EXECUTING" }).waitFor();
+  await cells.locator(".chip[data-state=EXECUTING]:visible", { hasText: "Running" }).waitFor();
   core.registry.apply(runs[0]!.runId, { type: "exited_ok" });
   // A group tells of each of its runs.
-  await cells.locator(".chip:visible", { hasText: /^1 TERMINATED$/ }).waitFor();
-  assert.equal(await cells.locator(".states").getAttribute("title"), "1 EXECUTING, 1 TERMINATED");
+  await cells.locator(".chip:visible", { hasText: /^1 Succeeded$/ }).waitFor();
+  assert.equal(await cells.locator(".states").getAttribute("title"), "1 Running, 1 Succeeded");
   assert.match(await cells.textContent() ?? "", /15 ± 7/);
   assert.deepEqual(await violations(page), []);
   await group.click();
@@ -212,7 +214,7 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   await cells.getByRole("checkbox").check();
   await page.getByText("2 selected").waitFor();
   await page.goto(
-    `${base}/compare?runs=${runs.map((r) => r.runId).join()}&px=last:episode_length&py=max:episode_reward`,
+    `${base}/compare?runs=${runs.map((r) => r.runId).join()}&px=metric.episode_length&py=metric.episode_reward:max`,
   );
   const plot = page.getByRole("region", { name: "Parameters and results", exact: true });
   await plot.getByRole("img", { name: "episode_reward, highest against episode_length: 3 runs" }).waitFor();
@@ -526,3 +528,87 @@ inBrowser("thousands of runs: few rows in the document, filter and sort at once"
   await page.keyboard.press("End");
   await page.getByRole("link", { name: last, exact: true }).waitFor();
 });
+
+inBrowser(
+  "states are words; failure texts have colours, not escapes; logs open where there is something to read",
+  async ({ core, page, base }) => {
+    const failed = core.addExecuting("broken");
+    await Deno.writeTextFile(core.logFile(failed, "stderr"), "Traceback: it is here\n");
+    core.ended(failed.runId, { code: 1, stderrTail: ["\x1b[31mRuntimeError\x1b[0m: no memory"] });
+    core.ended(core.addExecuting("fine").runId, { code: 0 });
+    core.add("waits");
+    await page.goto(base);
+    await page.locator("td.name").nth(2).waitFor();
+    const words = await page.locator("tbody .chip").allTextContents();
+    assert.deepEqual(words.filter((word) => word !== "").sort(), ["Failed", "Queued", "Succeeded"]);
+    await page.locator("tr", { hasText: "broken" }).getByText("Exit code 1").waitFor();
+    await page.locator("button.chip", { hasText: "Failed" }).click();
+    await until(() => page.url().includes("state=FAULTED"), { what: "the state's own name in the address" });
+    await page.goto(`${base}/runs/${failed.runId}`);
+    const told = page.locator(".failure pre");
+    await told.getByText("RuntimeError").waitFor();
+    assert.equal(await told.textContent(), "RuntimeError: no memory");
+    assert.equal(await told.locator(".fg1").textContent(), "RuntimeError");
+    await page.locator("#tab-logs").click();
+    await page.locator(".log-lines", { hasText: "Traceback: it is here" }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "stderr" }).getAttribute("aria-pressed"), "true");
+    // Who chooses the empty one gets it.
+    await page.getByRole("button", { name: "stdout" }).click();
+    await page.getByText("Nothing on stdout so far.").waitFor();
+  },
+);
+
+inBrowser(
+  "the list stays where it is: while it loads, when rows are selected, and for who comes back",
+  async ({ core, page, base }) => {
+    core.addMany("many-", 130);
+    liveRun(core);
+    await page.addInitScript(() => {
+      Object.assign(globalThis, { shifted: 0 });
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries() as (PerformanceEntry & { value: number; hadRecentInput: boolean })[]) {
+          if (!entry.hadRecentInput) (globalThis as unknown as { shifted: number }).shifted += entry.value;
+        }
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    const shifted = () => page.evaluate(() => (globalThis as unknown as { shifted: number }).shifted);
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 850 });
+      await page.goto(base);
+      await page.getByText("131 runs").waitFor({ state: "attached" });
+      await ticks(page, "/api/live", 2);
+      assert.ok(await shifted() <= 0.05, `${await shifted()} at ${width}`);
+    }
+    await page.setViewportSize({ width: 1440, height: 850 });
+    const row = page.locator("tr", { hasText: "many-120" });
+    const top = () => row.evaluate((e) => e.getBoundingClientRect().top);
+    const before = await top();
+    await row.getByRole("checkbox").check();
+    await page.getByText("1 selected").waitFor();
+    assert.equal(await top(), before, "a selected row stays under the pointer");
+    const table = page.getByRole("region", { name: "Table of runs" });
+    await table.evaluate((e) => e.scrollTop = 2000);
+    await page.locator("tr", { hasText: "many-70" }).getByRole("link").click();
+    await page.locator(".run-title h1").waitFor();
+    await page.goBack();
+    await page.getByText("1 selected").waitFor();
+    await until(() => table.evaluate((e) => e.scrollTop > 1500), { what: "the place in the list" });
+  },
+);
+
+inBrowser(
+  "an outage says what it is, and a view that it met is not blank afterwards",
+  async ({ core, page, base, stop, start }) => {
+    const { runId } = liveRun(core);
+    await page.goto(`${base}/runs/${runId}`);
+    await page.locator("#connection[data-state=live]").waitFor();
+    await stop();
+    await page.locator("#connection[data-state=down]").waitFor();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.locator(".notice", { hasText: "The daemon cannot be reached" }).waitFor();
+    await page.locator("#tab-config").click();
+    start();
+    await page.locator("#panel-config pre.json", { hasText: "entry_point" }).waitFor();
+    assert.equal(await page.getByText("Failed to fetch").count(), 0);
+  },
+);

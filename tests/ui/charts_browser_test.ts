@@ -547,3 +547,23 @@ inBrowser("a chart is saved as SVG and PNG, with title, axes and legend", async 
   const { getUint32 } = { getUint32: (at: number) => new DataView(png.buffer).getUint32(at) };
   assert.deepEqual([String.fromCharCode(...png.subarray(1, 4)), getUint32(16)], ["PNG", 1950]);
 });
+
+inBrowser(
+  "any run can be added to a comparison; words of the metrics' filter narrow it",
+  async ({ core, page, base }) => {
+    core.addMany("old-", 300);
+    const first = core.addExecuting("first");
+    const metrics = JSON.stringify({ "train/loss": 1, "train/kl": 2, "eval/loss": 3, "a": 1, "b": 1, "c": 1 });
+    for (let i = 0; i < 3; i++) core.addEpisode(first.runId, 2, undefined, 1_000_000 + i, metrics);
+    await page.goto(`${base}/compare?runs=${first.runId}`);
+    await page.getByLabel("Show metrics whose names").fill("train loss");
+    await until(async () => await page.locator("[data-series]").count() === 1, { what: "one chart" });
+    await page.locator("[data-series='train/loss']").waitFor();
+    const picker = page.getByLabel("Add a run");
+    await picker.fill("old-7");
+    const option = page.locator("datalist option[value^='old-7 (']");
+    await option.waitFor({ state: "attached" });
+    await picker.fill((await option.getAttribute("value"))!);
+    await page.locator("tbody").getByRole("link", { name: "old-7", exact: true }).waitFor();
+  },
+);

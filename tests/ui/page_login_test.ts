@@ -30,11 +30,34 @@ function fixture(secure = false) {
 Deno.test("page: a visitor is sent to the form; programs get no redirect", async () => {
   const { login } = fixture();
   const visit = (accept: string) => login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }), "10.0.0.1");
-  assert.equal((await visit("text/html"))?.headers.get("location"), "/login");
+  assert.equal((await visit("text/html"))?.headers.get("location"), "/login?to=%2Fruns%2Fx");
   assert.equal(await visit("application/json"), undefined);
   const form = await login.handle(new Request(`${ORIGIN}/login`), "10.0.0.1");
   assert.equal(form?.status, 200);
-  assert.match(form!.headers.get("content-security-policy")!, /default-src 'none'/);
+  assert.match(form!.headers.get("content-security-policy")!, /default-src 'none'; style-src 'sha256-/);
+});
+
+Deno.test("page: a login leads where the visitor wanted to go, and nowhere outside of the page", async () => {
+  const { login } = fixture();
+  const formFor = async (to: string) =>
+    await (await login.handle(new Request(`${ORIGIN}/login?to=${encodeURIComponent(to)}`), "10.0.0.1"))!.text();
+  assert.match(await formFor('/compare?runs=a"b'), /name="to" value="\/compare\?runs=a&#34;b"/);
+  const hostile = [
+    "//evil.example",
+    "/\\evil.example",
+    "https://evil.example",
+    "/login?to=/",
+    "javascript:x",
+    "/a\nb",
+    "",
+  ];
+  for (const to of hostile) assert.match(await formFor(to), /name="to" value="\/"/, to);
+  const logIn = async (to: string) =>
+    (await login.handle(
+      new Request(`${ORIGIN}/login`, { method: "POST", body: new URLSearchParams({ token: "adm", to }) }),
+      "10.0.0.1",
+    ))!.headers.get("location");
+  assert.deepEqual([await logIn("/runs/x?a=1"), await logIn("//evil.example")], ["/runs/x?a=1", "/"]);
 });
 
 Deno.test("page: the right token opens a session whose cookie is not the token and which scripts cannot read", async () => {

@@ -94,6 +94,7 @@ export class Session implements ProxySession {
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
+      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
       intake.sample(batch, samples, now);
     }
     // The attempt may have ended during the commit.
@@ -113,10 +114,8 @@ export class Session implements ProxySession {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current();
     const { attempt, intake } = supervised;
-    const { runId: own, number } = { runId: attempt.runId, number: attempt.attempt };
-    const within = received.source === undefined
-      ? undefined
-      : this.#options.children.runOf(own, number, received.source.name);
+    const file = received.source?.name;
+    const within = file === undefined ? undefined : this.#options.children.runOf(attempt.runId, attempt.attempt, file);
     const announced = intake.withoutAnnounced(received);
     const delivered = within === undefined ? announced : { ...announced, within };
     const { result } = await intake.store(delivered);
@@ -131,6 +130,7 @@ export class Session implements ProxySession {
       if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
+      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
       this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;

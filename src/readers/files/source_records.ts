@@ -115,6 +115,9 @@ export function recordsOf(
         events.push(eventOf("artifact", { ...stepOf(record), kind, path, tag, type, caption }, record.wallTime));
         break;
       }
+      case "trial":
+        events.push(eventOf("trial", record.trial, record.wallTime));
+        break;
       case "rewind": // how a curve goes back is in its steps
       case "run": // are the tracker's words on the run, which mosaic has itself
       case "status":

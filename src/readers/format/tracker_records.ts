@@ -117,4 +117,12 @@ export type SourceRecord =
   | RewindRecord
   | RunRecord
   | StatusRecord
-  | OutputRecord;
+  | OutputRecord
+  | TrialRecord;
+
+/** A trial of a study has ended. */
+export interface TrialRecord {
+  kind: "trial";
+  wallTime: number | undefined;
+  trial: { number: number; state: string; values: number[]; parameters: { [key: string]: ParamValue } };
+}

@@ -2,7 +2,7 @@
  * Converts records of a tracker to lines of mosaic's own dialect (docs/reference/telemetry.md). Pure.
  * Scalars of one step and one millisecond become one record, because the store's times have no finer resolution.
  */
-import { hideSecret } from "../../base/text/secrets.ts";
+import { hideSecret, withoutSecrets } from "../../base/text/secrets.ts";
 import type { Problem } from "../format/format_reader.ts";
 import type { EpisodeRecord, ScalarRecord, SourceRecord } from "../format/tracker_records.ts";
 import { MAX_POINTS_PER_RECORD, pointsOf } from "../../records/points.ts";
@@ -202,6 +202,14 @@ export class Lines {
         return line("event", "tracker_status", [
           ...timeFields(record.wallTime),
           field("payload", JSON.stringify({ status: record.status, exit_code: String(record.exitCode ?? "") })),
+        ]);
+      case "trial":
+        return line("event", "trial", [
+          ...timeFields(record.wallTime),
+          field(
+            "payload",
+            JSON.stringify({ ...record.trial, parameters: withoutSecrets("", record.trial.parameters) }),
+          ),
         ]);
       case "histogram":
       case "media": {

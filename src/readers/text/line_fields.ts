@@ -1,4 +1,5 @@
 /** What one printed line gives, whatever its form. */
+import type { PrintedTrial } from "./trial_lines.ts";
 import { STEP_NAMES, stepOf, timeName, timeOf } from "../format/step_column.ts";
 import type { Progress } from "./progress_bars.ts";
 import type { TextDialect } from "./text_dialects.ts";
@@ -19,6 +20,8 @@ export interface LineFields {
   episode: LineEpisode | undefined;
   /** How far the program is, if the line says so; then there may be no scalars. */
   progress?: Progress | undefined;
+  /** A trial of a study has ended. */
+  trial?: PrintedTrial | undefined;
 }
 
 /**

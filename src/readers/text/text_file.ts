@@ -90,7 +90,8 @@ function endOfLine(bytes: Uint8Array, from: number): number {
   return -1;
 }
 
-export function* recordsOfFields({ step, wallTime, scalars, episode }: LineFields): Generator<SourceRecord> {
+export function* recordsOfFields({ step, wallTime, scalars, episode, trial }: LineFields): Generator<SourceRecord> {
   for (const [tag, value] of scalars) yield { kind: "scalar", tag, step, wallTime, value };
   if (episode !== undefined) yield { kind: "episode", step, wallTime, ...episode, extra: {} };
+  if (trial !== undefined) yield { kind: "trial", wallTime, trial };
 }

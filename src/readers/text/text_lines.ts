@@ -22,6 +22,7 @@ import { isCandidate, looksLikeResults, readNamed } from "./named_lines.ts";
 import { namedNumbers } from "./named_numbers.ts";
 import { peopleNumber } from "../format/people_numbers.ts";
 import { type Bar, barOf } from "./progress_bars.ts";
+import { type PrintedTrial, trialOf } from "./trial_lines.ts";
 import type { TextDialect } from "./text_dialects.ts";
 
 export type { LineFields, Unread };
@@ -135,6 +136,10 @@ export function readTextLine(
   const text = withoutColours(line).trim();
   const first = text[0];
   if (first === undefined) return undefined;
+  if (text.includes("Trial ") && !off.has("trial")) {
+    const trial = trialOf(text);
+    if (trial !== undefined) return trialFields(trial);
+  }
   if (first === "{") return text.endsWith("}") ? readObject(text, off, why) : undefined;
   if (!off.has("key_value") && text.includes("=")) {
     const fields = readPairs(text, !off.has("episode"));
@@ -153,6 +158,21 @@ export function readTextLine(
   if (fields !== undefined) return off.has(fields.dialect) ? undefined : fields;
   if (why.unread === undefined && looksLikeResults(text)) why.unread = "form";
   return undefined;
+}
+
+/** The study's own curve: the value of each trial. */
+function trialFields(trial: PrintedTrial): LineFields {
+  const named = (i: number) => trial.values.length === 1 ? "trial/value" : `trial/value_${i}`;
+  const scalars = trial.values.map((value, i): [string, number] => [named(i), value]);
+  return {
+    dialect: "trial",
+    step: trial.number,
+    stepIsEpisode: false,
+    wallTime: undefined,
+    scalars,
+    episode: undefined,
+    trial,
+  };
 }
 
 /** The values of a loop that says its epoch, and Keras', count when it is complete. */

@@ -10,6 +10,8 @@ import { MAX_POINTS_PER_RECORD } from "../../records/points.ts";
 
 /** The kind of the event with printed numbers; a worker may print one itself. */
 export const METRICS_KIND = "metrics";
+/** The kind of the event that tells of a trial's end. */
+export const TRIAL_KIND = "trial";
 /** The store has its own series of these names, which count steps or episodes. */
 const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
 
@@ -114,5 +116,7 @@ export function recordsOf(
     agentId: context.agentId,
     workerId: context.workerId,
   }];
-  return { episodes, events: texts.map((dataJson) => ({ kind: METRICS_KIND, dataJson, tsNs })) };
+  const events = texts.map((dataJson) => ({ kind: METRICS_KIND, dataJson, tsNs }));
+  if (fields.trial !== undefined) events.push({ kind: TRIAL_KIND, dataJson: jsonText(fields.trial), tsNs });
+  return { episodes, events };
 }

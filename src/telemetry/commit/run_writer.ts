@@ -44,10 +44,10 @@ const STORABLE = { integer: storableInteger, real: storableReal, text: storableT
 /** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
-  ...["source_observed", "source_problem", "not_read"],
+  ...["source_observed", "source_problem", "not_read", "trial"],
 ]);
 /** Event kinds about files. */
-const OF_THE_SOURCE = new Set(["source_observed", "source_problem", "artifact", "checkpoint_saved"]);
+const OF_THE_SOURCE = new Set(["source_observed", "source_problem", "not_read", "artifact", "checkpoint_saved"]);
 const NO_REWARD = "store: episode without a reward";
 const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
 const CLAMPED = "store: value could not be stored as it was and was replaced";

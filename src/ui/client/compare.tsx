@@ -13,6 +13,7 @@ import { figure, plural, recorded, whole } from "./parts/format.ts";
 import { duration } from "../../base/text/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
+import { RunPicker } from "./runs/run_picker.tsx";
 import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
 import { Scatter } from "./charts/scatter.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";
@@ -20,9 +21,11 @@ import { Chip, Chips, isEnded } from "./parts/states.tsx";
 
 /** Interval, in ticks, at which runs that have changed are read again, and the charts with them. */
 const TICKS = 3;
-/** More runs than this are not named above the charts, nor all shown in the table, until a person asks. */
+/** More runs than this are not all shown in the table until a person asks. */
 const FEW = 40;
 const FIRST_ROWS = 6;
+/** Runs that are named above the charts; names come later than their places. */
+const FEW_NAMED = 6;
 
 /** If names are equal, the id distinguishes the runs. */
 function labelled(runs: ComparedRun[]): ComparedRun[] {
@@ -35,7 +38,6 @@ export function Compare() {
   const all = runsOfAddress();
   const ids = all.slice(0, MOST_RUNS);
   const [groupBy, setGroupBy] = useState(query.get("group") ?? "");
-  const [known, setKnown] = useState<RunJson[]>([]);
   const [chosen, setChosen] = useState<ComparedRun[]>();
   const [changes, setChanges] = useState(0);
   const [picking, setPicking] = useState(false);
@@ -80,12 +82,8 @@ export function Compare() {
     };
     attempt(async () => {
       const compared = ids.length > 0 ? comparedRuns(ids) : undefined;
-      const [{ runs, head }] = await Promise.all([
-        listRuns({ limit: ids.length < MOST_RUNS ? "200" : "1" }),
-        compared?.then(show),
-      ]);
+      const [{ head }] = await Promise.all([listRuns({ limit: "1" }), compared?.then(show)]);
       if (!mounted) return;
-      setKnown(runs);
       let ticks = 0;
       close = live("/api/live", head, {
         runs: (data: { runs: RunJson[]; deleted: string[] }) => {
@@ -123,7 +121,7 @@ export function Compare() {
     toAddress({ runs: next.join(",") });
     go(location.pathname + location.search);
   };
-  const names = new Map([...known, ...(chosen ?? [])].map((r) => [r.run_id, r.name]));
+  const names = new Map((chosen ?? []).map((r) => [r.run_id, r.name]));
   const picked = () =>
     ids.map((id) => {
       const name = names.get(id) ?? id.slice(-6);
@@ -144,7 +142,7 @@ export function Compare() {
     <>
       <h1>Compare</h1>
       <div class="filters">
-        {ids.length > FEW
+        {ids.length > FEW_NAMED
           ? (
             <details class="many" onToggle={(e) => setPicking(e.currentTarget.open)}>
               <summary>{plural(ids.length, "run")}</summary>
@@ -171,15 +169,11 @@ export function Compare() {
           </label>
         )}
         {ids.length < MOST_RUNS && (
-          <select
-            aria-label="Add a run"
-            onChange={(e) => e.currentTarget.value !== "" && pick([...ids, e.currentTarget.value])}
-          >
-            <option value="">Add a run …</option>
-            {known.filter((r) => !ids.includes(r.run_id)).map((r) => (
-              <option key={r.run_id} value={r.run_id}>{`${r.name} (${r.run_id.slice(-6)})`}</option>
-            ))}
-          </select>
+          <RunPicker
+            label="Add a run"
+            without={ids}
+            onpick={(run) => pick([...ids, run.run_id])}
+          />
         )}
       </div>
       {all.length > MOST_RUNS && (
@@ -206,7 +200,7 @@ export function Compare() {
 /** Groups are foldable rows above those of their runs. */
 function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
   const at = useNow();
-  const numeric = ["Steps", "Episodes", "Mean reward", "Elapsed"].map((t) => [t, "num"] as const);
+  const numeric = ["Mean reward", "Steps", "Episodes", "Elapsed"].map((t) => [t, "num"] as const);
   const [opened, setOpened] = useState(() => new URLSearchParams(location.search).getAll("open"));
   const [all, setAll] = useState(false);
   const toggle = (group: string) => {
@@ -228,9 +222,9 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
       <td>
         <Chip state={r.state} />
       </td>
+      <td class="num">{figure(rewardOf(r))}</td>
       <td class="num">{whole(stepsOf(r))}</td>
       <td class="num">{recorded(r.telemetry.episodes)}</td>
-      <td class="num">{figure(rewardOf(r))}</td>
       <td class="num">{elapsedText(r, at)}</td>
     </tr>
   );
@@ -260,9 +254,11 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
         <td>
           <Chips of={members} />
         </td>
-        <td class="num">{spread(members.map(stepsOf), (n) => whole(Math.round(n)))}</td>
-        <td class="num">{spread(members.map((r) => r.telemetry.episodes || null), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map(rewardOf), figure)}</td>
+        <td class="num">{spread(members.map(stepsOf), (n) => whole(Math.round(n)))}</td>
+        <td class="num">
+          {spread(members.map((r) => r.telemetry.episodes || null), (n) => whole(Math.round(n)))}
+        </td>
         <td class="num">{spread(members.map((r) => elapsedMs(r, at)), duration)}</td>
       </tr>,
       ...(open ? members.map((r) => row(r)) : []),
@@ -272,7 +268,7 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
   // With many runs, the charts are more important than the table.
   const shown = all || of.length <= FEW ? of : of.slice(0, FIRST_ROWS);
   return (
-    <>
+    <div class="compared">
       <ScrollTable label="Figures" kind="records" headings={["Run", "State", ...numeric]}>
         {shown.map((one, i) => "run_id" in one ? row(one, i) : one)}
       </ScrollTable>
@@ -281,6 +277,6 @@ function Figures({ runs, groups }: { runs: RunJson[]; groups: string[] }) {
           {`The first ${shown.length} of ${of.length} rows: show all`}
         </button>
       )}
-    </>
+    </div>
   );
 }

@@ -172,6 +172,7 @@ Deno.test("text lines: every dialect is off by its name", () => {
     episode: "{'r': 29.0, 'l': 29, 't': 0.5}",
     table: "| loss | 0.5 |",
     words: "step 200 loss 0.57",
+    trial: "Trial 3 finished with value: 0.5 and parameters: {'x': 1}.",
     bar: " 50%|##  | 5/10 [00:00<00:00, 10.0it/s, loss=0.5]",
   };
   for (const dialect of TEXT_DIALECTS) {

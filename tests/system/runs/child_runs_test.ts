@@ -6,7 +6,7 @@ import { TestDaemon } from "../../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 
-/** 300 trials, as Ray Tune writes them; the last two are written while the test looks. */
+/** Trials as Ray Tune writes them. */
 const TUNE = `
 trial() { d=ray/exp/train_1a2b3_$(printf %05d $1)_$1_lr=0.$1_2026-01-01_12-00-00; mkdir -p $d
   echo '{"training_iteration": 1, "episode_reward_mean": '$1', "config": {"lr": 0.'$1'}}' >> $d/result.json
@@ -73,4 +73,58 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
+});
+
+Deno.test("runs within a run: more than 256 trials, each with its points", async () => {
+  await using daemon = await TestDaemon.start();
+  const cwd = Deno.makeTempDirSync();
+  try {
+    for (let i = 0; i < 300; i++) {
+      Deno.mkdirSync(`${cwd}/ray/train_1a2b3_${String(i).padStart(5, "0")}`, { recursive: true });
+    }
+    const script = `for d in ray/*; do echo '{"training_iteration": 1, "loss": 0.5}' > $d/result.json; done`;
+    const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
+    const run = await submit(daemon, configOf({ name: "many", command: ["sh"], metadata: { worker } }));
+    await untilState(daemon, run, "TERMINATED");
+    const listed = await runVerb(daemon, ["list", "--within", run, "-c", "name,metric.loss:points", "-o", "jsonl"]);
+    const points = listed.out.trim().split("\n").map((line) => JSON.parse(line).values["metric.loss:points"]);
+    assert.deepEqual(points, new Array(300).fill(1));
+    assert.deepEqual((await records(daemon, run, "events")).filter(({ event }) => event === "source_problem"), []);
+  } finally {
+    Deno.removeSync(cwd, { recursive: true });
+  }
+});
+
+/** What Optuna prints on standard error; then another study of the same program. */
+const STUDIES = `
+say() { echo "[I 2026-01-01 12:00:00,123] $1" >&2; }
+for n in 0 1; do
+  say "Trial $n finished with value: 0.$n and parameters: {'lr': 1e-$n, 'kind': 'a'}. Best is trial 0 with value: 0.0."
+done
+say "Trial 2 pruned. "
+echo "[W 2026-01-01 12:00:01,123] Trial 3 failed with parameters: {'lr': 0.5} because of the following error: ValueError('x')." >&2
+say "Trial 0 finished with value: 7.5 and parameters: {'lr': 3.0}. Best is trial 0 with value: 7.5."`;
+
+Deno.test("runs within a run: trials of a study have their parameters, their value and their own end", async () => {
+  await using daemon = await TestDaemon.start();
+  const worker = { script: "/bin/sh", arguments: ["-c", STUDIES], use_grpc: false };
+  const run = await submit(daemon, configOf({ name: "study", command: ["sh"], metadata: { worker } }));
+  await untilState(daemon, run, "TERMINATED");
+  const { runs } = await daemon.client.unary(Mosaic.method.listRuns, { within: run });
+  const found = await Promise.all(runs.map(async ({ runId }) => {
+    const { name, state, reason, parameters } = await getRun(daemon, runId);
+    const values = (await records(daemon, runId, "metrics")).map((point) => `${point.name}=${point.value}`);
+    return [name, state, reason, parameters.map((one) => `${one.name}=${one.valueJson}`).join(), values.join()].join(
+      " ",
+    );
+  }));
+  assert.deepEqual(found.sort(), [
+    'study/trial-0 TERMINATED  kind="a",lr=1 value=0',
+    "study/trial-0 TERMINATED  lr=3 value=7.5",
+    'study/trial-1 TERMINATED  kind="a",lr=0.1 value=0.1',
+    "study/trial-2 CANCELLED pruned  ",
+    "study/trial-3 FAULTED trial_failed lr=0.5 ",
+  ]);
+  const own = (await records(daemon, run, "metrics")).map(({ name, step, value }) => `${name} ${step} ${value}`);
+  assert.deepEqual(own, ["trial/value 0 0", "trial/value 1 0.1", "trial/value 0 7.5"]);
 });

@@ -4,9 +4,14 @@
  */
 import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
+import { isPlainObject } from "../../../base/text/exact_numbers.ts";
+import { parsedObject } from "../../../base/text/json_text.ts";
+import { withoutSecrets } from "../../../base/text/secrets.ts";
 import type { Logger } from "../../../base/log.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
 import { childPlaceOf } from "../../../readers/files/child_places.ts";
+import type { WorkerEventRecord } from "../../../gen/records/record_types.ts";
+import { TRIAL_KIND } from "../../../readers/text/text_records.ts";
 import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
@@ -14,6 +19,8 @@ import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
 
 /** Beyond it, records stay with the parent. */
 const MOST_CHILDREN = 10_000;
+/** Studies of one program. */
+const MOST_STUDIES = 100;
 /** Known places in memory; the registry has them all. */
 const MOST_KNOWN = 20_000;
 
@@ -101,6 +108,33 @@ export class ChildRuns {
     return runId;
   }
 
+  /** Trials of a study in the program's own process, from what it prints when one ends: each is made, filled and ended. */
+  trials(runId: string, attempt: number, events: readonly WorkerEventRecord[]): void {
+    for (const { kind, dataJson, tsNs } of events) {
+      if (kind !== TRIAL_KIND) continue;
+      const { number, state, values, parameters } = trialIn(dataJson);
+      if (!Number.isSafeInteger(number)) continue;
+      const { registry, telemetry } = this.#options;
+      // Another study in the same program counts from 0 again.
+      let key = `study:${attempt}:${number}`;
+      for (let i = 2; registry.child(runId, key) !== undefined && i <= MOST_STUDIES; i++) {
+        key = `study-${i}:${attempt}:${number}`;
+      }
+      const child = this.#child(runId, key, `trial-${number}`);
+      if (child === undefined || isEnded(registry.require(child).state)) continue;
+      const numbers = (Array.isArray(values) ? values : []).filter((value) => typeof value === "number");
+      const points = numbers.map((value, i) => [numbers.length === 1 ? "value" : `value_${i}`, value]);
+      const given = withoutSecrets("", parameters ?? {});
+      telemetry.append(child, 1, [], [], [
+        { kind: "parameters", dataJson: JSON.stringify({ source: "optuna", values: given }), tsNs },
+        ...(points.length === 0
+          ? []
+          : [{ kind: "metrics", dataJson: JSON.stringify(Object.fromEntries(points)), tsNs }]),
+      ]);
+      registry.apply(child, trialEnd(state));
+    }
+  }
+
   /** The parent's attempt has ended, and so have its children. */
   end(parent: RunRow): void {
     const { registry, log } = this.#options;
@@ -125,6 +159,17 @@ export class ChildRuns {
       if (parent !== undefined) this.end(parent);
     }
   }
+}
+
+/** The event's data; that of an imported log is one level deeper. */
+function trialIn(dataJson: string): Record<string, unknown> {
+  const data = parsedObject(dataJson) ?? {};
+  return isPlainObject(data["payload"]) ? data["payload"] as Record<string, unknown> : data;
+}
+
+function trialEnd(state: unknown): LifecycleEvent {
+  if (state === "pruned") return { type: "cancelled", reason: "pruned" };
+  return state === "failed" ? { type: "failed", reason: "trial_failed" } : { type: "exited_ok" };
 }
 
 function endOf({ state, reason }: RunRow): LifecycleEvent {

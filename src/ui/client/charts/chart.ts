@@ -5,7 +5,7 @@ import { Crowd, valueAt } from "./crowd.ts";
 import { isCrowd } from "../parts/early.ts";
 import { colorCode } from "../parts/colors.ts";
 import { ask, attempt, notice } from "../parts/dialog.tsx";
-import { h, iconButton, saveFile, setText } from "../parts/dom.ts";
+import { endsKept, h, iconButton, saveFile, setText } from "../parts/dom.ts";
 import { figure, plural, whole } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
 import { csv } from "../../../base/text/csv_text.ts";
@@ -155,7 +155,7 @@ export class Chart {
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
-      h("header", {}, h("h2", { title }, ends(title)), this.#readout, this.#buttons()),
+      h("header", {}, h("h2", { title, "aria-label": title }, endsKept(title)), this.#readout, this.#buttons()),
       this.#holder,
       this.#nonFinite,
       this.#legend,
@@ -850,14 +850,6 @@ export class Chart {
 
 /** A logarithmic axis of times of day has no meaning. */
 const isLogX = ({ logX, x }: ChartStyle): boolean => logX && x !== "wall";
-
-/** A name of which the middle is cut if there is no room: beginning and end tell names from each other. */
-export function ends(name: string): HTMLElement {
-  const at = Math.max(0, name.length - KEPT_END);
-  return h("span", { class: "ends-kept" }, h("span", {}, name.slice(0, at)), h("span", {}, name.slice(at)));
-}
-/** Letters at the end of a name that stay. */
-const KEPT_END = 10;
 
 /** A value, with its band and the number of runs. @param ranged whether the band is told */
 function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: boolean): string {

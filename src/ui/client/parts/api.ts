@@ -46,13 +46,49 @@ export class Refused extends Error {
   }
 }
 
+/** @throws Unreachable in place of the browser's "Failed to fetch" */
+async function reached(input: RequestInfo | URL, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(input, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Unreachable();
+  }
+}
+
+/** The connection to the daemon has failed; the page shows its state and tries again. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The daemon cannot be reached. Nothing was changed; try again when the page is live again.");
+  }
+}
+
+const AGAIN_MS = 1000;
+
+/** Reads, and again while the daemon cannot be reached: a view that an outage met is not blank after it. @returns ends it */
+export function untilRead(read: () => Promise<void>, failed: (error: unknown) => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let ended = false;
+  const once = () =>
+    read().catch((error) => {
+      if (ended) return;
+      if (error instanceof Unreachable) timer = setTimeout(once, AGAIN_MS);
+      else failed(error);
+    });
+  once();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}
+
 /** If the daemon was restarted under an open page, the page's token is outdated: then a change is sent once more. */
 async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
-  if (init.method !== "POST") return await fetch(input, init);
+  if (init.method !== "POST") return await reached(input, init);
   const once = () => {
     const headers = new Headers(init.headers);
     headers.set("x-mosaic-token", token);
-    return fetch(input, { ...init, headers });
+    return reached(input, { ...init, headers });
   };
   const early = await takeEarly(new URL(input.toString(), location.href).pathname, init.body)?.catch(() => undefined);
   init.signal?.throwIfAborted();

@@ -77,11 +77,15 @@ export function notice(text: string, kind: "info" | "error" = "info"): void {
   setTimeout(() => item.remove(), kind === "error" ? 15_000 : 5000);
 }
 
+export function noticeOf(error: unknown): void {
+  notice(error instanceof Error ? error.message : String(error), "error");
+}
+
 /** Runs an action and shows an error if it failed. */
 export async function attempt(action: () => Promise<unknown>): Promise<void> {
   try {
     await action();
   } catch (error) {
-    notice(error instanceof Error ? error.message : String(error), "error");
+    noticeOf(error);
   }
 }

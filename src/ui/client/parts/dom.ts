@@ -36,6 +36,24 @@ export function setText(element: Node, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Letters at the end of a name that stay. */
+const KEPT_END = 10;
+
+/** A name of which the middle is cut if there is no room: beginning and end tell names from each other. */
+export function endsKept(name = ""): HTMLElement {
+  const element = h("span", { class: "ends-kept" }, h("span"), h("span"));
+  setEnds(element, name);
+  return element;
+}
+
+/** Changes a name made by `endsKept`. */
+export function setEnds(element: HTMLElement, name: string): void {
+  const at = Math.max(Math.ceil(name.length / 2), name.length - KEPT_END);
+  const [begin, end] = element.children as unknown as [Element, Element];
+  setText(begin, name.slice(0, at));
+  setText(end, name.slice(at));
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 /** Outlines on a 16 × 16 grid. */
 export const ICONS = {

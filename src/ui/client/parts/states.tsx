@@ -1,14 +1,28 @@
 /** States of a run: their style, and the actions they allow. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { ENDED_STATES, RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
+import { ENDED_STATES, RUN_STATES, type RunState } from "../../../runs/fields/lifecycle_states.ts";
+import { words } from "./format.ts";
 
 export const isEnded = ({ state }: Pick<RunJson, "state">): boolean => ENDED_STATES.includes(state);
 
+/** Words for people; in addresses, API and JSON a state has its own name. */
+const WORDS: Record<RunState, string> = {
+  INIT: "Queued",
+  HANDSHAKE: "Starting",
+  READY: "Ready",
+  EXECUTING: "Running",
+  PAUSED: "Paused",
+  FAULTED: "Failed",
+  TERMINATED: "Succeeded",
+  CANCELLED: "Cancelled",
+};
+export const stateWord = (state: string): string => WORDS[state as RunState] ?? state;
+
 export function Chip({ state }: { state: string }) {
-  return <span class="chip" data-state={state}>{state}</span>;
+  return <span class="chip" data-state={state} title={state}>{stateWord(state)}</span>;
 }
 
-/** `3 EXECUTING, 1 FAULTED`: for a group, in the order of a run's life. */
+/** 3 EXECUTING, 1 FAULTED: for a group, in the order of a run's life. */
 export function countStates(runs: readonly Pick<RunJson, "state">[]): [state: string, count: number][] {
   return RUN_STATES.map((state): [string, number] => [state, runs.filter((r) => r.state === state).length])
     .filter(([, count]) => count > 0);
@@ -21,11 +35,17 @@ export function Chips({ of }: { of: readonly Pick<RunJson, "state">[] }) {
   return (
     <span class="states">
       {counts.map(([state, count]) => (
-        <span key={state} class="chip" data-state={state} title={`${count} ${state}`}>
+        <span key={state} class="chip" data-state={state} title={`${count} ${stateWord(state)}`}>
           {count}
-          <span class="unseen">{` ${state}`}</span>
+          <span class="unseen">{` ${stateWord(state)}`}</span>
         </span>
       ))}
     </span>
   );
+}
+
+/** exit_code_1 → "Exit code 1" */
+export function sentence(name: string): string {
+  const text = words(name);
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

@@ -1,7 +1,7 @@
 /** The differences between the configs of runs, setting by setting. */
 import { type ComparisonRow, configDifferences, optionsApart } from "../../../config/differences.ts";
-import { answer, param, runApi } from "../parts/api.ts";
-import { attempt } from "../parts/dialog.tsx";
+import { answer, param, runApi, untilRead } from "../parts/api.ts";
+import { noticeOf } from "../parts/dialog.tsx";
 import { ScrollTable } from "../parts/parts.tsx";
 import { useEffect, useState } from "../parts/preact.ts";
 
@@ -14,7 +14,7 @@ export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name:
   const [rows, setRows] = useState<ComparisonRow[]>();
   useEffect(() => {
     let current = true;
-    attempt(async () => {
+    const end = untilRead(async () => {
       const configs = await Promise.all(
         runs.map(async ({ run_id }) => ({
           run_id,
@@ -22,8 +22,11 @@ export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name:
         })),
       );
       if (current) setRows(optionsApart(configDifferences(configs)));
-    });
-    return () => current = false;
+    }, noticeOf);
+    return () => {
+      current = false;
+      end();
+    };
   }, [runs.map((r) => r.run_id).join()]);
   if (rows === undefined || rows.some(({ values }) => values.length !== runs.length)) return null;
   if (rows.length === 0) return <p class="empty">Nowhere.</p>;

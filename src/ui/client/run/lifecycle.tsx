@@ -4,7 +4,7 @@ import { msOf } from "../../../runs/fields/run_texts.ts";
 import { moment } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
 import { useNow } from "../parts/parts.tsx";
-import { Chip, isEnded } from "../parts/states.tsx";
+import { Chip, isEnded, sentence, stateWord } from "../parts/states.tsx";
 
 export function Lifecycle({ run }: { run: RunPage }) {
   const now = useNow();
@@ -23,7 +23,7 @@ export function Lifecycle({ run }: { run: RunPage }) {
             <span
               key={t.seq}
               data-state={t.to}
-              title={`${t.to} for ${duration(took)} (attempt ${t.attempt})`}
+              title={`${stateWord(t.to)} for ${duration(took)} (attempt ${t.attempt})`}
               style={{ flexGrow: String(Math.max(1, took)) }}
             />
           );
@@ -38,7 +38,7 @@ export function Lifecycle({ run }: { run: RunPage }) {
               <time title={moment(t.at)}>{clock(t.at)}</time>
               <Chip state={t.to} />
               <span class="took">{final(i) ? "" : duration(until(i) - t.at)}</span>
-              <span class="why">{[attempt, t.reason ?? ""].filter((x) => x !== "").join(": ")}</span>
+              <span class="why">{[attempt, sentence(t.reason ?? "")].filter((x) => x !== "").join(": ")}</span>
             </li>
           );
         })}

@@ -16,6 +16,10 @@ export interface Frame {
 
 /** How much of the past is kept for stepping back. */
 const PAST_MS = 10_000;
+/** Interval at which the age of the newest frame is written while no other comes. */
+const AGE_MS = 1000;
+const agoText = (ms: number) =>
+  ms < 1000 ? `${Math.round(ms)}\u00a0ms\u00a0ago` : `${Math.round(ms / 1000)}\u00a0s\u00a0ago`;
 /** For all environments of the page together. */
 const PAST_BYTES = 192 << 20;
 
@@ -38,6 +42,7 @@ export class LiveView {
     oninput: () => this.#goTo(Number(this.#slider.value)),
   });
   #wanted = 0;
+  #aging: ReturnType<typeof setTimeout> | undefined;
 
   /** @param views number of environments on the page @param onpause called when it is paused or continued */
   constructor(readonly of: string, title: Node | string, readonly views: () => number, readonly onpause: () => void) {
@@ -86,6 +91,9 @@ export class LiveView {
     }
     this.#slider.max = String(this.#past.length - 1);
     this.#slider.value = this.#slider.max;
+    // Its age goes on if no other comes.
+    clearTimeout(this.#aging);
+    this.#aging = setTimeout(() => this.#grow(), AGE_MS);
     // Draw at most one frame per screen refresh.
     this.#wanted ||= requestAnimationFrame(() => {
       this.#wanted = 0;
@@ -93,10 +101,16 @@ export class LiveView {
     });
   }
 
+  #grow(): void {
+    if (!this.element.isConnected || this.paused) return;
+    this.#draw();
+    this.#aging = setTimeout(() => this.#grow(), AGE_MS);
+  }
+
   #draw(): void {
     const frame = this.#past[this.#past.length - 1 - this.#back];
     if (frame === undefined) return;
-    const { head, pixels, latency } = frame;
+    const { head, pixels, latency, heard } = frame;
     const picture = head.payload === null ? undefined : pictureOf(head.payload);
     const text = picture?.type === "text" ? picture.text : undefined;
     this.#text.hidden = text === undefined;
@@ -121,7 +135,7 @@ export class LiveView {
         ? `${
           ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) / 1000).toFixed(1)
         }\u00a0s\u00a0back`
-        : `${Math.round(latency)}\u00a0ms\u00a0ago`,
+        : agoText(latency + performance.now() - heard),
     ].filter(Boolean).join(" · ");
     this.#caption.textContent = caption;
     this.canvas.setAttribute("aria-label", caption);

@@ -55,19 +55,21 @@ export class Logs {
   #found = h("div", { class: "found", hidden: true });
 
   readonly element: HTMLElement;
+  #streams: HTMLElement;
+  /** Nobody has chosen a stream yet: the other one is shown if this one has nothing to read. */
+  #undecided = true;
 
   constructor(readonly runId: string) {
-    const streams = h(
+    const streams = this.#streams = h(
       "div",
       { class: "segments", role: "group", "aria-label": "Stream" },
       ["stdout", "stderr"].map((s) =>
         h("button", {
           type: "button",
           "aria-pressed": String(s === this.#stream),
-          onclick: (event: Event) => {
-            this.#stream = s;
-            for (const b of streams.children) b.setAttribute("aria-pressed", String(b === event.currentTarget));
-            this.#restart();
+          onclick: () => {
+            this.#undecided = false;
+            this.#choose(s);
           },
         }, s)
       ),
@@ -106,6 +108,12 @@ export class Logs {
     this.#restart();
   }
 
+  #choose(stream: string): void {
+    this.#stream = stream;
+    for (const b of this.#streams.children) b.setAttribute("aria-pressed", String(b.textContent === stream));
+    this.#restart();
+  }
+
   #restart() {
     this.#generation++;
     this.#hidden = 0;
@@ -127,6 +135,11 @@ export class Logs {
         await this.#loadEarlier();
         if (mine !== this.#generation) return;
       }
+      if (from >= 0 || !this.#undecided) return;
+      this.#undecided = false;
+      if (this.#stream !== "stdout" || this.#lines.hasChildNodes()) return;
+      const { size } = await logOf<LogChunk>(this.runId, "stderr", { from: -1 });
+      if (mine === this.#generation && size > 0) this.#choose("stderr");
     } finally {
       if (mine === this.#generation) this.#busy = false;
     }

@@ -4,10 +4,23 @@ import { isStale, msOf, note } from "../../../runs/fields/run_texts.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { Actions } from "../parts/actions.tsx";
-import { answer, heardTime, listRuns, live, now, param, readOnly, Refused, runApi, runPath } from "../parts/api.ts";
+import { colored } from "../parts/ansi.ts";
+import {
+  answer,
+  heardTime,
+  listRuns,
+  live,
+  now,
+  param,
+  readOnly,
+  Refused,
+  runApi,
+  runPath,
+  untilRead,
+} from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
-import { attempt, notice } from "../parts/dialog.tsx";
+import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
 import { Explorer } from "../charts/explorer.tsx";
@@ -20,9 +33,10 @@ import { Logs } from "./logs.ts";
 import { artifactPath, SaveLink } from "./save_link.tsx";
 import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
+import { RunPicker } from "../runs/run_picker.tsx";
 import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import { Chip, isEnded } from "../parts/states.tsx";
+import { Chip, isEnded, sentence } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
@@ -70,8 +84,11 @@ const parameterText = (value: unknown) => typeof value === "string" ? value : JS
 /** The end of stderr explains a failure, so it is in view; earlier lines can be scrolled to. */
 function LastLines({ text }: { text: string }) {
   const pre = useRef<HTMLPreElement>(null);
-  useEffect(() => pre.current?.scrollTo({ top: pre.current.scrollHeight }), [text]);
-  return <pre ref={pre} tabIndex={0} aria-label="Last lines of stderr">{text}</pre>;
+  useEffect(() => {
+    pre.current!.replaceChildren(...colored(text));
+    pre.current!.scrollTo({ top: pre.current!.scrollHeight });
+  }, [text]);
+  return <pre ref={pre} tabIndex={0} aria-label="Last lines of stderr" />;
 }
 
 /** The run, or why it cannot be shown; retries until it can be read. */
@@ -257,7 +274,7 @@ function Head({ run }: { run: RunPage }) {
         <div class="run-title">
           <Name run={run} />
           <Chip state={run.state} />
-          <span class="why">{note(run, at)}</span>
+          <span class="why">{note(run, at) === run.reason ? sentence(run.reason) : note(run, at)}</span>
         </div>
         <Actions run={run} done={(action) => action === "delete" && go("/")} />
       </header>
@@ -279,9 +296,10 @@ function Head({ run }: { run: RunPage }) {
 /** The summary that an evaluation wrote, read again when its state changes. */
 function Evaluation({ runId, state }: { runId: string; state: RunJson["state"] }) {
   const [summary, setSummary] = useState<unknown>(null);
-  useEffect(() => void attempt(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary)), [
-    state,
-  ]);
+  useEffect(
+    () => untilRead(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary), noticeOf),
+    [state],
+  );
   if (summary === null || typeof summary !== "object") return null;
   return (
     <section class="evaluation" aria-label="Evaluation">
@@ -311,17 +329,12 @@ function LogPane(
 function Config({ run }: { run: RunPage }) {
   const [config, setConfig] = useState<{ text: string; hidden: number }>();
   const [revealed, setRevealed] = useState(false);
-  const [others, setOthers] = useState<RunJson[]>([]);
   const [other, setOther] = useState<RunJson>();
-  const read = (reveal: boolean) =>
-    attempt(async () => {
-      setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
-      setRevealed(reveal);
-    });
-  useEffect(() => {
-    read(false);
-    attempt(async () => setOthers((await listRuns({ limit: "200" })).runs));
-  }, []);
+  const read = async (reveal: boolean) => {
+    setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
+    setRevealed(reveal);
+  };
+  useEffect(() => untilRead(() => read(false), noticeOf), []);
   if (config === undefined) return null;
   const { text, hidden } = config;
   const copy = () =>
@@ -337,20 +350,13 @@ function Config({ run }: { run: RunPage }) {
           Copy
         </button>
         {hidden > 0 && !readOnly && (
-          <button type="button" onClick={() => read(true)}>
+          <button type="button" onClick={() => attempt(() => read(true))}>
             {`Show ${hidden} hidden ${hidden === 1 ? "value" : "values"}`}
           </button>
         )}
-        {revealed && <button type="button" onClick={() => read(false)}>Hide secrets</button>}
-        <select
-          aria-label="Difference from another run"
-          onChange={(e) => setOther(others.find((r) => r.run_id === e.currentTarget.value))}
-        >
-          <option value="">Difference from …</option>
-          {others.filter((r) => r.run_id !== run.run_id).map((r) => (
-            <option key={r.run_id} value={r.run_id}>{`${r.name} (${r.run_id.slice(-6)})`}</option>
-          ))}
-        </select>
+        {revealed && <button type="button" onClick={() => attempt(() => read(false))}>Hide secrets</button>}
+        <RunPicker label="Difference from another run" without={[run.run_id]} onpick={setOther} />
+        {other && <span class="sub">{other.name}</span>}
       </div>
       <div class="difference">{other && <ConfigDifferences runs={[run, other]} />}</div>
       <pre class="json" tabIndex={0} aria-label="Config as JSON">{text}</pre>

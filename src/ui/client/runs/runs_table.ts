@@ -3,12 +3,12 @@
  * enter, and cells are written only if their text changes.
  */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { fill, go, h, setText } from "../parts/dom.ts";
+import { endsKept, fill, go, h, setEnds, setText } from "../parts/dom.ts";
 import { plural, whole } from "../parts/format.ts";
 import { spreadOf } from "../../../telemetry/series/groups.ts";
 import { type RunColumn, runColumns } from "../../../runs/fields/run_columns.ts";
 import { isStale } from "../../../runs/fields/run_texts.ts";
-import { countStates } from "../parts/states.tsx";
+import { countStates, sentence, stateWord } from "../parts/states.tsx";
 
 /** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {
@@ -79,7 +79,7 @@ const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
 const OF_RUNS = new Map(runColumns().map((column) => [column.name, column]));
 const COLUMNS: Column[] = SHOWN.map((shown) => ({ ...OF_RUNS.get(shown.name)!, ...shown }));
 /** A parameter or a value of a metric. */
-const isValue = ({ name }: Column) => name.includes(":");
+const isValue = ({ name }: Column) => /^(?:param|metric)\./.test(name);
 /** Columns whose groups show a mean, besides parameters and metrics. */
 const MEANS = ["elapsed", "steps", "reward"];
 
@@ -228,16 +228,15 @@ export class RunsTable {
     });
     const state = h("span", { class: "chip" });
     const states = h("span", { class: "states", hidden: true });
-    // A too long name is cut at its beginning, because its end distinguishes it; the inner element keeps its own direction.
-    const name = h("bdi");
+    const name = endsKept();
     const link = h("a", {}, name);
-    const label = h("bdi");
+    const label = endsKept();
     const fold = h("button", {
       type: "button",
       class: "link",
       hidden: true,
       onclick: () => this.options.onfold(parts.id.slice(GROUP.length)),
-    }, h("span", {}, label));
+    }, label);
     const tags = h("span", { class: "tags" });
     const cells = this.#columns.map((c) => h("td", { class: c.class }));
     const row = h(
@@ -257,7 +256,8 @@ export class RunsTable {
     parts.check.checked = all;
     parts.check.indeterminate = some && !all;
     parts.check.setAttribute("aria-label", `Select the runs of ${label}`);
-    setText(parts.label, label);
+    setEnds(parts.label, label);
+    parts.fold.setAttribute("aria-label", label);
     parts.fold.title = label;
     parts.fold.setAttribute("aria-expanded", String(open));
     delete parts.tags.dataset.tags;
@@ -269,15 +269,20 @@ export class RunsTable {
     if (counts.length === 1) {
       const state = counts[0]![0];
       if (parts.chip.dataset.state !== state) parts.chip.dataset.state = state;
-      setText(parts.chip, state);
+      setText(parts.chip, stateWord(state));
     }
-    const title = counts.map(([state, count]) => `${count} ${state}`).join(", ");
+    const title = counts.map(([state, count]) => `${count} ${stateWord(state)}`).join(", ");
     if (parts.states.title !== title) {
       parts.states.title = title;
       fill(
         parts.states,
         counts.map(([state, count]) =>
-          h("span", { class: "chip", "data-state": state }, count, h("span", { class: "unseen" }, ` ${state}`))
+          h(
+            "span",
+            { class: "chip", "data-state": state },
+            count,
+            h("span", { class: "unseen" }, ` ${stateWord(state)}`),
+          )
         ),
       );
     }
@@ -305,11 +310,14 @@ export class RunsTable {
     const label = `Select ${run.name}`;
     if (parts.check.getAttribute("aria-label") !== label) parts.check.setAttribute("aria-label", label);
     if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
-    setText(parts.chip, run.state);
+    setText(parts.chip, stateWord(run.state));
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
-    setText(parts.name, run.name);
-    if (parts.link.title !== run.name) parts.link.title = run.name;
+    if (parts.link.title !== run.name) {
+      setEnds(parts.name, run.name);
+      parts.link.title = run.name;
+      parts.link.setAttribute("aria-label", run.name);
+    }
     const shownTags = run.base_dir === "evals" ? ["evaluation", ...run.tags] : run.tags;
     const alert = this.options.alertOf(run.run_id);
     const tags = [alert, ...shownTags].join("\n");
@@ -323,7 +331,10 @@ export class RunsTable {
         more > 0 && h("span", { class: "tag", title: shownTags.slice(MOST_TAGS).join(", ") }, `+${more}`),
       );
     }
-    this.#drawCells(parts, (column) => column.text(run, now));
+    this.#drawCells(parts, (column) => {
+      const text = column.text(run, now);
+      return text === run.reason ? sentence(text) : text;
+    });
     this.#columns.forEach(({ name }, i) => {
       if (name === "last_record") parts.cells[i]!.classList.toggle("stale", isStale(run, now));
     });
