@@ -33,9 +33,16 @@ export async function pageFiles(root: string): Promise<[name: string, text: stri
     const style = Deno.readTextFileSync(`${root}${CLIENT}/style.css`);
     return [
       ...SCRIPTS.map(([, name]): [string, string] => [name, Deno.readTextFileSync(`${out}/${name}`)]),
-      ["style.css", `${uplotCss.trim()}\n${style}`],
+      ["style.css", compactCss(`${uplotCss.trim()}\n${style}`)],
     ];
   } finally {
     Deno.removeSync(out, { recursive: true });
   }
+}
+
+/** Without comments, and without blanks that separate nothing. No text in the styles has a line break or a colon with a blank. */
+function compactCss(css: string): string {
+  return css.replace(/\/\*.*?\*\//gs, "").replace(/\n\s*/g, "\n").replace(/([{};,])\n/g, "$1").replaceAll(": ", ":")
+    .trim() +
+    "\n";
 }

@@ -16,7 +16,7 @@ import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/row_types.ts";
 import type { WorkerEventRecord } from "../gen/records/record_types.ts";
 import { MAX_NAME_LENGTH } from "../records/points.ts";
-import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
+import { conditionsOf, orderOf, type Searched } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";
 import {
   addExperiment,
@@ -493,7 +493,7 @@ function searching<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw error instanceof SearchError ? invalid(error.message) : error;
+    throw error instanceof MosaicError && error.code === "invalid_argument" ? invalid(error.message) : error;
   }
 }
 

@@ -39,6 +39,7 @@ import { resolveRunId } from "./find_run.ts";
 import {
   artifactFrom,
   eventFrom,
+  OUTLINE_COLUMNS,
   outlineFrom,
   patchOnly,
   placementFrom,
@@ -302,8 +303,7 @@ export class Registry implements RunReader {
   outlines(filter: RunFilter): RunOutline[] {
     const { conditions, values } = conditionsOf(filter);
     return this.#sql.all(
-      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at,
-         ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
+      `SELECT ${OUTLINE_COLUMNS}, ${ROW_BYTES} AS bytes FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
       ...values,
     ).map(outlineFrom);
   }

@@ -1,16 +1,12 @@
 /** What the registry keeps about a run. Times are Unix milliseconds. */
-import type { RunRow } from "../runs/fields/run_types.ts";
+import type { OutlineColumn, RunRow } from "../runs/fields/run_types.ts";
 import type { RunState } from "./lifecycle/lifecycle.ts";
 
 export type { Placement, PlacementPhase, RunRow } from "../runs/fields/run_types.ts";
 
-/** A run without its config, for filtering and sorting. */
+/** Of a run, what is read of very many runs, for filtering and sorting. */
 export type RunOutline =
-  & Pick<
-    RunRow,
-    | ("runId" | "name" | "state" | "outcome" | "reason" | "attempt" | "priority" | "tags")
-    | ("createdAt" | "startedAt" | "finishedAt")
-  >
+  & Pick<RunRow, OutlineColumn>
   & {
     /** About the bytes of the whole run in a list. */
     bytes: number;

@@ -11,10 +11,11 @@ import type { SqlRow } from "./sqlite.ts";
 type CheckedKind = "texts" | "process" | "state" | "base";
 
 /** Property, column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
-const FIELDS = storedFields().map(({ column, kind }) => ({
+const FIELDS = storedFields().map(({ column, kind, outline = false }) => ({
   property: propertyOf(column) as keyof RunRow,
   column,
   kind,
+  outline,
 }));
 
 /** A placement as one JSON object. */
@@ -124,24 +125,16 @@ export function runFrom(row: SqlRow): RunRow {
   return run as unknown as RunRow;
 }
 
-/** Of the columns that an outline has. */
+const OF_OUTLINES = FIELDS.filter(({ outline }) => outline);
+export const OUTLINE_COLUMNS = OF_OUTLINES.map(({ column }) => column).join(", ");
+
 export function outlineFrom(row: SqlRow): RunOutline {
-  const read = (kind: CheckedKind, column: string) =>
-    readChecked(kind, row[column] as string | null) ?? readChecked(kind, IN_ITS_PLACE[kind]);
-  return {
-    runId: row.run_id,
-    name: row.name,
-    state: read("state", "state"),
-    outcome: row.outcome,
-    reason: row.reason,
-    attempt: row.attempt,
-    priority: row.priority,
-    tags: read("texts", "tags"),
-    createdAt: row.created_at,
-    startedAt: row.started_at,
-    finishedAt: row.finished_at,
-    bytes: row.bytes,
-  } as RunOutline;
+  const outline: Record<string, unknown> = { bytes: row.bytes };
+  for (const { property, column, kind } of OF_OUTLINES) {
+    const value = row[column] as string | null;
+    outline[property] = isChecked(kind) ? readChecked(kind, value) ?? readChecked(kind, IN_ITS_PLACE[kind]) : value;
+  }
+  return outline as RunOutline;
 }
 
 /** Column names and values of the fields that `values` has; a field that is undefined counts as absent. */

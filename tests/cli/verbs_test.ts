@@ -135,8 +135,12 @@ Deno.test("list: csv, jsonl, ids only, chosen columns, sorting", async () => {
   assert.equal(csv, `run,steps,max_steps\n${ID_A},6200,10000\n${ID_B},0,\n`);
   const lines = (await run(["list", "-o", "jsonl"], TWO)).out.trimEnd().split("\n").map((l) => JSON.parse(l));
   assert.deepEqual(lines.map((l) => l.run_id), [ID_A, ID_B]);
-  assert.equal((await run(["list", "-q", "--sort", "steps"], TWO)).out, `${ID_B}\n${ID_A}\n`);
-  assert.equal((await run(["list", "-q", "--sort", "-run"], TWO)).out, `${ID_B}\n${ID_A}\n`);
+  const sorts: unknown[] = [];
+  for (const sort of ["steps", "-run", "-last-record", "-param.lr"]) {
+    await run(["list", "--sort", sort], { ...TWO, ListRuns: (request) => (sorts.push(request.sort), {}) });
+  }
+  assert.deepEqual(sorts, ["steps", "-run_id", "-last_record", "-param.lr"]);
+  assert.match((await run(["list", "--sort", "stepz"], TWO)).err, /no column "stepz"\. Did you mean steps/);
   const wrong = await run(["list", "-c", "stepz"], TWO);
   assert.equal(wrong.code, EXIT.usage);
   assert.match(wrong.err, /no column "stepz"\. Did you mean steps/);

@@ -7,12 +7,16 @@ import { until } from "../harness/wait.ts";
 
 // ------------------------------------------------------------------------------------------------------ pure decisions
 
-/** "v1g2": preemptible, priority 1, two GPUs; "n…": not preemptible; "…e": ends already; "…a": asked for a checkpoint. */
+/**
+ * "v1g2": preemptible, priority 1, two GPUs; "n…": not preemptible; "…e": ends already; "…a": asked for a checkpoint; "…o":
+ * of the owner who wants more.
+ */
 function runners(text: string): Runner[] {
   return text.split(" ").filter((word) => word !== "").map((word, i) => {
     const [, kind, priority, gpus, flags] = /^([vn])(-?\d+)g(\d)(\w*)$/.exec(word)!;
     return {
       runId: `${i}`,
+      owner: flags!.includes("o") ? "o" : "p",
       priority: Number(priority),
       gpus: Number(gpus),
       startedAt: i,
@@ -22,10 +26,17 @@ function runners(text: string): Runner[] {
     };
   });
 }
+/** "5g2": priority 5, two GPUs; "…l1": of an owner who has one more than allowed then. */
 const wants = (text: string): Blocked[] =>
   text.split(" ").map((word, i) => {
-    const [, priority, gpus] = /^(-?\d+)g(\d)$/.exec(word)!;
-    return { runId: "abc"[i]!, priority: Number(priority), gpus: Number(gpus) };
+    const [, priority, gpus, , over] = /^(-?\d+)g(\d)(l(\d))?$/.exec(word)!;
+    return {
+      runId: "abc"[i]!,
+      owner: "o",
+      priority: Number(priority),
+      gpus: Number(gpus),
+      overLimit: Number(over ?? 0),
+    };
   });
 
 Deno.test("preempt: who gives way to whom", () => {
@@ -47,6 +58,12 @@ Deno.test("preempt: who gives way to whom", () => {
       ["5g4 5g1", "v1g1", 9, 0, "", "what is kept for the first is not given to the second"],
       ["5g4 5g0", "v1g1", 0, 0, "0→b", "but a place is"],
       ["5g1 3g1", "v1g1 v4g1", 9, 0, "0→a", "the second is below the other"],
+      ["5g1l1", "v0g1 v1g1o", 9, 3, "1→a", "at the owner's limit only the owner's own help"],
+      ["5g1l1", "v0g1 n1g1o", 9, 3, "", "and there may be none"],
+      ["5g1l1", "v0g1 v1g1o", 9, 0, "1→a", "one gives both"],
+      ["5g2l1", "v0g1 v1g1o", 9, 0, "0→a 1→a", "the limit, and the GPUs of the host"],
+      ["5g1l1 5g1l2", "v1g2o v1g1o", 9, 0, "1→a 0→b", "the second needs another"],
+      ["5g1l1 5g1l2", "v1g2oe v1g1o", 9, 0, "", "the end of one is enough for both"],
       ["-1g0", "v-2g0", 0, 0, "0→a", "negative priorities"],
     ] as [string, string, number, number, string, string][]
   ) {
@@ -143,18 +160,23 @@ Deno.test("preemptible: one that does not answer the request is stopped after it
   await f.state(done, "TERMINATED");
 });
 
-Deno.test("preemptible: places count as GPUs do; runs at a user's limit, or that are not due, stop nobody", async () => {
-  await using f = EngineFixture.start({ gpuCount: 2, maxRuns: 1, maxGpusPerUser: 1 });
-  const victim = f.engine.submit(low(), "", "alice").runId;
-  const proxy = await f.connect(victim);
-  f.engine.submit(high(), "", "alice");
+Deno.test("preemptible: places count as GPUs do; at a user's limit only that user's runs help; who is not due stops nobody", async () => {
+  await using f = EngineFixture.start({ gpuCount: 2, maxRuns: 2, maxGpusPerUser: 1 });
+  const [alices, bobs] = [f.engine.submit(low(), "", "alice").runId, f.engine.submit(low(), "", "bob").runId];
+  const [hers, his] = [await f.connect(alices), await f.connect(bobs)];
   const later = f.engine.submit(high({ queue: { begin: "+1h" } }), "", "bob").runId;
-  const { runId } = f.engine.submit(configOf({ command, metadata: { priority: 1 } }), "", "bob");
-  await stopped(proxy);
-  proxy.exit(killed);
-  await f.state(victim, "INIT", 2);
-  const [event] = f.registry.eventsSince(0, { runId: victim, kinds: ["preempted"], limit: 9 });
-  assert.equal(JSON.parse(event!.dataJson).by, runId);
+  const urgent = f.engine.submit(high(), "", "alice").runId;
+  await stopped(hers);
+  hers.exit(killed);
+  await f.state(alices, "INIT", 2);
+  await f.connect(urgent);
+  assert.deepEqual(his.stops, []);
+  const place = f.engine.submit(configOf({ command, metadata: { priority: 1 } }), "", "carol").runId;
+  await stopped(his);
+  his.exit(killed);
+  await f.state(bobs, "INIT", 2);
+  const [event] = f.registry.eventsSince(0, { runId: bobs, kinds: ["preempted"], limit: 9 });
+  assert.equal(JSON.parse(event!.dataJson).by, place);
   assert.equal(f.row(later).state, "INIT");
 });
 

@@ -17,11 +17,11 @@ import { planOf } from "../../src/config/plan.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
 import { presentConfig } from "../../src/config/present_config.ts";
 import type { Core } from "../../src/dispatch/core/core.ts";
-import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/mlflow/search.ts";
+import { conditionsOf, orderOf, type Searched } from "../../src/mlflow/search.ts";
 import { addRun, metricKey, type MlflowRun, prefixesOf, trackedOf, typedParameter } from "../../src/mlflow/tracked.ts";
 import { buildBatch } from "../../src/proxy/delivery/batches.ts";
 import { recordsOf } from "../../src/readers/files/source_records.ts";
-import { fits, parseExpression } from "../../src/registry/query/expression.ts";
+import { Budget, fits, parseExpression } from "../../src/runs/query/expression.ts";
 import type { RunRow } from "../../src/registry/row_types.ts";
 import { Lines } from "../../src/readers/lines/lines.ts";
 import type { FormatName } from "../../src/readers/format/format_reader.ts";
@@ -331,7 +331,7 @@ const mlflow: Target = {
         for (const name of text.split("0")) metricKey(prefixes, name.slice(0, 250));
       }
     } catch (error) {
-      if (!(error instanceof SearchError)) throw error;
+      if (!(error instanceof MosaicError)) throw error;
     }
   },
 };
@@ -343,7 +343,7 @@ const filters: Target = {
   samples: [bytesOf(`state = 'failed' and (param.lr > 0.1 or name ~ "a") and not tags = x`)],
   read: (bytes) => {
     try {
-      fits(parseExpression(decoder.decode(bytes)), () => "a");
+      fits(parseExpression(decoder.decode(bytes)), () => "a", new Budget());
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;
     }

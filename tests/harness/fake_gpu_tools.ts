@@ -15,6 +15,10 @@ case "$(basename "$0") $*" in
   *--query-gpu*) print old_cards ;;
   *-L) print list ;;
   *compute-apps*) print processes ;;
+  *"amd-smi metric"*) print amd_metric ;;
+  *"amd-smi list"*) print amd_list ;;
+  *"amd-smi static"*) print amd_static ;;
+  *"amd-smi process"*) print amd_process ;;
   *showpids*) print rocm_processes ;;
   *showuse*) print rocm_cards ;;
 esac

@@ -242,7 +242,13 @@ async function listed(daemon: TestDaemon, runs: string[], clients: (ConnectClien
   const { code, out, err } = await mosaic(["list", "-o", "json", "--state-dir", daemon.stateDir]);
   assert.equal(code, 0, err);
   found.push(JSON.parse(out).map(({ run_id }: { run_id: string }) => run_id));
-  const page = await (await fetch(`http://${daemon.http}/api/runs?sort=name&dir=desc`)).json();
-  found.push(page.runs.map(({ run_id }: { run_id: string }) => run_id));
-  for (const ids of found) assert.deepEqual(ids, runs);
+  const ids: string[] = [];
+  for (let token: string | null = ""; token !== null;) {
+    const page: { runs: { run_id: string }[]; next_token: string | null } =
+      await (await fetch(`http://${daemon.http}/api/runs?sort=-name&token=${token}`)).json();
+    ids.push(...page.runs.map(({ run_id }: { run_id: string }) => run_id));
+    token = page.next_token;
+  }
+  found.push(ids);
+  for (const one of found) assert.deepEqual(one, runs);
 }

@@ -108,8 +108,8 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
   for (const length of [5, 9, 7]) core.addEpisode(core.addExecuting(`long-${length}`).runId, length);
   core.addExecuting("said-nothing");
   await page.goto(base);
-  await page.getByLabel("Add a column").fill("last:episode_length");
-  await page.locator("th[data-column='last:episode_length']").waitFor();
+  await page.getByLabel("Add a column").fill("metric.episode_length");
+  await page.locator("th[data-column='metric.episode_length']").waitFor();
   const order = () => page.locator("td.name a").allTextContents();
   const sortBy = page.getByRole("button", { name: "episode_length", exact: true });
   await sortBy.click();
@@ -118,12 +118,14 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
     what: "the order",
     state: order,
   });
-  await page.getByLabel("Conditions on columns").fill("episode_length>=7");
+  await page.getByLabel("Conditions on columns").fill("metric.episode_length>=7 and (state=EXECUTING or name ~ x)");
   await until(async () => (await order()).length === 2, { what: "the condition to apply", state: order });
   await page.reload();
   await until(async () => (await order()).join() === "long-9,long-7", { what: "the same view", state: order });
   await page.getByLabel("Conditions on columns").fill("loss>1");
-  await page.getByText('"loss>1" is no condition on a column here').waitFor();
+  await page.getByText('no run has the parameter "loss"').waitFor();
+  await page.getByLabel("Conditions on columns").fill("loss>");
+  await page.getByText("where, at character 6: here is the end, and a value is expected").waitFor();
   assert.deepEqual(await violations(page), []);
 });
 
@@ -212,7 +214,7 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   await cells.getByRole("checkbox").check();
   await page.getByText("2 selected").waitFor();
   await page.goto(
-    `${base}/compare?runs=${runs.map((r) => r.runId).join()}&px=last:episode_length&py=max:episode_reward`,
+    `${base}/compare?runs=${runs.map((r) => r.runId).join()}&px=metric.episode_length&py=metric.episode_reward:max`,
   );
   const plot = page.getByRole("region", { name: "Parameters and results", exact: true });
   await plot.getByRole("img", { name: "episode_reward, highest against episode_length: 3 runs" }).waitFor();

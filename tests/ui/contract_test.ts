@@ -56,7 +56,7 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       ({ metrics }: { metrics: string[] }) => metrics.includes("reward"),
     );
     await holds(
-      "columns?id=parameter:lr&id=last:reward",
+      "columns?id=param.lr&id=metric.reward:max",
       z.strictObject({ columns: z.array(contract.PageColumn).length(2) }),
       ({ columns }: { columns: { values: object }[] }) => Object.keys(columns[1]!.values).length > 0,
     );

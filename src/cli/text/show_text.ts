@@ -79,7 +79,7 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
   );
   return [
     headline,
-    texts(RUN_FACTS),
+    texts([...RUN_FACTS, { name: "limits", text: () => limits(run) }]),
     severalLines ? section("Notes", textLines(run.notes.trimEnd().split("\n")), color) : "",
     section("Telemetry", texts(TELEMETRY_FACTS), color),
     leftOut.length === 0 ? "" : section("Not read", textLines(leftOut), color),
@@ -95,4 +95,23 @@ const textLines = (lines: readonly string[]) => lines.map((line) => `${escapeCon
 
 function section(title: string, body: string, color: boolean): string {
   return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;
+}
+
+/** The config's resources, and whether a cgroup enforces them; "" for an external run. */
+function limits({ config, held_to }: RunDetailJson): string {
+  const { resources, metadata } = (config ?? {}) as {
+    resources?: { cpus?: number; memory_mb?: number };
+    metadata?: { launcher?: string; worker?: { external?: boolean } };
+  };
+  // The engine enforces the limits itself, even before it has a job of the run.
+  if (metadata?.worker?.external || (metadata?.launcher ?? "local") !== "local") return "";
+  const { cpus, memory_mb } = resources ?? {};
+  const requested = [
+    ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
+    ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
+  ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
+  const same = requested.every(({ how }) => how === requested[0]!.how);
+  if (requested.length === 0) return "";
+  if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;
+  return requested.map(({ text, how }) => `${text} (${how})`).join(", ");
 }

@@ -1,7 +1,7 @@
 /** Warns of requested parameters and metrics that no run has, because a name may be misspelt. */
 import { didYouMean } from "../../base/text/nearest.ts";
-import { queryColumn } from "../../registry/query/query_columns.ts";
-import { columnsOf, parseExpression } from "../../registry/query/expression.ts";
+import { queryColumn } from "../../runs/query/query_columns.ts";
+import { columnsOf, parseExpression } from "../../runs/query/expression.ts";
 
 /** The daemon's bound on the names of each kind. */
 const MAX_NAMES = 10_000;

@@ -7,6 +7,7 @@ import { type Group, type GroupValue, inGroups, statesText } from "../../runs/ru
 import { groupable, groupColumn } from "./group_by.ts";
 import { chooseColumns, queried, type RunColumnNow, valueColumn } from "../../runs/fields/run_columns.ts";
 import { listColumns } from "../text/runs_table.ts";
+import { byValue, sortOf } from "../../runs/query/order.ts";
 import { csv } from "../../base/text/csv_text.ts";
 import { table } from "../text/table.ts";
 
@@ -77,16 +78,11 @@ export function renderGroups(
 /** By the mean of a numeric column; groups without a value come last. "": by name. */
 function sortGroups(groups: Group<RunJson>[], sort: string, known: RunColumnNow[]): void {
   if (sort === "") return;
-  const name = sort.replace(/^-/, "");
+  const { column: name, descending } = sortOf(sort);
   const at = /^(?:param|metric)\./.test(name) ? valueColumn(name) : chooseColumns([name], known)[0]!;
   const key = (group: Group<RunJson>) => {
     const value = groupColumn(at).value(group);
-    return typeof value === "object" ? value?.mean ?? null : value;
+    return typeof value === "object" ? value?.mean : value;
   };
-  groups.sort((a, b) => {
-    const [x, y] = [key(a), key(b)];
-    if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
-    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-    return sort.startsWith("-") ? -order : order;
-  });
+  groups.sort((a, b) => byValue(key(a), key(b), descending));
 }

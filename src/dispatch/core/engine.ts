@@ -194,6 +194,7 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
+    const users = new Users(options);
     const turns = new Turns({ registry, log, isRepeated: (row) => this.#supervisor.isRepeated(row) });
     const starter = new Starter({ ...options, hostOf, descriptors });
     this.#placer = new Placer({
@@ -225,10 +226,11 @@ export class Engine implements Core {
       supervisor: this.#supervisor,
       placer: this.#placer,
       turns,
-      users: new Users(options),
+      users,
       preemptions: new Preemptions({
         ...options,
         supervisor: this.#supervisor,
+        ownerOf: (row) => users.ownerOf(row),
         wake: () => this.#dispatcher.wake(),
         checkpointMs: options.preemptCheckpointMs,
       }),
@@ -420,11 +422,14 @@ export class Engine implements Core {
     return this.#views.rewardOf(row);
   }
   async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
-    const { found, nextToken, total } = await queryRuns(
-      { runs: this.runs, records: this.records, objective: this.#options.objective },
-      filter,
-      query,
-    );
+    const { where, sort, columns, limit, token } = query;
+    if (where === "" && sort === "" && columns.length === 0) {
+      return { ...this.list(filter, token === undefined ? { limit } : { limit, token }), values: [] };
+    }
+    const { runs, records } = this;
+    const { objective } = this.#options;
+    const readers = { runs, records, objective, detail: (row: RunRow) => this.detail(row) };
+    const { found, nextToken, total } = await queryRuns(readers, filter, query);
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
       const row = this.runs.get(runId);

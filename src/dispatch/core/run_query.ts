@@ -1,12 +1,16 @@
 /** Lists of runs filtered and sorted by parameters and metrics, over all matching runs, not only one page. */
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
-import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
+import { outlineJson, runJson } from "../../runs/fields/run_json.ts";
+import type { RunDetail, RunJson } from "../../runs/fields/run_types.ts";
+import { ALL_PARAMETERS, type QueryColumn, queryColumn, valueOf } from "../../runs/query/query_columns.ts";
+import { byValue, sortOf } from "../../runs/query/order.ts";
+import { stepsReached } from "../../records/progress_series.ts";
 import { objectiveOf, oneNumber } from "../../records/objective.ts";
 import { fitting } from "../../registry/listing.ts";
-import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
+import { Budget, columnsOf, fits, parseExpression, type Value } from "../../runs/query/expression.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import type { RunFilter, RunOutline } from "../../registry/row_types.ts";
+import type { RunFilter, RunOutline, RunRow } from "../../registry/row_types.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import { parametersNamed, parametersOfRun } from "./run_parameters.ts";
 
@@ -28,9 +32,13 @@ export interface QueryPage {
   total: number;
 }
 
-interface Readers {
+export interface ValueReaders {
   runs: RunReader;
   records: TelemetryReader;
+}
+
+interface Readers extends ValueReaders {
+  detail(row: RunRow): RunDetail;
   /** Of runs that choose none. */
   objective?: string | undefined;
 }
@@ -67,8 +75,8 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
       ? []
       : [...columnsOf(where)].map((name) => [name, lookup(`w ${name}`, queryColumn(name, "param"))]),
   );
-  const descending = query.sort.startsWith("-");
-  const sort = query.sort.replace(/^-/, "");
+  const { column: sort, descending } = sortOf(query.sort);
+  const budget = new Budget();
   const keyOf: Lookup = sort === "" ? () => undefined : lookup(sort, queryColumn(sort));
   const columns = query.columns.map((name) => lookup(name, queryColumn(name)));
 
@@ -76,7 +84,7 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   const outlines = readers.runs.outlines(filter);
   for (const [i, run] of outlines.entries()) {
     if (i % RUNS_AT_ONCE === RUNS_AT_ONCE - 1) await yieldToOthers();
-    if (where !== undefined && !fits(where, (name) => tested.get(name)!(run))) continue;
+    if (where !== undefined && !fits(where, (name) => tested.get(name)!(run), budget)) continue;
     matching.push({ run, place: { key: keyOf(run), createdAt: run.createdAt, runId: run.runId } });
   }
   matching.sort((a, b) => compare(a.place, b.place, descending));
@@ -91,40 +99,42 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   };
 }
 
-function lookupOf({ runs, records, objective }: Readers, column: QueryColumn): Lookup {
+/** The values of a parameter or metric by run id, without runs that have none. */
+export function valuesByRun(
+  { runs, records }: ValueReaders,
+  column: Exclude<QueryColumn, { type: "run" }>,
+): Map<string, Value> {
+  if (column.type === "param") return parametersNamed({ runs, records }, column.name);
+  const { aggregate } = column;
+  const field = aggregate === "min_step" ? "minStep" : aggregate === "max_step" ? "maxStep" : aggregate;
+  return new Map(records.seriesNamed(column.name).map((series) => [series.runId, series[field] ?? undefined]));
+}
+
+/** Columns for which a run's outline suffices: they are read of very many runs. */
+const OF_OUTLINES = [
+  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags"],
+  ...["submitted", "started", "finished", "elapsed"],
+];
+
+function lookupOf(readers: Readers, column: QueryColumn): Lookup {
+  const { runs, records } = readers;
   if (column.type === "param" && column.name === ALL_PARAMETERS) {
     return ({ runId }) => parametersOfRun({ runs, records }, runId).map(({ name, value }) => [name, value]);
   }
-  if (column.type === "param") {
-    const values = parametersNamed({ runs, records }, column.name);
+  if (column.type !== "run") {
+    const values = valuesByRun(readers, column);
     return ({ runId }) => values.get(runId);
   }
-  if (column.type === "metric") {
-    const { aggregate } = column;
-    const field = aggregate === "min_step" ? "minStep" : aggregate === "max_step" ? "maxStep" : aggregate;
-    const values = new Map(
-      records.seriesNamed(column.name).map((series) => [series.runId, series[field] ?? undefined]),
-    );
-    return ({ runId }) => values.get(runId);
-  }
-  const time = (ms: number | null) => ms === null ? undefined : new Date(ms).toISOString();
-  const known: Record<string, Lookup> = {
-    run_id: (run) => run.runId,
-    name: (run) => run.name,
-    state: (run) => run.state,
-    outcome: (run) => run.outcome ?? undefined,
-    reason: (run) => run.reason ?? undefined,
-    attempt: (run) => run.attempt,
-    priority: (run) => run.priority,
-    tags: (run) => run.tags,
-    submitted: (run) => time(run.createdAt),
-    started: (run) => time(run.startedAt),
-    finished: (run) => time(run.finishedAt),
-    steps: (run) => records.summary(run.runId).steps,
-    episodes: (run) => records.summary(run.runId).episodes,
-    reward: rewardLookup({ runs, records, objective }),
+  if (column.name === "reward") return rewardLookup(readers);
+  if (column.name === "episodes") return ({ runId }) => records.summary(runId).episodes;
+  if (column.name === "steps") return ({ runId }) => stepsReached(records.summary(runId));
+  const { of } = column;
+  const now = Date.now();
+  if (OF_OUTLINES.includes(column.name)) return (run) => valueOf(of, outlineJson(run) as RunJson, now);
+  return ({ runId }) => {
+    const row = runs.get(runId);
+    return row === undefined ? undefined : valueOf(of, runJson(readers.detail(row)), now);
   };
-  return known[column.name]!;
 }
 
 /** As `oneNumber`. Objectives and their series are read once for all runs. */
@@ -152,18 +162,10 @@ function rewardLookup({ runs, records, objective }: Readers): Lookup {
   };
 }
 
-/** Runs without the value come last in either direction, after those with null; numbers before texts; then newest first. */
+/** By the column, then newest first. */
 function compare(a: Place, b: Place, descending: boolean): number {
-  const rank = ({ key }: Place) => key === undefined ? 4 : key === null ? 3 : typeof key === "number" ? 0 : 1;
-  if (rank(a) !== rank(b)) return rank(a) - rank(b);
-  const [x, y] = typeof a.key === "number" ? [a.key, b.key as number] : [textOf(a.key), textOf(b.key)];
-  if (x !== y) return (x < y ? -1 : 1) * (descending ? -1 : 1);
-  if (a.createdAt !== b.createdAt) return b.createdAt - a.createdAt;
-  return a.runId < b.runId ? 1 : a.runId > b.runId ? -1 : 0;
-}
-
-function textOf(key: Value): string {
-  return typeof key === "string" ? key : JSON.stringify(key) ?? "";
+  return byValue(a.key, b.key, descending) || b.createdAt - a.createdAt ||
+    (a.runId < b.runId ? 1 : a.runId > b.runId ? -1 : 0);
 }
 
 function tokenOf({ key, createdAt, runId }: Place, { where, sort }: RunQuery): string {

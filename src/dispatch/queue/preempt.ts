@@ -8,11 +8,15 @@ export interface Blocked {
   priority: number;
   /** GPUs that it needs at once; 0: none, or it takes what is free. */
   gpus: number;
+  owner: string;
+  /** How many GPUs of its owner must become free before the owner may have these; those of the runs before it included. */
+  overLimit: number;
 }
 
 /** A run that has processes on this host. */
 export interface Runner {
   runId: string;
+  owner: string;
   priority: number;
   /** GPU slots that its end frees. */
   gpus: number;
@@ -36,6 +40,11 @@ interface Room {
   gpus: number;
 }
 
+interface Missing extends Room {
+  /** GPUs that the run's owner has. */
+  own: number;
+}
+
 /**
  * @param blocked in the order in which they would start
  * @param room places (`--max-runs`) and GPUs that are free now
@@ -48,14 +57,21 @@ export function preemptions(blocked: readonly Blocked[], runners: readonly Runne
     places: room.places + ending.length,
     gpus: room.gpus + ending.reduce((sum, { gpus }) => sum + gpus, 0),
   };
+  const freedOf = new Map<string, number>();
+  const frees = ({ owner, gpus }: Runner) => freedOf.set(owner, (freedOf.get(owner) ?? 0) + gpus);
+  ending.forEach(frees);
   const chosen: Preemption[] = [];
   let gpusKept = false;
   for (const run of blocked) {
     if (run.priority <= lowest || candidates.length === 0) break;
     // A run before it that must wait for GPUs keeps them.
     if (run.gpus > 0 && gpusKept) continue;
-    const missing: Room = { places: 1 - free.places, gpus: run.gpus - free.gpus };
-    const victims = victimsFor(missing, candidates.filter(({ priority }) => priority < run.priority));
+    const missing: Missing = {
+      places: 1 - free.places,
+      gpus: run.gpus - free.gpus,
+      own: run.overLimit - (freedOf.get(run.owner) ?? 0),
+    };
+    const victims = victimsFor(run.owner, missing, candidates.filter(({ priority }) => priority < run.priority));
     if (victims === undefined) {
       if (run.gpus > 0) gpusKept = true;
       continue;
@@ -65,6 +81,7 @@ export function preemptions(blocked: readonly Blocked[], runners: readonly Runne
       chosen.push({ victim: victim.runId, by: run.runId });
       free.places++;
       free.gpus += victim.gpus;
+      frees(victim);
     }
     free.places--;
     free.gpus -= run.gpus;
@@ -79,14 +96,20 @@ function leastLoss(a: Runner, b: Runner): number {
 }
 
 /** Enough of the candidates, and none without which the rest is enough; undefined if all of them are not enough. */
-function victimsFor(missing: Room, candidates: readonly Runner[]): Runner[] | undefined {
-  const isEnough = (victims: readonly Runner[]) =>
-    victims.length >= missing.places && victims.reduce((sum, { gpus }) => sum + gpus, 0) >= missing.gpus;
+function victimsFor(owner: string, missing: Missing, candidates: readonly Runner[]): Runner[] | undefined {
+  const gpusOf = (runners: readonly Runner[]) => runners.reduce((sum, { gpus }) => sum + gpus, 0);
+  const ownOf = (runners: readonly Runner[]) => gpusOf(runners.filter((runner) => runner.owner === owner));
+  const lacks = (victims: readonly Runner[]): Missing => ({
+    places: missing.places - victims.length,
+    gpus: missing.gpus - gpusOf(victims),
+    own: missing.own - ownOf(victims),
+  });
+  const isEnough = (victims: readonly Runner[]) => Object.values(lacks(victims)).every((count) => count <= 0);
   let victims: Runner[] = [];
   for (const candidate of candidates) {
-    if (isEnough(victims)) break;
-    // Without a GPU it frees a place only.
-    if (candidate.gpus > 0 || victims.length < missing.places) victims.push(candidate);
+    const { places, gpus, own } = lacks(victims);
+    const helps = places > 0 || (candidate.gpus > 0 && (gpus > 0 || (own > 0 && candidate.owner === owner)));
+    if (helps) victims.push(candidate);
   }
   if (!isEnough(victims)) return undefined;
   for (const victim of victims.toReversed()) {

@@ -21,6 +21,7 @@ export interface PreemptionsOptions {
   registry: Registry;
   log: Logger;
   supervisor: Pick<Supervisor, "idsHere" | "fault" | "askCheckpoint">;
+  ownerOf: (row: RunRow) => string;
   /** It is time for another pass. */
   wake: () => void;
   /** A test's. */
@@ -89,6 +90,7 @@ export class Preemptions {
       if (row === undefined) return [];
       return [{
         runId,
+        owner: this.#options.ownerOf(row),
         priority: row.priority,
         gpus: row.gpuSlots.length,
         startedAt: row.startedAt ?? 0,

@@ -110,11 +110,10 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   const block = (run: WaitingRun) => {
     const gpus = gpusNeeded(run);
     const had = (gpusOf.get(run.owner) ?? 0) + (promised.get(run.owner) ?? 0);
-    const mayHave = gpus === 0 ||
-      (capacity.slotsKnown && !capacity.asking && gpus <= capacity.totalSlots && had + gpus <= capacity.maxGpusPerUser);
-    if (!mayHave) return;
+    if (gpus > 0 && (!capacity.slotsKnown || capacity.asking || gpus > capacity.totalSlots)) return;
     promised.set(run.owner, (promised.get(run.owner) ?? 0) + gpus);
-    blocked.push({ runId: run.runId, priority: run.priority, gpus });
+    const overLimit = gpus === 0 ? 0 : Math.max(0, had + gpus - capacity.maxGpusPerUser);
+    blocked.push({ runId: run.runId, priority: run.priority, gpus, owner: run.owner, overLimit });
   };
 
   for (const run of due) {
@@ -142,6 +141,7 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - own);
     // What its owner may not use is kept from the owner's later runs only.
     if (run.gpusMandatory && !holdsEnough && wanted > allowed) {
+      block(run);
       const limit = capacity.maxGpusPerUser;
       limited.set(run.owner, before + 1);
       if (before > 0) {

@@ -2,6 +2,7 @@
 import { messageOf } from "../../base/errors.ts";
 import { hostEnvironment } from "../processes/environment.ts";
 import { runProgram } from "../processes/external_program.ts";
+import type { Known } from "./amd_smi.ts";
 import type { Answer, GpuProcess } from "./card.ts";
 import {
   cardQuery,
@@ -35,6 +36,8 @@ export class GpuTools {
   readonly #run: RunTool;
   readonly #absentSince = new Map<string, number>();
   #old = false;
+  /** Of amd-smi. */
+  #amdCards: Known = new Map();
 
   constructor(run: RunTool = runTool) {
     this.#run = run;
@@ -56,9 +59,7 @@ export class GpuTools {
   async processes(signal?: AbortSignal): Promise<GpuProcess[] | undefined> {
     try {
       const nvidia = await this.#output(PROCESS_QUERY, signal);
-      const amd = this.#isAbsent("rocm-smi") ? undefined : await import("./rocm_smi.ts");
-      const pids = amd === undefined ? undefined : await this.#output(amd.PROCESS_QUERY, signal);
-      return [...parseProcesses(nvidia?.stdout ?? ""), ...amd?.parseProcesses(pids?.stdout ?? "") ?? []];
+      return [...parseProcesses(nvidia?.stdout ?? ""), ...await this.#amdProcesses(signal)];
     } catch {
       // The cards' own figures are still known.
       return undefined;
@@ -84,15 +85,38 @@ export class GpuTools {
     }
   }
 
+  /** rocm-smi, and where that is not installed, its successor. */
   async #amd(signal: AbortSignal | undefined): Promise<Answer | undefined> {
-    if (this.#isAbsent("rocm-smi")) return undefined;
     try {
-      const { CARD_QUERY, parseCards } = await import("./rocm_smi.ts");
+      if (!this.#isAbsent("rocm-smi")) {
+        const { CARD_QUERY, parseCards } = await import("./rocm_smi.ts");
+        const output = await this.#output(CARD_QUERY, signal);
+        if (output !== undefined) return parseCards(output);
+      }
+      if (this.#isAbsent("amd-smi")) return undefined;
+      const { CARD_QUERY, LIST, NAMES, parseCards, parseKnown } = await import("./amd_smi.ts");
       const output = await this.#output(CARD_QUERY, signal);
-      return output === undefined ? undefined : parseCards(output);
+      if (output === undefined) return undefined;
+      const answer = parseCards(output, this.#amdCards);
+      if (answer.cards.every(({ index }) => this.#amdCards.has(index))) return answer;
+      // Names and UUIDs take half a second: they are asked for when there is a card that is not known.
+      const [list, names] = [await this.#output(LIST, signal), await this.#output(NAMES, signal)];
+      this.#amdCards = parseKnown(list?.stdout ?? "", names?.stdout ?? "");
+      return parseCards(output, this.#amdCards);
     } catch (error) {
       return { cards: [], complete: false, problem: messageOf(error) };
     }
+  }
+
+  async #amdProcesses(signal: AbortSignal | undefined): Promise<GpuProcess[]> {
+    if (!this.#isAbsent("rocm-smi")) {
+      const { PROCESS_QUERY, parseProcesses } = await import("./rocm_smi.ts");
+      const output = await this.#output(PROCESS_QUERY, signal);
+      if (output !== undefined) return parseProcesses(output.stdout);
+    }
+    if (this.#isAbsent("amd-smi")) return [];
+    const { PROCESS_QUERY, parseProcesses } = await import("./amd_smi.ts");
+    return parseProcesses((await this.#output(PROCESS_QUERY, signal))?.stdout ?? "", this.#amdCards);
   }
 
   /** Undefined: not installed. */

@@ -21,7 +21,10 @@ import { type WorkerFile, WorkerFiles, type WorkerFilesPlan } from "./worker_fil
 
 export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
 
-const MAX_SOURCES = 256;
+const MAX_SOURCES = 2048;
+/** With more files than this, those that do not grow are looked at less often. */
+const MANY_SOURCES = 64;
+const REST_MS = { least: 1000, most: 30_000 };
 
 /** Most runs write no files or end before this: the first read is this late, or at the end. */
 const FIRST_READ_MS = 1000;
@@ -73,6 +76,8 @@ export class FileSources {
   #sources = new Map<string, FileSource>();
   #own: OwnSource;
   readonly #scan = new Pace(SCAN_MS);
+  /** When sources without anything new are looked at again, and how long they then rest. */
+  readonly #resting = new Map<FileSource, { due: number; pause: number }>();
   /** Which source is read next. */
   #next = 0;
   #grewAt = -ACTIVE_MS;
@@ -93,6 +98,7 @@ export class FileSources {
     this.#own = new OwnSource(this.#plan.log, cursors.find(({ name }) => name === OWN_SOURCE));
     const ofFiles = cursors.filter(({ name }) => name !== OWN_SOURCE);
     this.#sources = new Map(ofFiles.map((cursor) => [cursor.name, FileSource.of(cursor)]));
+    this.#resting.clear();
     this.#takeStandardError();
     this.#scan.due = 0;
     if (observed !== undefined) this.accompanied(observed);
@@ -183,8 +189,18 @@ export class FileSources {
     const sources = [...this.#sources.values()];
     for (let i = 0; i < sources.length; i++) {
       const at = (this.#next + i) % sources.length;
-      const batch = this.#read(sources[at]!, most, final);
-      if (batch === undefined) continue;
+      const source = sources[at]!;
+      const rest = this.#resting.get(source);
+      if (!final && rest !== undefined && now < rest.due) continue;
+      const batch = this.#read(source, most, final);
+      if (batch === undefined) {
+        if (sources.length > MANY_SOURCES) {
+          const pause = Math.min(Math.max(REST_MS.least, 2 * (rest?.pause ?? 0)), REST_MS.most);
+          this.#resting.set(source, { due: now + pause, pause });
+        }
+        continue;
+      }
+      this.#resting.delete(source);
       this.#next = (at + 1) % sources.length;
       this.#pollMs = POLL_MS.least;
       this.#grewAt = now;

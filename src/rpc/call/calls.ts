@@ -88,10 +88,16 @@ export function principalOf(
   }
 }
 
-/** Whose a run is that the caller submits: a token's name, or "uid:N"; "" if neither is known. */
-export function submitterOf({ principal, peer }: Pick<Caller, "principal" | "peer">): string {
-  if (principal.type === "role" && principal !== OWNER) return principal.name;
-  return peer.uid === undefined ? "" : `uid:${peer.uid}`;
+/**
+ * Tells whose a run is that a caller submits: a token's name, or "uid:N"; "" if neither is known. A caller on the daemon's own
+ * socket, or with a certificate, counts as the daemon's user. Call it while the process may still read its uid.
+ */
+export function submitters(own: number | null = Deno.uid()): (caller: Pick<Caller, "principal" | "peer">) => string {
+  return ({ principal, peer }) => {
+    if (principal.type === "role" && principal !== OWNER) return principal.name;
+    const uid = peer.uid ?? (peer.owner ? own : null);
+    return uid === null ? "" : `uid:${uid}`;
+  };
 }
 
 function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {

@@ -12,7 +12,7 @@ import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, hostMessage, sweepMessage } from "./run_messages.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
-import { submitterOf } from "../call/calls.ts";
+import { submitters } from "../call/calls.ts";
 import type { Handlers } from "../call/handlers.ts";
 import { msOfTimestamp, timestampOfMs } from "../../wire/time.ts";
 
@@ -40,6 +40,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     return core.runs.resolve(ref);
   };
   const encodings = new SharedEncodings(core);
+  const submitterOf = submitters();
   const answer = (row: RunRow) => runMessage(core.detail(row));
 
   return {
@@ -60,9 +61,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
       const { where, sort, columns } = request;
-      const { runs, values, nextToken, total } = where !== "" || sort !== "" || columns.length > 0
-        ? await core.query(filter, { where, sort, columns, limit, token })
-        : { values: [], ...core.list(filter, { limit, token }) };
+      const { runs, values, nextToken, total } = await core.query(filter, { where, sort, columns, limit, token });
       return {
         runs: runs.map(runMessage),
         values: columns.length === 0 ? [] : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),

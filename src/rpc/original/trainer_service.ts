@@ -3,7 +3,7 @@ import { COMMIT } from "../../base/version.ts";
 import type { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { submitterOf } from "../call/calls.ts";
+import { submitters } from "../call/calls.ts";
 import { Credits } from "../call/credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
@@ -33,6 +33,7 @@ export interface Health {
 export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
   const credits = new Credits();
   const encodings = new SharedEncodings(core);
+  const submitterOf = submitters();
   return {
     submitRun(request, caller) {
       const submitted = core.submit(

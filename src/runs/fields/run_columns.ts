@@ -30,6 +30,8 @@ export interface RunColumn {
   /** @param now Unix milliseconds */
   value(run: RunJson, now: number): string | number | null;
   text(run: RunJson, now: number): string;
+  /** Of a list: a filter compares with each of them. */
+  items?(run: RunJson): readonly (string | number)[];
   /** Formats a mean of values, or their deviation, in the column's unit. */
   figure?(n: number): string;
 }
@@ -50,6 +52,7 @@ const words = (name: string, value: (run: RunJson) => string | null, shrinkTo?: 
 /** Values are separated by blanks in CSV. */
 const list = (name: string, values: (run: RunJson) => readonly (string | number)[], shrinkTo?: number): RunColumn => ({
   ...words(name, (run) => values(run).join(" "), shrinkTo),
+  items: values,
   text: (run) => values(run).join(","),
 });
 
@@ -148,17 +151,5 @@ export function chooseColumns<C extends { name: string }>(names: readonly string
     throw new MosaicError("invalid_argument", `no column "${name}".${didYouMean(name, known)}`, {
       hint: `Columns: ${known.join(", ")}.`,
     });
-  });
-}
-
-/** Sorts by a column's plain value, nulls last; "-name": descending. */
-export function sortRuns(runs: RunJson[], by: string, all: readonly RunColumnNow[]): RunJson[] {
-  const descending = by.startsWith("-");
-  const [column] = chooseColumns([descending ? by.slice(1) : by], all);
-  return [...runs].sort((a, b) => {
-    const [x, y] = [column!.value(a), column!.value(b)];
-    if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
-    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-    return descending ? -order : order;
   });
 }

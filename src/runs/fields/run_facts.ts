@@ -66,7 +66,6 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "priority", text: (r) => r.priority === 0 ? "" : String(r.priority) },
   { name: "gpus", text: (r) => gpusText(r) || noGpus(r) },
   { name: "job", text: jobText },
-  { name: "limits", text: limits },
   { name: "rate limit", text: (r) => r.max_rate_hz === null ? "" : `${r.max_rate_hz} steps/s` },
   { name: "submitted", text: (r) => timeText(r.submitted_at) },
   { name: "started", text: (r) => timeText(r.started_at) },
@@ -108,29 +107,10 @@ export const TELEMETRY_FACTS: readonly RunFact[] = [
   },
 ];
 
+/** The page has no config: there it is not said of a run that chooses its GPUs itself. */
 function noGpus({ config, placement, host_gpus }: FactsOf): string {
-  const mayChoose = (config as { environment?: Record<string, string> } | null | undefined)?.environment
-    ?.CUDA_VISIBLE_DEVICES;
-  return host_gpus === 0 || mayChoose || placement !== null
+  const { CUDA_VISIBLE_DEVICES: chosen } = (config as { environment?: Record<string, string> })?.environment ?? {};
+  return host_gpus === 0 || chosen || placement !== null
     ? ""
     : `none requested, so it sees none of the host's ${host_gpus}`;
-}
-
-/** The config's resources, and whether a cgroup enforces them; "" for an external run. */
-function limits({ config, held_to }: FactsOf): string {
-  const { resources, metadata } = (config ?? {}) as {
-    resources?: { cpus?: number; memory_mb?: number };
-    metadata?: { launcher?: string; worker?: { external?: boolean } };
-  };
-  // The engine enforces the limits itself, even before it has a job of the run.
-  if (metadata?.worker?.external || (metadata?.launcher ?? "local") !== "local") return "";
-  const { cpus, memory_mb } = resources ?? {};
-  const requested = [
-    ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
-    ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
-  ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
-  const same = requested.every(({ how }) => how === requested[0]!.how);
-  if (requested.length === 0) return "";
-  if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;
-  return requested.map(({ text, how }) => `${text} (${how})`).join(", ");
 }

@@ -30,6 +30,8 @@ export interface RunField {
    */
   column?: string;
   since?: number;
+  /** Read of very many runs at once, to filter and sort them. */
+  outline?: true;
   /** Where its value is in RunDetail, if neither in its column nor in a property of its own name. */
   from?: string;
   /**
@@ -235,20 +237,30 @@ const RANK = [
 
 /** In the order of JSON. */
 export const RUN_FIELDS = [
-  { json: "run_id", kind: "text", column: "run_id", proto: 1 },
-  { json: "name", kind: "text", column: "name", proto: 2 },
+  { json: "run_id", kind: "text", column: "run_id", outline: true, proto: 1 },
+  { json: "name", kind: "text", column: "name", outline: true, proto: 2 },
   {
     json: "state",
     kind: "state",
     column: "state",
+    outline: true,
     proto: 3,
     about: "[the transitions](../explanation/architecture.md#lifecycle)",
   },
-  { json: "outcome", kind: "outcome", column: "outcome", null: "both", proto: 4, about: "null while it is live" },
+  {
+    json: "outcome",
+    kind: "outcome",
+    column: "outcome",
+    outline: true,
+    null: "both",
+    proto: 4,
+    about: "null while it is live",
+  },
   {
     json: "reason",
     kind: "text",
     column: "reason",
+    outline: true,
     null: "both",
     proto: 5,
     about: "why it failed, was cancelled, waits or is held ([vocabulary](operations.md#why-a-run-failed))",
@@ -261,7 +273,7 @@ export const RUN_FIELDS = [
     proto: 6,
     about: "what a person can do about a failure whose cause is known",
   },
-  { json: "attempt", kind: "integer", column: "attempt", proto: 7, about: "1 is the first" },
+  { json: "attempt", kind: "integer", column: "attempt", outline: true, proto: 7, about: "1 is the first" },
   {
     json: "max_attempts",
     kind: "integer",
@@ -269,7 +281,7 @@ export const RUN_FIELDS = [
     proto: 8,
     about: "how many it may have, by `metadata.restart.max_attempts` and retries by hand",
   },
-  { json: "priority", kind: "integer", type: "int32", column: "priority", proto: 9 },
+  { json: "priority", kind: "integer", type: "int32", column: "priority", outline: true, proto: 9 },
   { json: "queue_position", kind: "integer", null: "json", proto: 10, about: "1 is next" },
   {
     json: "waiting_for",
@@ -280,7 +292,7 @@ export const RUN_FIELDS = [
   },
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
-  { json: "tags", kind: "texts", column: "tags", proto: 14 },
+  { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
   {
     json: "code_changed",
@@ -292,17 +304,18 @@ export const RUN_FIELDS = [
     about: "what of its code has changed between submission and start, such as `train.py`; null: nothing that is known",
   },
   { json: "digest", kind: "text", column: "digest", proto: 15, about: "SHA-256 of its canonical config, hexadecimal" },
-  { json: "submitted_at", kind: "time", column: "created_at", proto: 16 },
+  { json: "submitted_at", kind: "time", column: "created_at", outline: true, proto: 16 },
   { json: "updated_at", kind: "time", column: "updated_at", proto: 60, about: "of its row" },
   {
     json: "started_at",
     kind: "time",
     column: "started_at",
+    outline: true,
     null: "both",
     proto: 17,
     about: "of the current or last attempt",
   },
-  { json: "finished_at", kind: "time", column: "finished_at", null: "both", proto: 18 },
+  { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
   {
     json: "not_before",

@@ -4,7 +4,7 @@ import { rawJson } from "../../base/text/json_text.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { ProcessRef } from "../../os/processes/identity.ts";
 import { propertyOf, RUN_FIELDS, type RunField, type RunFieldKind } from "./run_fields.ts";
-import type { RunDetail, RunDetailJson, RunJson, WholeRun } from "./run_types.ts";
+import type { RunDetail, RunDetailJson, RunJson, RunRow, WholeRun } from "./run_types.ts";
 
 type Properties = Record<string, unknown>;
 
@@ -86,6 +86,7 @@ interface Prepared {
   json: string;
   message: string;
   single: boolean;
+  outline: boolean;
   read(parent: Properties, detail: RunDetail): unknown;
   jsonOf(value: unknown, detail: RunDetail): unknown;
   messageOf(value: unknown, detail: RunDetail): unknown;
@@ -94,6 +95,7 @@ interface Prepared {
 
 const FIELDS = prepared(RUN_FIELDS);
 const OF_MANY = FIELDS.filter(({ single }) => !single);
+const OF_OUTLINES = FIELDS.filter(({ outline }) => outline);
 
 function prepared(fields: readonly RunField[]): Prepared[] {
   return fields.flatMap((field) =>
@@ -101,6 +103,7 @@ function prepared(fields: readonly RunField[]): Prepared[] {
       json: field.json,
       message: propertyOf(field.message ?? field.json),
       single: field.single === true,
+      outline: field.outline === true,
       read: reader(field, field.json),
       ...field.fields === undefined ? ofValue(field) : ofObject(field, prepared(field.fields)),
     }]
@@ -176,6 +179,12 @@ function parsedObject(fields: readonly Prepared[], message: Properties): Propert
 
 export function runJson(detail: RunDetail): RunJson {
   return jsonObject(OF_MANY, detail as unknown as Properties, detail) as unknown as RunJson;
+}
+
+/** Of a row that has the columns of an outline. */
+export function outlineJson(outline: Partial<RunRow>): Partial<RunJson> {
+  const detail = { row: outline } as RunDetail;
+  return jsonObject(OF_OUTLINES, {}, detail) as Partial<RunJson>;
 }
 
 export function runDetailJson(run: WholeRun): RunDetailJson {

@@ -54,7 +54,9 @@ export function note(run: RunJson, now: number, barWidth = 0): string {
 
 /** Queue position, reason or progress, with a bar if it has a width. */
 function stateNote(run: RunJson, now: number, barWidth: number): string {
-  if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
+  if (run.outcome !== null) {
+    return run.outcome === "succeeded" ? notReadNote(run.telemetry.violations) : run.reason ?? run.outcome;
+  }
   if (run.cancel_requested) return "being cancelled";
   if (run.state === "INIT" || run.waiting_for !== null) return waitsText(run);
   if (run.pause_requested && run.state !== "PAUSED") return "being paused";
@@ -66,7 +68,8 @@ function stateNote(run: RunJson, now: number, barWidth: number): string {
   if (run.placement?.waiting_for) return run.placement.waiting_for;
   const progress = run.max_steps === null ? "" : progressText(progressOf(run), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
-  return [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
+  return said === "" ? notReadNote(run.telemetry.violations) : said;
 }
 
 /** "on n1", "on n1 and 3 more". */

@@ -92,6 +92,9 @@ export type RunRow =
     damaged: string[];
   };
 
+/** Columns of the fields that are read of very many runs. */
+export type OutlineColumn = Property<Extract<Field, { outline: true }>["column"]>;
+
 /** A run with everything about it that is computed on demand. */
 export type RunDetail = { row: RunRow } & Properties<Exclude<Field, Single<Field>>>;
 /** Of a single run. */

@@ -1,4 +1,5 @@
 /** Reads again, as the proxies did, what attempts left in files besides their journals. */
+import { childPlaceOf } from "../../readers/files/child_places.ts";
 import { createLogger } from "../../base/log.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import { infoOf, readRecord } from "../../os/files/untrusted.ts";
@@ -48,6 +49,8 @@ export function* leftInFiles(
   });
   const company = which === "new" ? companyOf(known, attempt, start.cwd ?? "") : ALONE;
   for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, company, MAX_BATCH_BYTES, which)) {
+    // Its records are those of a run within the run.
+    if (childPlaceOf(cursor?.name ?? "")?.aloneIsParent === false) continue;
     const { name = "", label = "", state = "", serial } = cursor!;
     yield {
       ...NO_RECORDS,

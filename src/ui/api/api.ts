@@ -217,7 +217,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
   };
   type LogQuery = { [K in "from" | "before" | "q" | "attempt"]?: string };
   type ListQuery = {
-    [K in "state" | "name" | "tag" | "sort" | "dir" | "limit" | "token" | "offset" | "where" | "columns"]?: string;
+    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns"]?: string;
   };
   type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
 

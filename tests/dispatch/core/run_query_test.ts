@@ -17,7 +17,7 @@ Deno.test("query: filter, order and values are over all runs, in pages that stay
         const points = [n, n - 5].map((r) => ({ kind: "metrics", tsNs: "", dataJson: `{"eval/r":${r % 100}}` }));
         store.ingest(runId(n), 1, batch(0, 1, { events: n < 200 ? [...told, ...points] : told }));
       }
-      const readers = { runs: registry, records: store };
+      const readers = { runs: registry, records: store, detail: () => assert.fail("an outline suffices") };
       const q = query({
         where: "env=E1 and lr<5",
         sort: "-metric.eval/r:max",

@@ -5,7 +5,13 @@ import { type GpuOption, parseGpuOption, visibleOf } from "../../../src/os/gpus/
 import { FakeGpuTools, machines } from "../../harness/fake_gpu_tools.ts";
 
 /** Tools of a machine, in the order in which they are asked. */
-const toolsOf = (machine: string) => /^(mi250|r9700)$/.test(machine) ? ["rocm-smi"] : ["nvidia-smi"];
+const TOOLS: Record<string, string> = {
+  mi250: "rocm-smi",
+  r9700: "rocm-smi",
+  mi355: "amd-smi",
+  "mi300-bare": "amd-smi",
+};
+const toolsOf = (machine: string) => [TOOLS[machine] ?? "nvidia-smi"];
 
 const readings = new Map<string, ReturnType<typeof read>>();
 
@@ -51,6 +57,8 @@ const EXPECTED: Record<string, [slots: string, said: RegExp]> = {
   "hang": ["", /^nvidia-smi has not answered in 0.3 s$/],
   "mi250": ["0 1", /^$/],
   "r9700": ["0 1", /^$/],
+  "mi355": ["0 1", /^$/],
+  "mi300-bare": ["0", /^$/],
 };
 
 Deno.test("recorded machines: what is offered of each, and what is said", async () => {
@@ -87,6 +95,32 @@ Deno.test("recorded machines: who computes on which card", async () => {
     uuid: "",
     usedMb: 32749.546875,
   }]);
+});
+
+Deno.test("recorded machines: amd-smi, whose versions wrap lists and figures differently", async () => {
+  const { cards, processes } = await readingOf("mi355");
+  assert.deepEqual(cards[0], {
+    ...{ vendor: "amd", index: 0, uuid: "75ff75a3-0000-1000-80e3-fd74aab3f72c", name: "AMD Instinct MI355X" },
+    ...{ memoryMb: 294896, usedMb: 283, percent: 0, watts: 239, celsius: 36, instances: null },
+  });
+  assert.deepEqual([cards[1]!.percent, cards[1]!.celsius], [73, 45]);
+  const uuid = "68ff75a3-0000-1000-8089-743843afe909";
+  assert.deepEqual(processes, [{ pid: 28389, name: "llama-server", uuid, usedMb: 2353860608 / (1 << 20) }]);
+  const [bare] = (await readingOf("mi300-bare")).cards;
+  assert.deepEqual(bare, {
+    ...{
+      vendor: "amd",
+      index: 0,
+      uuid: "",
+      name: "",
+      memoryMb: 1000,
+      usedMb: 250,
+      percent: 50,
+      watts: 100,
+      celsius: 40,
+    },
+    instances: null,
+  });
 });
 
 Deno.test("--gpus on recorded machines: numbers, UUIDs, MIG devices, and the daemon's own CUDA_VISIBLE_DEVICES", async () => {

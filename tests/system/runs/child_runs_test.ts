@@ -6,7 +6,7 @@ import { TestDaemon } from "../../harness/daemon.ts";
 import { getRun, records, submit, untilState } from "../../harness/runs.ts";
 import { until } from "../../harness/wait.ts";
 
-/** 300 trials, as Ray Tune writes them; the last two are written while the test looks. */
+/** Trials as Ray Tune writes them. */
 const TUNE = `
 trial() { d=ray/exp/train_1a2b3_$(printf %05d $1)_$1_lr=0.$1_2026-01-01_12-00-00; mkdir -p $d
   echo '{"training_iteration": 1, "episode_reward_mean": '$1', "config": {"lr": 0.'$1'}}' >> $d/result.json
@@ -70,6 +70,26 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
       assert.equal((await runVerb(daemon, ["delete", run])).code, 0);
       assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
     });
+  } finally {
+    Deno.removeSync(cwd, { recursive: true });
+  }
+});
+
+Deno.test("runs within a run: more than 256 trials, each with its points", async () => {
+  await using daemon = await TestDaemon.start();
+  const cwd = Deno.makeTempDirSync();
+  try {
+    for (let i = 0; i < 300; i++) {
+      Deno.mkdirSync(`${cwd}/ray/train_1a2b3_${String(i).padStart(5, "0")}`, { recursive: true });
+    }
+    const script = `for d in ray/*; do echo '{"training_iteration": 1, "loss": 0.5}' > $d/result.json; done`;
+    const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
+    const run = await submit(daemon, configOf({ name: "many", command: ["sh"], metadata: { worker } }));
+    await untilState(daemon, run, "TERMINATED");
+    const listed = await runVerb(daemon, ["list", "--within", run, "-c", "name,metric.loss:points", "-o", "jsonl"]);
+    const points = listed.out.trim().split("\n").map((line) => JSON.parse(line).values["metric.loss:points"]);
+    assert.deepEqual(points, new Array(300).fill(1));
+    assert.deepEqual((await records(daemon, run, "events")).filter(({ event }) => event === "source_problem"), []);
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }

@@ -20,10 +20,10 @@ import { fetchRuns } from "../../link/fetch_runs.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
-import { chooseColumns, queried, sortRuns, valueColumn } from "../../../runs/fields/run_columns.ts";
+import { chooseColumns, queried, valueColumn } from "../../../runs/fields/run_columns.ts";
 import { DEFAULT_COLUMNS, type ListColumn, listColumns, WIDE_COLUMNS } from "../../text/runs_table.ts";
-import { RUN_COLUMNS } from "../../../registry/query/query_columns.ts";
 import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
+import { sortOf } from "../../../runs/query/order.ts";
 import { groupByOf } from "../../../runs/run_groups.ts";
 import { renderGroups } from "../../verb/group_table.ts";
 import { parseStates } from "../../text/states.ts";
@@ -59,7 +59,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         details: `Columns: ${listColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
           "param.NAME: a parameter; metric.NAME: a metric's last value; " +
           "metric.NAME:AGGREGATE: its min, max, mean, points, min_step or max_step.\n\n" +
-          "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), COLUMN in (VALUE, …), joined by " +
+          "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), like and ilike (% is any text, _ one character), COLUMN in (VALUE, …), joined by " +
           "and, or, not and parentheses. A name that is no column is a parameter. Texts may be quoted, names by backticks.",
         examples: [
           ["mosaic list --state live", "running and queued runs"],
@@ -113,7 +113,7 @@ async function listed(
     columns: queried([
       ...(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []),
       ...(needed === undefined ? [] : [needed]),
-      ...(by !== undefined && typeof flags["sort"] === "string" ? [flags["sort"].replace(/^-/, "")] : []),
+      ...(by !== undefined && typeof flags["sort"] === "string" ? [sortOf(flags["sort"]).column] : []),
     ]),
     limit: Number(flags["limit"] ?? Infinity),
   }, signal);
@@ -131,7 +131,7 @@ async function warnOfUnknown(
   const where = runs.length === 0 ? String(flags["where"] ?? "") : "";
   const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : [];
   const empty = queried(chosen).filter((name) => runs.length > 0 && runs.every(({ values }) => values?.[name] == null));
-  const sort = typeof flags["sort"] === "string" ? queried([flags["sort"].replace(/^-/, "")]) : [];
+  const sort = typeof flags["sort"] === "string" ? queried([sortOf(flags["sort"]).column]) : [];
   if (where === "" && empty.length === 0 && sort.length === 0) return;
   const { unknownColumns } = await import("../../text/unknown_columns.ts");
   const known = await link.unary(link.methods.listColumns, {});
@@ -146,11 +146,12 @@ async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Tim
   return timestampOfMs(momentValue(String(flags["since"]), now));
 }
 
-/** The sort order for the daemon; "" for columns that only this program knows, such as elapsed. */
+/** For the daemon, which sorts: a column by its full name. */
 function sortByDaemon(flag: unknown): string {
-  const sort = typeof flag === "string" ? flag : "";
-  const name = sort.replace(/^-/, "");
-  return queried([name]).length > 0 || (RUN_COLUMNS as readonly string[]).includes(name) ? sort : "";
+  const { column, descending } = sortOf(typeof flag === "string" ? flag : "");
+  if (column === "" || queried([column]).length > 0) return `${descending ? "-" : ""}${column}`;
+  const [{ name }] = chooseColumns([column], listColumns({ now: 0, shortId: (id) => id })) as [ListColumn];
+  return `${descending ? "-" : ""}${name === "run" ? "run_id" : name}`;
 }
 
 function render(found: RunJson[], flags: Record<string, unknown>, context: Context): string {
@@ -158,8 +159,6 @@ function render(found: RunJson[], flags: Record<string, unknown>, context: Conte
     format: flags["output"] as Format,
     quiet: flags["quiet"] === true,
     columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
-    // The daemon sorts by parameters and metrics.
-    sort: typeof flags["sort"] === "string" && !/^-?(?:param|metric)\./.test(flags["sort"]) ? flags["sort"] : undefined,
   }, context);
 }
 
@@ -167,20 +166,18 @@ export interface ListRendering {
   format: Format;
   quiet: boolean;
   columns: string[] | undefined;
-  sort: string | undefined;
 }
 
 function renderRuns(
-  found: RunJson[],
-  { format, quiet, columns: chosen, sort }: ListRendering,
+  runs: RunJson[],
+  { format, quiet, columns: chosen }: ListRendering,
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
-  const ids = shortIds(found.map((r) => r.run_id));
+  const ids = shortIds(runs.map((r) => r.run_id));
   const all: ListColumn[] = [
     ...listColumns({ now: now(), shortId: (id) => ids.get(id)! }),
     ...queried(chosen ?? []).map(valueColumn),
   ];
-  const runs = sort === undefined ? found : sortRuns(found, sort, all);
   const columns = (standard: readonly string[]): ListColumn[] => chooseColumns(chosen ?? standard, all);
   const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);
   if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");

@@ -1,4 +1,5 @@
 /** Parameters against results: one point or line per run, and the table behind it. */
+import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { columnNames, readColumns } from "../parts/api.ts";
 import { toAddress } from "./charts.tsx";
 import { colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
@@ -9,7 +10,7 @@ import { ticksOf } from "../../../base/time/ticks.ts";
 import { figure, plural } from "../parts/format.ts";
 import { ScrollTable } from "../parts/parts.tsx";
 import { useEffect, useState } from "../parts/preact.ts";
-import { type Value, valueOf } from "../runs/runs_model.ts";
+import { plainValue } from "../runs/runs_model.ts";
 
 interface ScatterRun {
   run_id: string;
@@ -27,13 +28,13 @@ const inside = (share: number) => FREE + share * (1 - 2 * FREE);
 
 interface Scale {
   /** 0 to 1. */
-  at(value: Value): number;
+  at(value: number | string): number;
   ticks: { at: number; text: string }[];
   note: string;
 }
 
 /** Numbers by size (logarithmic if they span two decades), texts in their order. */
-function scaleOf(values: readonly Value[]): Scale {
+function scaleOf(values: readonly (number | string)[]): Scale {
   const numbers = values.filter((v) => typeof v === "number" && Number.isFinite(v)) as number[];
   if (numbers.length < values.length || values.length === 0) {
     const texts = [...new Set(values.map(String))].sort(natural);
@@ -61,24 +62,25 @@ function scaleOf(values: readonly Value[]): Scale {
 }
 
 const label = (id: string) => {
-  const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
-  return kind === "parameter" || kind === "last" ? name : `${name}, ${kind === "min" ? "lowest" : "highest"}`;
+  const column = queryColumn(id, "param");
+  if (column.type !== "metric" || column.aggregate === "last") return column.name;
+  return `${column.name}, ${column.aggregate === "min" ? "lowest" : "highest"}`;
 };
 
-/** @param groups of each run, or none: shown by colour @param result what is shown first, as `last:reward` */
+/** @param groups of each run, or none: shown by colour @param result what is shown first, as `metric.reward` */
 export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: string[]; result?: string }) {
   const query = new URLSearchParams(location.search);
-  const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`parameter:${name}`, valueOf(value)])));
+  const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`param.${name}`, plainValue(value)])));
   const differing = [...new Set(values.flatMap((v) => [...v.keys()]))].sort(natural)
     .filter((id) => new Set(values.map((v) => v.get(id))).size > 1);
   const [kind, setKind] = useState(query.get("plot") === "lines" ? "lines" : "points");
   const [x, setX] = useState(query.get("px") ?? "");
-  const [y, setY] = useState(query.get("py") ?? result ?? "last:episode_reward");
+  const [y, setY] = useState(query.get("py") ?? result ?? "metric.episode_reward");
   const [metrics, setMetrics] = useState<string[]>([]);
   const [read, setRead] = useState<Record<string, Record<string, unknown>>>({});
   const chosenX = x || differing[0] || y;
   useEffect(() => void attempt(async () => setMetrics((await columnNames()).metrics)), []);
-  const ids = [...new Set([chosenX, y])].filter((id) => !id.startsWith("parameter:")).join("\n");
+  const ids = [...new Set([chosenX, y])].filter((id) => !id.startsWith("param.")).join("\n");
   useEffect(() => {
     let current = true;
     attempt(async () => {
@@ -88,7 +90,7 @@ export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: 
     return () => current = false;
   }, [ids]);
   const of = (id: string, i: number) =>
-    id.startsWith("parameter:") ? values[i]!.get(id) : valueOf(read[id]?.[runs[i]!.run_id]);
+    id.startsWith("param.") ? values[i]!.get(id) : plainValue(read[id]?.[runs[i]!.run_id]);
   const axes = kind === "points" ? [chosenX, y] : [...differing.slice(0, MOST_AXES), y];
   const known = runs.map((_, i) => i).filter((i) => axes.every((id) => of(id, i) !== undefined));
   const scales = axes.map((id) => scaleOf(known.map((i) => of(id, i)!)));
@@ -106,7 +108,7 @@ export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: 
     set(e.currentTarget.value);
     toAddress({ [name]: e.currentTarget.value });
   };
-  const results = metrics.flatMap((m) => [`last:${m}`, `min:${m}`, `max:${m}`]);
+  const results = metrics.flatMap((m) => ["last", "min", "max"].map((figure) => metricColumn(m, figure)));
   const missing = runs.length - known.length;
   const name = kind === "points"
     ? `${label(y)} against ${label(chosenX)}: ${plural(known.length, "run")}`

@@ -84,7 +84,7 @@ export function Wall() {
     let mounted = true;
     const read = () =>
       attempt(async () => {
-        const list = await listRuns({ state: "ready,executing", limit: String(MOST_WATCHED), sort: "created" });
+        const list = await listRuns({ state: "ready,executing", limit: String(MOST_WATCHED) });
         if (!mounted) return list.head;
         setRuns(list.runs);
         setTotal(list.total);

@@ -22,7 +22,8 @@ import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "../parts/keys.tsx";
 import { Island, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import { RunsModel } from "./runs_model.ts";
+import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
+import { plainValue, RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
 import { stateWord } from "../parts/states.tsx";
 import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
@@ -33,10 +34,10 @@ const ALERTS = 1000;
 /** Columns offered at once; typing narrows them. */
 const OFFERED = 100;
 
-/** `parameter:lr` → "lr", `min:loss` → "loss min", `last:loss` → "loss". */
+/** `param.lr` → "lr", `metric.loss:min` → "loss min", `metric.loss` → "loss". */
 function labelOf(id: string): string {
-  const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
-  return kind === "min" || kind === "max" ? `${name} ${kind}` : name;
+  const column = queryColumn(id, "param");
+  return column.type === "metric" && column.aggregate !== "last" ? `${column.name} ${column.aggregate}` : column.name;
 }
 
 /** The list as it was left, for those who come back to the same address. */
@@ -152,6 +153,8 @@ export function Runs() {
   const [typed, setTyped] = useState("");
   const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
   const opened = useMemo(() => new Set(new URLSearchParams(location.search).getAll("open")), []);
+  /** Parameters and metrics of the conditions: read, and not shown. */
+  const named = model.conditions().columns;
   const latest = useRef(columns);
   latest.current = columns;
   const grouping = useRef(groupBy);
@@ -198,7 +201,7 @@ export function Runs() {
     }), []);
   const choose = (ids: string[]) => {
     setColumns(ids);
-    if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "submitted";
+    if (/^(?:param|metric)\./.test(model.sort) && !ids.includes(model.sort)) model.sort = "submitted";
     writeAddress(model, ids, groupBy, opened);
   };
   const find = (text: string) => {
@@ -261,8 +264,8 @@ export function Runs() {
     void attempt(async () => {
       const { parameters, metrics } = await columnNames();
       setNames([
-        ...parameters.map((name) => `parameter:${name}`),
-        ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => `${figure}:${name}`)),
+        ...parameters.map((name) => `param.${name}`),
+        ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => metricColumn(name, figure))),
       ]);
     }), []);
   useEffect(() => {
@@ -271,26 +274,30 @@ export function Runs() {
       label: labelOf(id),
       title: id,
       class: "num",
-      value: (run) => model.value(id, run) ?? null,
+      value: (run) => plainValue(model.value(id, run)) ?? null,
       text: (run) => {
-        const value = model.value(id, run);
+        const value = plainValue(model.value(id, run));
         return value === undefined ? "" : figure(value);
       },
       figure,
     })));
     const read = () =>
-      readColumns(groupBy.startsWith("parameter:") ? [...new Set([...columns, groupBy])] : columns).then((read) => {
-        if (latest.current !== columns || grouping.current !== groupBy) return;
-        model.setColumns(read);
-        draw();
-      });
+      readColumns([...new Set([...columns, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named])]).then(
+        (read) => {
+          if (latest.current !== columns || grouping.current !== groupBy) return;
+          model.setColumns(read);
+          draw();
+        },
+      );
     attempt(read);
     const timer = setInterval(() => {
       // The page already shows the state of the connection.
-      if (columns.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) read().catch(() => {});
+      if (columns.length + named.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) {
+        read().catch(() => {});
+      }
     }, 5000);
     return () => clearInterval(timer);
-  }, [columns, groupBy]);
+  }, [columns, groupBy, named.join("\n")]);
 
   const at = now();
   const shown = model.shown(at);
@@ -306,7 +313,11 @@ export function Runs() {
   const tags = model.tags();
   const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
   const { wrong } = model.conditions();
-  const total = state.trouble || (wrong && !state.loading && `"${wrong}" is no condition on a column here`) ||
+  const misspelt = named.find((id) => id.startsWith("param.") && !names.includes(id));
+  const unknown = misspelt !== undefined && shown.length === 0 && names.length > 0
+    ? `no run has the parameter "${labelOf(misspelt)}"`
+    : "";
+  const total = state.trouble || (!state.loading && (wrong || unknown)) ||
     (state.loading
       ? `Loading ${whole(all)} …`
       : (shown.length === all ? plural(all, "run") : `${whole(shown.length)} of ${whole(all)} runs`) +
@@ -406,7 +417,7 @@ export function Runs() {
           <option value="">No groups</option>
           <option value="name">Group by name without seed</option>
           <option value="tags">Group by tags</option>
-          {names.filter((n) => n.startsWith("parameter:")).map((id) => (
+          {names.filter((n) => n.startsWith("param.")).map((id) => (
             <option key={id} value={id}>{`Group by ${labelOf(id)}`}</option>
           ))}
         </select>
@@ -421,18 +432,16 @@ export function Runs() {
             <span>{labelOf(id)}</span> ×
           </button>
         ))}
-        {columns.length > 0 && (
-          <input
-            type="search"
-            placeholder="lr>0.01 env=CartPole-v1"
-            aria-label="Conditions on columns"
-            value={filter.where}
-            onInput={(e) => {
-              filter.where = e.currentTarget.value;
-              changed();
-            }}
-          />
-        )}
+        <input
+          type="search"
+          placeholder="lr>0.01 and env=CartPole-v1"
+          aria-label="Conditions on columns"
+          value={filter.where}
+          onInput={(e) => {
+            filter.where = e.currentTarget.value;
+            changed();
+          }}
+        />
         <span class="grow" />
         <span class="total" role="status">{total}</span>
       </div>
@@ -472,14 +481,13 @@ export function Runs() {
 /** The runs under their groups, in the order of each group's first run; only open groups show theirs. */
 function grouped(model: RunsModel, runs: RunJson[], by: string, opened: ReadonlySet<string>): ShownRow[] {
   if (by === "") return runs;
+  const name = by.startsWith("param.") ? by.slice("param.".length) : undefined;
   const labels = groupsOf(
     runs.map((run) => ({
       ...run,
-      parameters: by.startsWith("parameter:")
-        ? [{ name: by.slice("parameter:".length), value: model.value(by, run) ?? "–" }]
-        : [],
+      parameters: name === undefined ? [] : [{ name, value: model.value(by, run) ?? "–" }],
     })),
-    by,
+    name === undefined ? by : `parameter:${name}`,
   );
   const groups = Map.groupBy(runs, (_, i) => labels[i]!);
   return [...groups].flatMap(([label, members]) => {

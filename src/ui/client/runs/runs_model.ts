@@ -1,38 +1,56 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
 import type { EventLine } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { runColumns } from "../../../runs/fields/run_columns.ts";
+import {
+  Budget,
+  columnsOf,
+  type Expression,
+  fits,
+  parseExpression,
+  type Value,
+} from "../../../runs/query/expression.ts";
+import { byValue } from "../../../runs/query/order.ts";
+import { type QueryColumn, queryColumn, valueOf } from "../../../runs/query/query_columns.ts";
 
 export interface Filter {
   states: Set<string>;
   text: string;
   tag: string;
   kind: string;
-  /** Conditions on columns, as `lr>0.01 env=CartPole-v1`. */
+  /** As `mosaic list --where`: `lr>0.01 and env=CartPole-v1`. */
   where: string;
 }
 
-const CONDITION = /^([^\s=<>!]+)(<=|>=|!=|=|<|>)(\S*)$/;
-type Test = (run: RunJson) => boolean;
-export type Value = number | string;
-
-/** A value of a column: numbers are kept, everything else becomes text. */
-export function valueOf(value: unknown): Value | undefined {
+/** A value of a column in a chart or cell: numbers are kept, everything else becomes text. */
+export function plainValue(value: unknown): number | string | undefined {
   if (value === undefined || value === null) return undefined;
   return typeof value === "number" || typeof value === "string" ? value : JSON.stringify(value);
 }
 
-function holds(value: Value | undefined, operator: string, wanted: string): boolean {
-  if (operator === "=" || operator === "!=") {
-    const same = typeof value === "number" ? value === Number(wanted) : value === wanted;
-    return same === (operator === "=");
-  }
-  if (typeof value !== "number") return false;
-  const n = Number(wanted);
-  return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
+interface Conditions {
+  expression: Expression | undefined;
+  /** Parameters and metrics that it names. */
+  columns: string[];
+  /** Why the text is not a filter. */
+  wrong: string;
 }
 
-const COLUMNS = new Map(runColumns().map((column) => [column.name, column]));
+/** The filter of the box, in the language of `mosaic list --where`. */
+function conditionsOf(where: string): Conditions {
+  if (where.trim() === "") return { expression: undefined, columns: [], wrong: "" };
+  try {
+    const expression = parseExpression(where);
+    const columns = [...columnsOf(expression)].map((name) => idOf(queryColumn(name, "param"), name));
+    return { expression, columns: columns.filter((id) => id !== undefined), wrong: "" };
+  } catch (error) {
+    return { expression: undefined, columns: [], wrong: (error as Error).message };
+  }
+}
+
+/** The column as it is asked for; undefined for one of the run itself. */
+function idOf(column: QueryColumn, name: string): string | undefined {
+  return column.type === "run" ? undefined : column.type === "param" ? `param.${column.name}` : name;
+}
 
 export class RunsModel {
   runs = new Map<string, RunJson>();
@@ -41,7 +59,7 @@ export class RunsModel {
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
   /** Name of a column. */
   sort = "submitted";
-  /** Further columns by id (`parameter:lr`, `last:loss`), with their values by run id. */
+  /** Further columns (`param.lr`, `metric.loss:min`), with their values by run id. */
   #columns = new Map<string, Record<string, unknown>>();
   direction: 1 | -1 = -1;
 
@@ -49,17 +67,22 @@ export class RunsModel {
   #order: string[] = [];
   #orderedBy = "";
   #changed = true;
+  #conditions: (Conditions & { where: string }) | undefined;
   #counts: Map<string, number> | undefined;
   #tags: string[] | undefined;
 
   put(lines: readonly RunJson[]): void {
-    const key = this.#key();
+    const key = this.#valueOf(this.sort);
+    const { expression } = this.conditions();
     for (const line of lines) {
       const before = this.runs.get(line.run_id);
       this.runs.set(line.run_id, line);
       if (before === undefined) this.#tags = undefined;
       if (before?.state !== line.state) this.#counts = undefined;
-      if (before?.state !== line.state || key(before, 0) !== key(line, 0)) this.#changed = true;
+      // A filter may look at any field.
+      if (before?.state !== line.state || expression !== undefined || key(before, 0) !== key(line, 0)) {
+        this.#changed = true;
+      }
     }
   }
 
@@ -83,27 +106,24 @@ export class RunsModel {
     this.#changed = true;
   }
 
-  value(column: string, run: RunJson): Value | undefined {
-    return valueOf(this.#columns.get(column)?.[run.run_id]);
+  value(column: string, run: RunJson): Value {
+    return this.#columns.get(column)?.[run.run_id] as Value ?? undefined;
   }
 
-  #key(): (r: RunJson, now: number) => Value | undefined {
-    const { sort } = this;
-    if (sort.includes(":")) return (r) => this.value(sort, r);
-    const column = COLUMNS.get(sort) ?? COLUMNS.get("submitted")!;
-    return (r, now) => column.value(r, now) ?? undefined;
+  /** A column of the run itself, a parameter or a metric. */
+  #valueOf(name: string): (run: RunJson, now: number) => Value {
+    const column = queryColumn(name, "param");
+    if (column.type === "run") return (run, now) => valueOf(column.of, run, now);
+    const id = idOf(column, name)!;
+    return (run) => this.value(id, run);
   }
 
-  /** The conditions on columns, or the invalid one. */
-  conditions(): { tests: Test[]; wrong: string } {
-    const tests: Test[] = [];
-    for (const word of this.filter.where.split(/\s+/).filter((w) => w !== "")) {
-      const [, name, operator, wanted] = CONDITION.exec(word) ?? [];
-      const column = [...this.#columns.keys()].find((id) => id === name || id.slice(id.indexOf(":") + 1) === name);
-      if (column === undefined || wanted === "") return { tests: [], wrong: word };
-      tests.push((run) => holds(this.value(column, run), operator!, wanted!));
+  conditions(): Conditions {
+    if (this.#conditions?.where !== this.filter.where) {
+      const { where } = this.filter;
+      this.#conditions = { where, ...conditionsOf(where) };
     }
-    return { tests, wrong: "" };
+    return this.#conditions!;
   }
 
   /** Runs that pass the filter, in order. */
@@ -129,9 +149,12 @@ export class RunsModel {
   #ordered(now: number): string[] {
     const { states, text, tag, kind } = this.filter;
     const wanted = text.trim().toLowerCase();
-    const key = this.#key();
-    const { tests } = this.conditions();
-    const passing: [Value | undefined, RunJson][] = [];
+    const key = this.#valueOf(this.sort);
+    const { expression, wrong } = this.conditions();
+    if (wrong !== "") return [];
+    const tested = new Map(expression && [...columnsOf(expression)].map((name) => [name, this.#valueOf(name)]));
+    const budget = new Budget();
+    const passing: [Value, RunJson][] = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
       if (kind !== "" && (run.base_dir === "evals") !== (kind === "eval")) continue;
@@ -139,22 +162,12 @@ export class RunsModel {
       if (wanted !== "" && !run.name.toLowerCase().includes(wanted) && !run.run_id.toLowerCase().startsWith(wanted)) {
         continue;
       }
-      if (!tests.every((test) => test(run))) continue;
+      if (expression && !fits(expression, (name) => tested.get(name)!(run, now), budget)) continue;
       passing.push([key(run, now), run]);
     }
-    const d = this.direction;
-    // Runs without a value are last in either direction; numbers come before texts.
-    const rank = (v: Value | undefined) => v === undefined ? 2 : typeof v === "number" ? 0 : 1;
+    const descending = this.direction === -1;
     passing.sort(([a, x], [b, y]) =>
-      rank(a) !== rank(b)
-        ? rank(a) - rank(b)
-        : a === undefined || b === undefined
-        ? 0
-        : a < b
-        ? -d
-        : a > b
-        ? d
-        : y.submitted_at.localeCompare(x.submitted_at) || (x.run_id < y.run_id ? 1 : -1)
+      byValue(a, b, descending) || y.submitted_at.localeCompare(x.submitted_at) || (x.run_id < y.run_id ? 1 : -1)
     );
     return passing.map(([, run]) => run.run_id);
   }

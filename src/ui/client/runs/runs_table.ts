@@ -79,7 +79,7 @@ const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
 const OF_RUNS = new Map(runColumns().map((column) => [column.name, column]));
 const COLUMNS: Column[] = SHOWN.map((shown) => ({ ...OF_RUNS.get(shown.name)!, ...shown }));
 /** A parameter or a value of a metric. */
-const isValue = ({ name }: Column) => name.includes(":");
+const isValue = ({ name }: Column) => /^(?:param|metric)\./.test(name);
 /** Columns whose groups show a mean, besides parameters and metrics. */
 const MEANS = ["elapsed", "steps", "reward"];
 

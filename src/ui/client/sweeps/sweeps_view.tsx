@@ -1,4 +1,5 @@
 /** The list of sweeps, and one sweep: the best so far, parameters against the metric, points, trials, what was stopped. */
+import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
 import { ticksOf } from "../../../base/time/ticks.ts";
@@ -159,7 +160,7 @@ function One({ name }: { name: string }) {
         </p>
       )}
       <BestSoFar detail={detail} begun={Date.parse(sweep.created_at)} />
-      {metric !== null && <Results detail={detail} result={`last:${metric.name}`} />}
+      {metric !== null && <Results detail={detail} result={metricColumn(metric.name, "last")} />}
       <Points detail={detail} goal={metric?.goal ?? "max"} />
       <Trials detail={detail} />
       {detail.stopped.length > 0 && (

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { queryColumn } from "../../../src/registry/query/query_columns.ts";
-import { fits, parseExpression, type Value } from "../../../src/registry/query/expression.ts";
+import { queryColumn } from "../../../src/runs/query/query_columns.ts";
+import { Budget, fits, parseExpression, type Value } from "../../../src/runs/query/expression.ts";
 
 const RUN: Record<string, Value> = {
   lr: 3e-4,
@@ -28,12 +28,14 @@ const CASES: [string, boolean][] = [
   ["missing=1 or missing<1 or missing", false],
   ["missing!=1 and cuda and cuda=true", true],
   ["env_id<5", false],
+  ["env_id like 'cart%' or env_id like 'Cart%v2'", false],
+  ["env_id ilike 'cart_ole-%' and not missing like '%'", true],
   ["id='007' and id!=7", true],
 ];
 
 for (const [text, expected] of CASES) {
   Deno.test(`filter: ${text}`, () => {
-    assert.equal(fits(parseExpression(text), (name) => RUN[name]), expected);
+    assert.equal(fits(parseExpression(text), (name) => RUN[name], new Budget()), expected);
   });
 }
 

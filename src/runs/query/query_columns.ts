@@ -1,11 +1,12 @@
-/** Columns of runs that the daemon filters and sorts by. Pure. */
+/** Columns by which runs are filtered and sorted: those of the table of runs, parameters and metrics. Pure. */
 import { MosaicError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
+import { type RunColumn, runColumns } from "../fields/run_columns.ts";
+import type { RunJson } from "../fields/run_types.ts";
+import type { Value } from "./expression.ts";
 
-export const RUN_COLUMNS = [
-  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "submitted", "started"],
-  ...["finished", "steps", "episodes", "reward"],
-] as const;
+const COLUMNS = new Map(runColumns().map((column) => [column.name, column]));
+const RUN_COLUMNS = [...COLUMNS.keys()];
 const AGGREGATES = ["last", "min", "max", "mean", "points", "min_step", "max_step"] as const;
 export type Aggregate = typeof AGGREGATES[number];
 
@@ -13,7 +14,7 @@ export type Aggregate = typeof AGGREGATES[number];
 export const ALL_PARAMETERS = "*";
 
 export type QueryColumn =
-  | { type: "run"; name: string }
+  | { type: "run"; name: string; of: RunColumn }
   | { type: "param"; name: string }
   | { type: "metric"; name: string; aggregate: Aggregate };
 
@@ -37,9 +38,21 @@ export function queryColumn(text: string, bare: "param" | "refused" = "refused")
     }
     return { type: "metric", name: name!, aggregate: aggregate ?? "last" };
   }
-  if ((RUN_COLUMNS as readonly string[]).includes(text)) return { type: "run", name: text };
+  const of = COLUMNS.get(text);
+  if (of !== undefined) return { type: "run", name: text, of };
   if (bare === "param") return { type: "param", name: text };
   throw new MosaicError("invalid_argument", `no column "${text}".${didYouMean(text, RUN_COLUMNS)}`, {
     hint: `Columns: ${RUN_COLUMNS.join(", ")}, param.NAME, metric.NAME:max.`,
   });
+}
+
+/** `metric.loss`, `metric.loss:min`. */
+export function metricColumn(name: string, aggregate: string): string {
+  // A name may end like an aggregate.
+  return aggregate === "last" && !name.includes(":") ? `metric.${name}` : `metric.${name}:${aggregate}`;
+}
+
+/** A run's value of one of its own columns. @param now Unix milliseconds */
+export function valueOf({ items, value }: RunColumn, run: RunJson, now: number): Value {
+  return items?.(run) ?? value(run, now) ?? undefined;
 }

@@ -1,7 +1,8 @@
 /**
- * Filters over runs, such as `lr<1e-3 and env_id=CartPole-v1`. Pure. Grammar, tightest first:
+ * Filters over runs, such as `lr<1e-3 and env_id=CartPole-v1`: of the command line, the page, and MLflow's clients (whose own
+ * form src/mlflow/search.ts translates). Pure. Grammar, tightest first:
  *
- *     comparison: COLUMN (= | != | < | <= | > | >= | ~) VALUE, COLUMN in (VALUE, …), COLUMN, "(" or ")"
+ *     comparison: COLUMN (= | != | < | <= | > | >= | ~ | like | ilike) VALUE, COLUMN in (VALUE, …), COLUMN, "(" or ")"
  *     not: "not" comparison    and: not ("and" not)…    or: and ("or" and)…
  */
 import { MosaicError } from "../../base/errors.ts";
@@ -16,8 +17,8 @@ export type Expression =
   /** `known` for a column alone: the run has it, and its value is neither false nor null. */
   | { type: "compare"; column: string; operator: Operator; values: Literal[] };
 
-type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "in" | "known";
-type Literal = string | number | boolean | null;
+export type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "in" | "like" | "ilike" | "known";
+export type Literal = string | number | boolean | null;
 
 interface Token {
   type: "word" | "quoted" | "sign" | "end";
@@ -117,6 +118,10 @@ export function parseExpression(text: string): Expression {
       take(")");
       return { type: "compare", column, operator: "in", values };
     }
+    if (isWord("like") || isWord("ilike")) {
+      const operator = tokens[next++]!.text.toLowerCase() as Operator;
+      return { type: "compare", column, operator, values: [literal()] };
+    }
     if (peek().type !== "sign" || !COMPARISONS.includes(peek().text)) {
       return { type: "compare", column, operator: "known", values: [] };
     }
@@ -146,17 +151,26 @@ export function columnsOf(expression: Expression, into = new Set<string>()): Set
   return into;
 }
 
+/** Characters that `like` compares in one search; a second has some tens of millions on a busy host. */
+const MAX_COMPARED = 20e6;
+
+/** What one search may still compare. */
+export class Budget {
+  left = MAX_COMPARED;
+}
+
 /**
  * A run without the column matches only `!=`; so does a run whose value has another type than the one it is compared with.
+ * @param budget one for all runs of a search @throws MosaicError `invalid_argument` when it is spent
  */
-export function fits(expression: Expression, value: (column: string) => Value): boolean {
+export function fits(expression: Expression, value: (column: string) => Value, budget: Budget): boolean {
   switch (expression.type) {
     case "and":
-      return expression.parts.every((part) => fits(part, value));
+      return expression.parts.every((part) => fits(part, value, budget));
     case "or":
-      return expression.parts.some((part) => fits(part, value));
+      return expression.parts.some((part) => fits(part, value, budget));
     case "not":
-      return !fits(expression.part, value);
+      return !fits(expression.part, value, budget);
     case "compare": {
       const { operator, values } = expression;
       const own = value(expression.column);
@@ -165,6 +179,10 @@ export function fits(expression: Expression, value: (column: string) => Value): 
       const [other] = values as [Literal];
       if (operator === "=") return isEqual(own, other);
       if (operator === "!=") return !isEqual(own, other);
+      if (operator === "like" || operator === "ilike") {
+        const cased = (text: string) => operator === "ilike" ? text.toLowerCase() : text;
+        return typeof own === "string" && isLike(cased(own), cased(String(other)), budget);
+      }
       if (operator === "~") return own !== undefined && matches(textOf(own), String(other));
       if (typeof own !== typeof other || (typeof own !== "number" && typeof own !== "string")) return false;
       const order = own < other! ? -1 : own > other! ? 1 : own === other ? 0 : NaN;
@@ -194,4 +212,38 @@ function matches(text: string, pattern: string): boolean {
     at = found + part.length;
   }
   return true;
+}
+
+const PERCENT = 37;
+const UNDERSCORE = 95;
+
+/**
+ * `%` matches any text, `_` one character. Takes time proportional to the product of the lengths, so that is counted.
+ * @throws MosaicError `invalid_argument` when the whole search has compared too much
+ */
+function isLike(text: string, pattern: string, budget: Budget): boolean {
+  let at = 0;
+  let from = 0;
+  let any = -1;
+  let anyAt = 0;
+  while (at < text.length) {
+    if (--budget.left < 0) {
+      throw new MosaicError(
+        "invalid_argument",
+        "like would compare too much here: the values are long; give a pattern with fewer % and _",
+      );
+    }
+    const wanted = from < pattern.length ? pattern.charCodeAt(from) : -1;
+    if (wanted === PERCENT) {
+      any = from++;
+      anyAt = at;
+    } else if (wanted === UNDERSCORE || wanted === text.charCodeAt(at)) {
+      at++;
+      from++;
+    } else if (any >= 0) {
+      from = any + 1;
+      at = ++anyAt;
+    } else return false;
+  }
+  return /^%*$/.test(pattern.slice(from));
 }
