@@ -1,4 +1,5 @@
 /** The context of a real command: this process's terminal, streams, variables and clock. */
+import { MosaicError } from "../base/errors.ts";
 import { hostEnvironment } from "../os/processes/environment.ts";
 import type { Context, Terminal } from "./link/context.ts";
 import { fileOutput } from "./link/output.ts";
@@ -60,6 +61,7 @@ export function realContext(): Context {
       return await runProgram(["/bin/sh", "-c", script, ...words], { ...options, group: true });
     },
     readInput: async () => await new Response(Deno.stdin.readable).text(),
+    inputLines,
     onInterrupt(handler) {
       Deno.addSignalListener("SIGINT", handler);
       return () => Deno.removeSignalListener("SIGINT", handler);
@@ -68,4 +70,19 @@ export function realContext(): Context {
     variables: () => hostEnvironment(),
     now: () => Date.now(),
   };
+}
+
+const LONGEST_LINE = 1 << 20;
+
+async function* inputLines(): AsyncGenerator<string> {
+  let left = "";
+  for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+    const lines = (left + text).split("\n");
+    left = lines.pop()!;
+    yield* lines;
+    if (left.length > LONGEST_LINE) {
+      throw new MosaicError("invalid_argument", "a line of standard input is longer than 1 MiB");
+    }
+  }
+  if (left !== "") yield left;
 }

@@ -293,7 +293,11 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
     const widened = last.axes.map((axis) => axes.find(({ name }) => name === axis.name) ?? axis);
     return [...parts, { ...last, axes: widened, ...(seeds === undefined ? {} : { seeds }) }];
   }
-  return [...parts, partFrom({ ...pieces, seeds: seeds ?? last.seeds })];
+  const more = partFrom({ ...pieces, seeds: seeds ?? last.seeds });
+  // Points that come one by one stay one part.
+  const listed = (part: Part) => part.axes.length === 0 && part.draws === undefined && part.seeds === undefined;
+  if (rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) return [...parts, more];
+  return [...parts.slice(0, -1), { ...last, rows: [...last.rows, ...rows] }];
 }
 
 const samePoints = (a: Part, b: Part) => JSON.stringify({ ...a, seeds: 0 }) === JSON.stringify({ ...b, seeds: 0 });

@@ -66,6 +66,9 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
       return Promise.resolve(fakeApi(answers));
     },
     canAsk: false,
+    inputLines: () => {
+      throw new Error("the test has no lines of standard input");
+    },
     ask: () => Promise.reject(new Error("the test answers no question")),
     runSelf: () => Promise.reject(new Error("the test starts no program")),
     runScript: () => Promise.resolve({ code: 0, signal: null, stdout: "", stderr: "" }),

@@ -111,3 +111,65 @@ Deno.test("command line: a sweep whose trials can never run is refused as a whol
   assert.match(wrong.err, /sweep\.yaml:4: grid\.a: must be a list/);
   assert.equal((await mosaic(daemon, "sweep", "list")).out, "");
 });
+
+/** An optimizer that halves the distance to 8 and keeps nothing in memory: what it is told is enough. */
+async function optimize(daemon: TestDaemon, args: string[], diesAtAsk = Infinity) {
+  const [program, ...first] = [...PROGRAM, "sweep", "--optimizer", ...args];
+  const child = new Deno.Command(program!, {
+    args: first,
+    env: { MOSAIC_STATE_DIR: daemon.stateDir, NO_COLOR: "1" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  const errors = new Response(child.stderr).text();
+  const told: Record<string, unknown>[] = [];
+  let left = "";
+  let asked = 0;
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    const lines = (left + text).split("\n");
+    left = lines.pop()!;
+    for (const message of lines.map((line) => JSON.parse(line))) {
+      told.push(message);
+      if (message.type !== "ask") continue;
+      if (++asked >= diesAtAsk) await writer.close();
+      else {
+        const known = told.filter(({ type }) => type === "tell").length;
+        await writer.write(new TextEncoder().encode(`{"parameters": {"x": ${8 - 8 / 2 ** known}}}\n`));
+      }
+    }
+  }
+  const { code } = await child.status;
+  await writer.close().catch(() => {});
+  return { code, told, err: await errors };
+}
+
+Deno.test("optimizer: it is told every trial and chooses the next; after its death the same command goes on", async () => {
+  await using daemon = await TestDaemon.start();
+  const run = ["--name", "o", "--metric", "score:max", "--budget", "4runs"];
+  const command = ["--", "/bin/sh", "-c", `echo '{"score": '$1', "step": 1}'`, "x", "{x}"];
+  const missing = await mosaic(daemon, "sweep", "--optimizer", "--name", "o", ...command);
+  assert.equal(missing.code, 2);
+  assert.match(missing.err, /--optimizer needs --metric/);
+  const died = await optimize(daemon, [...run, ...command], 3);
+  assert.equal(died.code, 3, died.err);
+  assert.match(died.err, /the optimizer has ended without an answer/);
+  const { code, told, err } = await optimize(daemon, [...run, ...command]);
+  assert.equal(code, 0, err);
+  assert.deepEqual(told.map(({ type, trial }) => trial === undefined ? type : `${type} ${trial}`), [
+    ...["begin", "tell 0", "tell 1", "ask 2", "tell 2", "ask 3", "tell 3", "end"],
+  ]);
+  assert.deepEqual(told[0], {
+    type: "begin",
+    protocol: "mosaic-optimizer/1",
+    sweep: "o",
+    metric: "score",
+    goal: "max",
+    runs: 4,
+  });
+  assert.deepEqual(told.filter(({ type }) => type === "tell").map(({ value }) => value), [0, 4, 6, 7]);
+  assert.deepEqual((told.at(-1)!.best as { parameters: unknown }).parameters, { x: 7 });
+  const { states } = await untilState(daemon, "o", "finished");
+  assert.deepEqual(states, { terminated: 4 });
+});

@@ -47,6 +47,8 @@ export interface Context {
   ): Promise<ProgramOutput>;
   /** All of standard input. */
   readInput(): Promise<string>;
+  /** The lines of standard input as they come, each of a bounded length. */
+  inputLines(): AsyncIterable<string>;
   /** Calls `handler` at each Ctrl-C until the returned function is called. */
   onInterrupt(handler: () => void): () => void;
   env(name: string): string | undefined;

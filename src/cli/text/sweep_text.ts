@@ -71,7 +71,7 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
     ...(budget.steps === undefined ? [] : [`${budget.steps} steps`]),
     ...(budget.runs === undefined ? [] : [`${budget.runs} runs`]),
   ];
-  lines.push(`spent  ${spent.join(", ")}${bounds.length === 0 ? "" : ` of ${bounds.join(", ")}`}`);
+  lines.push(`spent  ${spent.join(", ")}${bounds.length === 0 ? "" : `; budget ${bounds.join(", ")}`}`);
   if (metric !== null) {
     lines.push(`metric ${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`);
   }

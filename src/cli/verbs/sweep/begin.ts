@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { MosaicError } from "../../../base/errors.ts";
 import { newUlid } from "../../../config/ulid.ts";
 import type { Described } from "../../../sweeps/described.ts";
-import type { SweepSpec } from "../../../sweeps/spec.ts";
+import type { SweepSpec, Value } from "../../../sweeps/spec.ts";
 import { nameOf } from "../../verb/command_config.ts";
 import { connectionFlags } from "../../verb/flags.ts";
 import { describedBy, naming } from "../../verb/sweep_options.ts";
@@ -14,6 +14,7 @@ import { trialsText } from "../../text/sweep_text.ts";
 import { configOf, warnOfLeftOut } from "../runs/run.ts";
 import { FOLLOW_RETRY_MS, readConfigText } from "../runs/submit.ts";
 import { followSweep } from "./follow.ts";
+import { driveSweep, type Optimized } from "./optimizer.ts";
 
 type Flags = Record<string, unknown>;
 
@@ -25,11 +26,17 @@ export async function beginSweep(words: readonly string[], flags: Flags, context
   const command = described.command ?? (described.config === undefined ? words : undefined);
   const run = command === undefined ? undefined : configOf(command, { ...flags, name: "trial" }, context, "");
   const config = (run?.config ?? described.config) as Record<string, unknown>;
-  const given = (flags["sweepName"] ?? flags["name"]) as string | undefined;
-  const name = given ?? described.name ??
+  const given = (flags["sweepName"] ?? flags["name"] ?? described.name) as string | undefined;
+  const name = given ??
     (command === undefined ? String(config.run_name ?? "sweep") : nameOf(command.map(withoutTemplates)));
-  const spec = specOf({ ...described, name }, config, name);
   if (run !== undefined) warnOfLeftOut(run.missing, context);
+  if (flags["optimizer"] === true) {
+    const optimized = optimizedBy(described, config, given);
+    if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
+    using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
+    return await driveSweep(link, context, optimized);
+  }
+  const spec = specOf({ ...described, name }, config, name);
   if (flags["dryRun"] === true) return await dryRun(spec, flags, context);
   if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
   const follow = flags["follow"] === true;
@@ -45,6 +52,31 @@ export async function beginSweep(words: readonly string[], flags: Flags, context
   );
   context.err.write(`mosaic: ${trialsText(sweep.total)}; see them with: mosaic sweep show ${sweep.name}\n`);
   return follow ? await followSweep(link, context, sweep.name) : 0;
+}
+
+/** @throws MosaicError `invalid_argument` for what an optimizer needs and is not given, or for points of another origin */
+function optimizedBy(described: Described, config: Record<string, unknown>, name: string | undefined): Optimized {
+  const need = (what: string, why: string) =>
+    new MosaicError("invalid_argument", `--optimizer needs ${what}`, { hint: why });
+  const { metric, budget, pieces, max_parallel: parallel = 1 } = described;
+  if (name === undefined) throw need("--name NAME", "By its name, the same command continues the sweep.");
+  if (metric === undefined) throw need("--metric NAME:max", "Its value is what the optimizer is told.");
+  if (budget.runs === undefined) throw need("--budget Nruns", "It says how many points are asked for.");
+  const { axes, space, ...others } = pieces;
+  if (axes.length + space.length + Object.keys(others).length > 0) {
+    throw new MosaicError(
+      "invalid_argument",
+      "--optimizer chooses all points: leave --grid, --random, --points and --seeds out",
+    );
+  }
+  return {
+    ...{ name, runs: budget.runs, parallel, metric },
+    specWith: async (parameters) => {
+      const { specOf } = await import("../../../sweeps/described.ts");
+      const rows = [parameters as Record<string, Value>];
+      return specOf({ ...described, name, pieces: { axes: [], space: [], rows } }, config, name);
+    },
+  };
 }
 
 const withoutTemplates = (word: string) => word.replace(/\{[\w.:/-]+\}/g, "");

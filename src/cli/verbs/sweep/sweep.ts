@@ -30,6 +30,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "--stop <rule>",
       "stop bad trials early: asha, hyperband or median, as in asha:max=100000,min=1000,reduction=3",
     )
+    .option("--optimizer", "ask a program on standard input and output for each point (mosaic-optimizer/1)")
     .option("--sweep-name <name>", "name of the sweep (default: --name, else from the command)");
   runOptions(command).option("--dry-run", "print the command line of each trial, and start nothing");
   connectionOptions(outputOption(command, ["table", "json"]))
