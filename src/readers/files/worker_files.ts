@@ -56,6 +56,9 @@ export class WorkerFiles {
   readonly #written = new Set<string>();
   #start: { leader: number; since: number } | undefined;
 
+  /** The worker's processes had ended, or cannot be read, when they were looked for. */
+  #processesUnknown = false;
+
   constructor(plan: WorkerFilesPlan) {
     this.#plan = plan;
     this.#discovery = new Discovery(plan.files.directory, plan.observation, plan.excluded);
@@ -117,6 +120,13 @@ export class WorkerFiles {
       const written = writtenByAnyone();
       for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
     }
+    if (this.#processesUnknown && own.state.shared) {
+      own.reportOnce(
+        "shared",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
+          "files named with --observe are observed",
+      );
+    }
     const unclaimed: FoundFile[] = [];
     for (const file of undecided) {
       const info = infoIfThere(file.path);
@@ -168,13 +178,7 @@ export class WorkerFiles {
     for (const path of found?.writes ?? []) this.#open.add(path);
     const isNew = own.addProcesses(found?.pids ?? [], found?.inner ?? []);
     this.#processPace.done(now, isNew || this.#open.size > known);
-    if (found === undefined && own.state.pids === undefined && own.state.shared) {
-      own.reportOnce(
-        "shared",
-        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
-          "files named with --observe are observed",
-      );
-    }
+    this.#processesUnknown = found === undefined && own.state.pids === undefined;
     return true;
   }
 
