@@ -63,6 +63,9 @@ export class WorkerFiles {
   readonly #ofOthers = new Set<number>();
   #start: { leader: number; since: number } | undefined;
 
+  /** The worker's processes had ended, or cannot be read, when they were looked for. */
+  #processesUnknown = false;
+
   constructor(plan: WorkerFilesPlan) {
     this.#plan = plan;
     this.#discovery = new Discovery(plan.files.directory, plan.observation, plan.excluded);
@@ -123,6 +126,13 @@ export class WorkerFiles {
     if (this.#findProcesses(own, final)) {
       const written = writtenByAnyone();
       for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
+    }
+    if (this.#processesUnknown && own.state.shared) {
+      own.reportOnce(
+        "shared",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
+          "files named with --observe are observed",
+      );
     }
     const unclaimed: FoundFile[] = [];
     const undecidedArtifacts: FoundFile[] = [];
@@ -205,13 +215,7 @@ export class WorkerFiles {
     for (const pid of found?.others ?? []) this.#ofOthers.add(pid);
     const isNew = own.addProcesses(found?.pids ?? [], found?.inner ?? []);
     this.#processPace.done(now, isNew || this.#open.size > known);
-    if (found === undefined && own.state.pids === undefined && own.state.shared) {
-      own.reportOnce(
-        "shared",
-        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
-          "files named with --observe are observed",
-      );
-    }
+    this.#processesUnknown = found === undefined && own.state.pids === undefined;
     return true;
   }
 
