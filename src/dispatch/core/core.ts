@@ -38,6 +38,8 @@ export interface HostInfo {
   listen: string;
   http: string;
   gpus: GpuState[];
+  /** Why not all GPUs can be used; "": nothing is wrong. */
+  gpuProblem: string;
   cpus: number;
   loadAverage: number[];
   memoryBytes: number;

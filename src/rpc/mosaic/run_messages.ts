@@ -55,6 +55,7 @@ export function hostMessage(host: HostInfo): MessageInitShape<typeof HostRespons
     telemetryBytes: BigInt(host.telemetryBytes),
     rssBytes: BigInt(host.rssBytes),
     runsByState: counts(host.runsByState),
+    gpuProblem: host.gpuProblem,
   };
 }
 

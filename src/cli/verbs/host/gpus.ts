@@ -4,6 +4,7 @@ import { bytes, shortIds } from "../../../base/text/format.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
+import { escapeControl } from "../../text/text.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import { type HostJson, hostJson } from "../../text/message_json.ts";
 import { type Column, table } from "../../text/table.ts";
@@ -30,7 +31,9 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const { gpus } = hostJson(await link.unary(link.methods.getHost, { freshGpus: true }));
+      const host = await link.unary(link.methods.getHost, { freshGpus: true });
+      const { gpus } = hostJson(host);
+      if (host.gpuProblem !== "") context.err.write(`mosaic: ${escapeControl(host.gpuProblem)}\n`);
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(gpus, null, 2)}\n`);
         return;
