@@ -1,7 +1,7 @@
 /** What ran, as the daemon has it. */
 import type { CodeRecord as Message } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { AttemptsCode, CodeRecord, EnvironmentRecord } from "../../provenance/code_record.ts";
-import { timeMs } from "../../runs/fields/run_json.ts";
+import { timeMs } from "../../runs/fields/field_json.ts";
 import type { Link } from "../link/daemon_link.ts";
 
 /** By attempt, the submission first; empty if nothing is recorded. */
