@@ -10,7 +10,7 @@ import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, hostMessage } from "../../runs/fields/host_json.ts";
-import { sweepMessage } from "./run_messages.ts";
+import { sweepMessage } from "./sweep_message.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
 import { submitters } from "../call/calls.ts";

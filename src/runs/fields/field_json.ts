@@ -31,12 +31,12 @@ const CONVERSIONS: Record<Exclude<RunFieldKind, "object">, Conversion> = {
   flag: { empty: false, json: isSet, message: isSet, parsed: same },
   time: {
     empty: "",
-    json: (ms: number) => new Date(ms).toISOString(),
+    json: isoOf,
     message: (ms: number) => {
       const seconds = Math.floor(ms / 1000);
       return { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) };
     },
-    parsed: (at: Timestamp) => new Date(timeMs(at)!).toISOString(),
+    parsed: (at: Timestamp) => isoOf(timeMs(at)!),
   },
   texts,
   integers: texts,
@@ -61,6 +61,12 @@ const CONVERSIONS: Record<Exclude<RunFieldKind, "object">, Conversion> = {
     parsed: (json: string) => json === "" ? null : JSON.parse(json),
   },
 };
+
+/** null for a time that no calendar has: a row may be damaged. */
+function isoOf(ms: number): string | null {
+  const at = new Date(ms);
+  return Number.isNaN(at.getTime()) ? null : at.toISOString();
+}
 
 /** Unix milliseconds; null if it is not set. */
 export function timeMs(at: Timestamp | undefined): number | null {
