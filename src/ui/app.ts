@@ -11,6 +11,7 @@ import type { Audit } from "../wire/audit.ts";
 import { errorBody, RequestRefused } from "./http/answers.ts";
 import { pageApi } from "./api/api.ts";
 import { EventStreams } from "./http/event_stream.ts";
+import { compressed } from "./http/compressed.ts";
 import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./http/guard.ts";
 import { BODY_LIMITS, type BodyLimits } from "./http/request.ts";
 import type { Authenticate } from "./http/viewer.ts";
@@ -63,6 +64,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.use("/api/*", async (c, next) => {
     await next();
     if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
+    c.res = compressed(c.req.raw, c.res);
   });
   app.onError((error, c) => {
     const { status, body } = errorBody(error);

@@ -699,7 +699,7 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
     CancelRun: ({ graceSeconds }) => fakeRun({ reason: String(graceSeconds) }),
     RetryRun: () => fakeRun({ state: "INIT", attempt: 2 }),
     ResetRun: ({ fromCheckpoint }) => fakeRun({ state: "INIT", attempt: fromCheckpoint === "c" ? 3 : 0 }),
-    GetRun: () => fakeRun(),
+    GetRun: () => fakeRun({ state: "TERMINATED" }),
     DeleteRun: ({ run }) => ({ freedBytes: run === ID_A ? 2048n : 0n }),
   };
   assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
@@ -712,6 +712,61 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
   assert.deepEqual(JSON.parse((await run(["delete", "x", "-o", "json"], answers)).out), [
     { run_id: ID_A, freed_bytes: 2048 },
   ]);
+});
+
+Deno.test("delete: all names are checked first; on a terminal it shows what goes, and asks", async () => {
+  const deleted: string[] = [];
+  const answers: Answers = {
+    GetRun: ({ run }) => {
+      if (run === "gone") throw new MosaicError("not_found", "there is no run");
+      return run === "live"
+        ? fakeRun({ runId: ID_B })
+        : fakeRun({ state: "FAULTED", finishedAt: timestampFromMs(NOW) });
+    },
+    DeleteRun: ({ run }) => (deleted.push(run), { freedBytes: 1n }),
+  };
+  const missing = await run(["delete", "ended", "gone"], answers);
+  assert.deepEqual([missing.code, deleted], [EXIT.notFound, []]);
+  assert.match(missing.err, /^mosaic: gone: there is no run\nmosaic: nothing was done/);
+  const live = await run(["delete", "ended", "live"], answers);
+  assert.deepEqual([live.code, deleted], [EXIT.refused, []]);
+  assert.match(live.err, new RegExp(`nothing was deleted: ${ID_B} is EXECUTING`));
+  const asked: string[] = [];
+  const person = (answer: string | undefined) => ({
+    canAsk: true,
+    ask: (question: string) => (asked.push(question), Promise.resolve(answer)),
+  });
+  for (const answer of ["", "n", undefined, "yesterday"]) {
+    const { code, err } = await run(["delete", "ended"], answers, person(answer));
+    assert.deepEqual([code, err, deleted], [0, "mosaic: nothing was done\n", []], String(answer));
+  }
+  assert.match(asked[0]!, new RegExp(`${ID_A} +cart-1 +FAULTED[^]*Delete this run for good\\? \\[y/N\\] $`));
+  asked.length = 0;
+  assert.equal((await run(["delete", "ended"], answers, person("y"))).code, 0);
+  assert.equal((await run(["delete", "ended", "-y"], answers, person("n"))).code, 0);
+  assert.deepEqual([asked.length, deleted], [1, [ID_A, ID_A]]);
+});
+
+Deno.test("verbs over runs select them by state, tag and filter, and say what they leave out", async () => {
+  const asked: unknown[] = [];
+  const paused: string[] = [];
+  const answers: Answers = {
+    ListRuns: ({ states, tags, where }) => {
+      asked.push([states, tags, where]);
+      return where === "lr>9" ? {} : { runs: [fakeRun(), fakeRun({ runId: ID_B, state: "FAULTED" })] };
+    },
+    PauseRun: ({ run }) => (paused.push(run), fakeRun()),
+    GetRun: ({ run }) => fakeRun({ runId: run, state: "FAULTED" }),
+    DeleteRun: () => ({ freedBytes: 0n }),
+  };
+  const { code, err } = await run(["pause", "-t", "sweep", "--where", "lr>1"], answers);
+  assert.deepEqual([code, paused, asked], [0, [ID_A], [[[], ["sweep"], "lr>1"]]]);
+  assert.match(err, /^mosaic: 1 of 2 selected runs is left out: this is for runs in INIT, .*PAUSED\n$/);
+  assert.match((await run(["delete", "-s", "ended"], answers)).out, new RegExp(`^${ID_B}  deleted`));
+  const none = await run(["cancel", "--where", "lr>9"], answers);
+  assert.deepEqual([none.code, none.err], [0, "mosaic: no run matches\n"]);
+  assert.equal((await run(["pause"], answers)).code, EXIT.usage);
+  assert.equal((await run(["pause", "x", "-t", "sweep"], answers)).code, EXIT.usage);
 });
 
 Deno.test("status: the daemon and its host", async () => {

@@ -719,3 +719,29 @@ Deno.test(
     }
   }),
 );
+
+Deno.test(
+  "answers are compressed for those who accept it; each event of a live stream at once, files as they are",
+  withApp(async ({ core, app, get }) => {
+    core.addMany("run-", 300);
+    const asked = (path: string, accepts: string) =>
+      app.fetch(new Request(`${BASE}${path}`, { headers: accepts === "" ? {} : { "accept-encoding": accepts } }));
+    const plain = await (await get("/api/runs?limit=300")).text();
+    const answer = await asked("/api/runs?limit=300", "gzip, br");
+    assert.equal(answer.headers.get("content-encoding"), "gzip");
+    const packed = await answer.bytes();
+    assert.ok(packed.length * 10 < plain.length, `${packed.length} of ${plain.length} bytes`);
+    const unpacked = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
+    assert.equal((await unpacked.json()).runs.length, 300);
+    assert.equal((await get("/api/runs")).headers.get("content-encoding"), null);
+    const refused = await asked("/api/runs/none", "gzip");
+    assert.deepEqual([refused.status, refused.headers.get("content-encoding")], [404, null]);
+    await refused.body?.cancel();
+    // The first event comes although no second one does.
+    const live = await asked("/api/events/live?since=0", "gzip");
+    const events = live.body!.pipeThrough(new DecompressionStream("gzip")).getReader();
+    const { value } = await events.read();
+    assert.match(new TextDecoder().decode(value), /^id: |^event: /);
+    await events.cancel();
+  }),
+);

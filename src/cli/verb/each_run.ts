@@ -1,12 +1,15 @@
-/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset. */
+/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { exitOfError } from "../link/exit.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
+import { connectionFlags, connectionOptions, outputOption, repeated, RUN_ARGUMENT } from "./flags.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
+import { fetchRuns } from "../link/fetch_runs.ts";
+import type { RunState } from "../../runs/fields/lifecycle_states.ts";
+import { parseStates } from "../text/states.ts";
 import { Link } from "../link/daemon_link.ts";
 import { pathInRun } from "../../base/text/format.ts";
 import { escapeControl } from "../text/text.ts";
@@ -24,6 +27,13 @@ export interface RunsVerb<A> extends Manual {
   line: (answer: A) => string;
   json: (answer: A) => unknown;
   /** Waits, if the flags ask for it. @returns the exit code, and the answers as they are then */
+  /** States that a selection is limited to: in others the daemon would refuse. */
+  states: readonly RunState[];
+  /**
+   * Nothing is done unless it can be done to all runs; and on a terminal, only if the person says yes to this.
+   * @throws MosaicError if one of the runs is in the wrong state
+   */
+  confirm?: (runs: readonly Run[], context: Context) => string;
   afterwards?: (
     context: Context,
     answers: readonly A[],
@@ -34,7 +44,8 @@ export interface RunsVerb<A> extends Manual {
 export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
   return (command, context, result) => {
     command.description(verb.description);
-    (verb.options?.(command) ?? command).argument("<run...>", RUN_ARGUMENT);
+    selectionOptions(verb.options?.(command) ?? command).argument("[run...]", RUN_ARGUMENT);
+    if (verb.confirm !== undefined) command.option("-y, --yes", "do not ask, also on a terminal");
     connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
       .addHelpText("after", manual(verb))
       .action(async (refs: string[], flags: Flags) => {
@@ -53,17 +64,87 @@ export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): str
   return `${state}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
 }
 
+/** For every verb that acts on runs. */
+function selectionOptions(command: Command): Command {
+  return command
+    .option("-s, --state <states>", "instead of naming runs: those in these states, as for mosaic list")
+    .option("-t, --tag <tag>", "instead of naming runs: those with this tag (repeatable)", repeated)
+    .option("--where <filter>", "instead of naming runs: those that match, as for mosaic list");
+}
+
+const isSelection = (flags: Flags) => ["state", "tag", "where"].some((name) => flags[name] !== undefined);
+
+/** The ids of the selected runs in one of these states; says how many others there are. */
+async function selected(link: Link, flags: Flags, states: readonly RunState[], context: Context): Promise<string[]> {
+  const found = await fetchRuns(link, {
+    states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
+    tags: (flags["tag"] as string[] | undefined) ?? [],
+    where: String(flags["where"] ?? ""),
+  });
+  const runs = found.filter(({ state }) => states.includes(state));
+  const others = found.length - runs.length;
+  if (others > 0) {
+    const left = `${others} of ${found.length} selected runs ${others === 1 ? "is" : "are"} left out`;
+    context.err.write(`mosaic: ${left}: this is for runs in ${states.join(", ")}\n`);
+  } else if (found.length === 0) context.err.write("mosaic: no run matches\n");
+  return runs.map(({ run_id }) => run_id);
+}
+
+/** All runs; if one cannot be found, tells each such name. @returns the runs, or the exit code */
+async function allOf(link: Link, refs: readonly string[], context: Context): Promise<Run[] | number> {
+  const runs: Run[] = [];
+  let code = 0;
+  for (const ref of refs) {
+    try {
+      const run = await link.unary(link.methods.getRun, { run: ref });
+      if (!runs.some(({ runId }) => runId === run.runId)) runs.push(run);
+    } catch (error) {
+      if (!(error instanceof MosaicError) || refs.length === 1) throw error;
+      context.err.write(`mosaic: ${escapeControl(`${ref}: ${messageOf(error)}`)}\n`);
+      code ||= exitOfError(error);
+    }
+  }
+  if (code === 0) return runs;
+  context.err.write("mosaic: nothing was done, because not all of these runs can be found\n");
+  return code;
+}
+
+const isYes = (answer: string | undefined) => /^y(es)?$/i.test(answer?.trim() ?? "");
+
 /**
  * Calls the daemon for each run, even if it refuses one. Prints a line per run at once, and another if its answer is a
  * different one afterwards; as JSON only the last answers. @returns the exit code: 0, or that of the first failure
  */
 async function eachRun<A>(
   context: Context,
-  refs: readonly string[],
+  named: readonly string[],
   flags: Flags,
-  { request, line, json, afterwards }: RunsVerb<A>,
+  { request, line, json, states, confirm, afterwards }: RunsVerb<A>,
 ): Promise<number> {
+  const selects = isSelection(flags);
+  if (selects && named.length > 0) {
+    throw new MosaicError("invalid_argument", "runs are both named and selected", {
+      hint: "Name runs, or select them by --state, --tag and --where.",
+    });
+  }
+  if (!selects && named.length === 0) {
+    throw new MosaicError("invalid_argument", "no run given", {
+      hint: "Name runs (an id, its beginning, a name, @last), or select them: -s STATE, -t TAG, --where FILTER.",
+    });
+  }
   using link = await Link.open(context, connectionFlags(flags));
+  let refs = selects ? await selected(link, flags, states, context) : named;
+  if (confirm !== undefined && refs.length > 0) {
+    const runs = await allOf(link, refs, context);
+    if (typeof runs === "number") return runs;
+    const question = confirm(runs, context);
+    if (context.canAsk && flags["yes"] !== true && !isYes(await context.ask(question))) {
+      context.err.write("mosaic: nothing was done\n");
+      return 0;
+    }
+    // By their full ids, because a prefix may match another run after a deletion.
+    refs = runs.map(({ runId }) => runId);
+  }
   let code = 0;
   const first: A[] = [];
   const table = flags["output"] === "table";
@@ -73,7 +154,7 @@ async function eachRun<A>(
       first.push(answer);
       if (table) context.out.write(`${line(answer)}\n`);
     } catch (error) {
-      if (!(error instanceof MosaicError) || refs.length === 1) throw error;
+      if (!(error instanceof MosaicError) || named.length === 1) throw error;
       context.err.write(`mosaic: ${escapeControl(`${ref}: ${messageOf(error)}`)}\n`);
       code ||= exitOfError(error);
     }

@@ -1,4 +1,5 @@
 /** `mosaic cancel` */
+import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { controlVerb } from "../../verb/each_run.ts";
 import { connectionFlags, decimal } from "../../verb/flags.ts";
@@ -7,6 +8,7 @@ import { interruptible } from "../../link/interrupt.ts";
 import { FOLLOW_RETRY_MS } from "../runs/submit.ts";
 
 export const define = controlVerb({
+  states: LIVE_STATES,
   description:
     "Cancels runs: SIGTERM to the worker's process group, SIGKILL after the grace period. Returns at once; a run is CANCELLED and its GPUs are free when all its processes are gone. Cancelling an ended run changes nothing.",
   options: (command) =>
@@ -16,7 +18,7 @@ export const define = controlVerb({
   examples: [
     ["mosaic cancel @last", "cancel the newest run"],
     ["mosaic cancel --wait --grace 30 01K9ZQ", "allow it 30 s to save its work"],
-    ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
+    ["mosaic cancel -t sweep", "cancel all live runs of a sweep"],
   ],
   exits: {
     0: "the runs are being cancelled, or have ended",

@@ -1,7 +1,9 @@
 /** `mosaic pause` */
+import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { controlVerb } from "../../verb/each_run.ts";
 
 export const define = controlVerb({
+  states: LIVE_STATES,
   description:
     "Pauses runs. A worker that supports pause is asked on its standard input and acknowledges; any other worker's process group is stopped (SIGSTOP). A paused run keeps its GPUs; the time does not count towards heartbeat and stall limits. Returns at once; a run is PAUSED when its worker has paused.",
   examples: [["mosaic pause @last", "pause the newest run"]],

@@ -1,7 +1,9 @@
 /** `mosaic reset` */
+import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { controlVerb, nextAttempt } from "../../verb/each_run.ts";
 
 export const define = controlVerb({
+  states: LIVE_STATES,
   description: "Stops live runs and restarts them: from a checkpoint, or from their seed. Also restarts ended runs.",
   options: (command) =>
     command.option(

@@ -2,10 +2,11 @@
 import { controlVerb } from "../../verb/each_run.ts";
 
 export const define = controlVerb({
+  states: ["PAUSED", "READY", "EXECUTING"],
   description: "Resumes paused runs.",
   examples: [
     ["mosaic resume @last", "resume the newest run"],
-    ["mosaic list -q -s paused | xargs -r mosaic resume", "resume all paused runs"],
+    ["mosaic resume -s paused", "resume all paused runs"],
   ],
   exits: { 0: "the runs are being resumed", 6: "a run has ended" },
   request: (link, run) => link.unary(link.methods.resumeRun, { run }),

@@ -1,8 +1,10 @@
 /** `mosaic throttle` */
+import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { controlVerb } from "../../verb/each_run.ts";
 import { wholeNumber } from "../../verb/flags.ts";
 
 export const define = controlVerb({
+  states: LIVE_STATES,
   description:
     "Limits runs to a number of steps per second. Counted are the steps that a worker prints one by one; a worker that only tells how far it is (a metric's step) is not slowed down. A worker is stopped for a part of each tenth of a second; its rate reaches the limit within a few seconds.",
   options: (command) => command.requiredOption("--hz <n>", "maximum steps per second; 0: no limit", wholeNumber()),
