@@ -2,7 +2,6 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
-import type { GpuState } from "../gpus/gpu_state.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
