@@ -43,6 +43,7 @@ export const HOST_FIELDS = [
   { json: "listen", kind: "text" },
   { json: "http", kind: "text" },
   { json: "gpus", kind: "object", list: true, fields: GPU_FIELDS },
+  { json: "gpu_problem", kind: "text" },
   { json: "cpus", kind: "integer" },
   { json: "load_average", kind: "numbers" },
   { json: "memory_bytes", kind: "integer", type: "uint64" },
