@@ -66,6 +66,8 @@ const stop = z.strictObject({
   /** Each rung lies this many times further than the one before, and one trial in as many goes on. */
   reduction: z.number().min(1.1).max(100),
   brackets: z.int().min(1).max(10),
+  /** What is ranked: each trial by itself (the default), or points by the mean over their seeds. */
+  over: z.enum(["trial", "point"]).optional(),
 }).refine(({ min, max }) => min < max, "needs a first rung below its end");
 
 export const SPEC = z.strictObject({

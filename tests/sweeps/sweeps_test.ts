@@ -258,7 +258,7 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   await entered(6);
   const reports = played.registry.sweeps.reports(played.row().sweepId);
   for (const [i, { stops, reason, ...report }] of reports.entries()) {
-    assert.deepEqual(decide(rule, "max", reports.slice(0, i), report), { stops, reason });
+    assert.deepEqual(decide(rule, "max", reports.slice(0, i), report, String), { stops, reason });
   }
   assert.deepEqual(reports.map(({ trial, rung, stops }) => [trial, rung, stops]), [
     ...[[0, 1, false], [1, 1, true], [2, 1, false], [2, 2, false], [3, 1, true], [4, 1, true]],
