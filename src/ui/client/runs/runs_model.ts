@@ -75,6 +75,8 @@ export class RunsModel {
     const key = this.#valueOf(this.sort);
     const { expression } = this.conditions();
     for (const line of lines) {
+      // Runs within a run are folded into it.
+      if (line.parent !== null) continue;
       const before = this.runs.get(line.run_id);
       this.runs.set(line.run_id, line);
       if (before === undefined) this.#tags = undefined;
