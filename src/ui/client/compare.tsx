@@ -15,7 +15,7 @@ import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { RunPicker } from "./runs/run_picker.tsx";
 import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
-import { Scatter } from "./charts/scatter.tsx";
+import { LoadedScatter } from "./sweeps/load_sweeps.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";
 import { Chip, Chips, isEnded } from "./parts/states.tsx";
 
@@ -187,7 +187,7 @@ export function Compare() {
             <Figures runs={chosen} groups={groups} />
             <Charts runs={chosen.map((r, i) => ({ ...r, group: groups[i] }))} changes={changes} />
             <h2>Parameters and results</h2>
-            <WhenSeen of={() => <Scatter runs={chosen} groups={groups} />} />
+            <WhenSeen of={() => <LoadedScatter runs={chosen} groups={groups} />} />
             <h2>Where the configs differ</h2>
             <WhenSeen of={() => <ConfigDifferences runs={chosen} />} />
           </>
