@@ -199,6 +199,7 @@ Deno.test("json: an event, an artifact, the host", () => {
       { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
       { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
     ],
+    gpu_problem: "",
     cpus: 2,
     load_average: [0.5, 1, 2],
     memory_bytes: 100,

@@ -25,8 +25,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
-import { stateWord } from "../parts/states.tsx";
-import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
+import { RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
 /** Alerts per answer. */
