@@ -137,7 +137,7 @@ client_flags() { # VERB ARGUMENTS
   run | sweep) all=' read env ' && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon
   import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt
-  report) all=' read write ' ;;                      # --out
+  docs | report) all=' read write ' ;;              # --out
   # The same, the directory of the backup; and asking the kernel where a file is that a worker can change.
   export | backup) all=' read write ' && grant run /bin/sh ;;
   permissions) all=' read env ' ;;                   # what it plans depends on both

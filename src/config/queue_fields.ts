@@ -16,8 +16,11 @@ export const MOST_PREDECESSORS = 100;
 export const MOMENT =
   /^(\+(\d+(\.\d+)?(ms|s|m|h|d|w))+|\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))$/;
 
+/** Before the name or id of a sweep: it has ended when all its trials have. */
+export const SWEEP = "sweep:";
+
 export interface After {
-  /** As the config names it: an id, a name, "@last"; in a stored config the id. */
+  /** As the config names it: an id, a name, "@last", "sweep:NAME"; in a stored config the id, or "sweep:ID". */
   run: string;
   when: AfterWhen;
 }

@@ -236,7 +236,7 @@ const queue = once(() =>
     after: list(filledText(300), "runs").max(MOST_PREDECESSORS, {
       error: ({ input }) => `names ${(input as unknown[]).length} runs; at most ${MOST_PREDECESSORS} are taken`,
     }).optional().describe(
-      "Runs that must have ended before this one starts: RUN or RUN:ok (well), RUN:failed (failed or cancelled), RUN:any.",
+      "Runs that must have ended before this one starts: RUN or RUN:ok (well), RUN:failed (failed or cancelled), RUN:any; sweep:NAME for all trials of a sweep.",
     ),
     after_never: oneOf(AFTER_NEVER).optional().describe(
       "When a predecessor has ended in another way: wait (it may be retried), or cancel this run; default wait.",

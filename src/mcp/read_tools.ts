@@ -2,6 +2,8 @@
 import { number } from "../base/text/format.ts";
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { parsedJson } from "../base/text/json_text.ts";
+import { codeFacts, environmentFacts } from "../runs/code_facts.ts";
+import { attemptsCode } from "../runs/fields/code_records.ts";
 import { requireSeries, xLabel } from "../runs/curves.ts";
 import { z } from "zod";
 import { points, trend } from "./curve_words.ts";
@@ -73,6 +75,7 @@ export const READ_TOOLS: readonly Tool[] = [
         ...(run.tags.length === 0 ? [] : [`tags: ${run.tags.join(", ")}`]),
         ...(run.notes === "" ? [] : [`notes: ${run.notes.slice(0, 500)}`]),
         `directory: ${run.directory}`,
+        ...await codeLines(api, run),
         ...section(
           "parameters",
           run.parameters.map((p) => `  ${p.name} = ${shortText(cell(p.valueJson))}`),
@@ -234,4 +237,22 @@ async function logOf(
   }
   const text = new TextDecoder().decode(await new Blob(parts as BlobPart[]).arrayBuffer());
   return { text, cut: text.split("\n").length >= request.tailLines };
+}
+
+/** What ran, in a few lines; the command stands elsewhere in the answer. */
+async function codeLines(
+  api: ToolApi,
+  { runId, configJson }: { runId: string; configJson: string },
+): Promise<string[]> {
+  const { records } = await api.unary(method.getCode, { run: runId });
+  const codes = records.map(attemptsCode);
+  const facts = [...codeFacts(parsedJson(configJson), codes), ...environmentFacts(codes)];
+  const changed = codes[0]?.code.git?.files.map(({ path, change }) => `  ${change} ${path}`) ?? [];
+  return [
+    ...section(
+      "code",
+      facts.filter(({ name }) => name !== "recorded").map(({ name, text }) => `  ${name}: ${shortText(text)}`),
+    ),
+    ...section("differs from the commit", changed, NAMES_SHOWN),
+  ];
 }

@@ -452,6 +452,18 @@ export const AuditEntry = z.strictObject({
 });
 
 /** Each shape under the heading that documents it. */
+/** What ran, for the page. */
+export const PageCode = z.strictObject({
+  facts: z.array(z.strictObject({ name: text(), text: text() })),
+  files: z.array(z.strictObject({ path: text(), change: text() })),
+  left_out: z.array(z.strictObject({ path: text(), why: text() })),
+  masked: z.array(text()),
+  packages: z.array(text()),
+  /** Its beginning. */
+  patch: text(),
+  patch_bytes: integer(),
+});
+
 export const CodeOfAttempt = z.strictObject({
   attempt: integer(),
   at: time(),

@@ -56,6 +56,8 @@ export interface SweepJson {
   budget: SweepSpec["budget"];
   metric: NonNullable<SweepSpec["metric"]> | null;
   stop: StopRule | null;
+  /** Why no further trial can be made at the moment, such as a full disk; null: nothing is known. */
+  waiting_for: string | null;
   /** The rest is not in lists. */
   detail?: {
     spent: { seconds: number; steps: number };
@@ -91,7 +93,13 @@ export const MOST_LISTED = 10_000;
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-export function sweepOutline({ registry }: Readers, row: SweepRow, spec: SweepSpec): SweepJson {
+/** @param trouble that keeps the sweep from going on */
+export function sweepOutline(
+  { registry }: Readers,
+  row: SweepRow,
+  spec: SweepSpec,
+  trouble: string | undefined,
+): SweepJson {
   return {
     sweep_id: row.sweepId,
     name: row.name,
@@ -107,6 +115,7 @@ export function sweepOutline({ registry }: Readers, row: SweepRow, spec: SweepSp
     budget: spec.budget,
     metric: spec.metric ?? null,
     stop: spec.stop ?? null,
+    waiting_for: trouble ?? null,
   };
 }
 
@@ -116,6 +125,7 @@ export async function sweepSummary(
   row: SweepRow,
   spec: SweepSpec,
   listed: number,
+  trouble?: string,
 ): Promise<SweepJson> {
   const { registry, records } = readers;
   const { metric, stop } = spec;
@@ -138,7 +148,7 @@ export async function sweepSummary(
     .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
   const reports = registry.sweeps.reports(row.sweepId);
   return {
-    ...sweepOutline(readers, row, spec),
+    ...sweepOutline(readers, row, spec, trouble),
     detail: {
       spent: {
         seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),

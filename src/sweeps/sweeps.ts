@@ -49,7 +49,7 @@ export class Sweeps {
   readonly #host: SweepsHost;
   readonly #judge: Judge;
   readonly #specs = new Map<string, SweepSpec>();
-  /** Logged once per sweep and trouble. */
+  /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
   #wake = Promise.withResolvers<void>();
@@ -103,6 +103,11 @@ export class Sweeps {
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
+  }
+
+  /** Why no further trial could be made at the last try; undefined: nothing was in the way. */
+  troubleOf(sweepId: string): string | undefined {
+    return this.#troubles.get(sweepId);
   }
 
   specOf(row: SweepRow): SweepSpec {

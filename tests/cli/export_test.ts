@@ -64,6 +64,7 @@ const METRICS = [`{"seq":1,"run_id":"${ID_A}","name":"loss","value":0.25,"step":
 
 const DAEMON: Answers = {
   GetRun: () => fakeRun(),
+  GetCode: () => ({}),
   StreamTelemetry: ({ kind }) => {
     const lines = kind === "episodes" ? EPISODES : kind === "metrics" ? METRICS : [];
     return lines.length === 0 ? [] : [{ jsonl: text(lines.join("")), firstSeq: 1n, lastSeq: BigInt(lines.length) }];

@@ -1,5 +1,6 @@
 /** GPUs as a daemon sees them, on recorded machines. */
 import assert from "node:assert/strict";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { FakeGpuTools, recorded } from "../harness/fake_gpu_tools.ts";
@@ -7,6 +8,22 @@ import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
 const gpus = (requested: number) => ({ requested, mandatory: true });
+
+const slotsOf = async (daemon: TestDaemon) =>
+  (await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ slot }) => slot).join(" ");
+
+Deno.test("a driver that comes after the daemon is seen, one lost card costs no other, and only visible cards are offered", async () => {
+  using fake = new FakeGpuTools("no-driver");
+  await using daemon = await TestDaemon.start({ gpus: "auto", env: { ...fake.env, CUDA_VISIBLE_DEVICES: "2,4" } });
+  assert.equal(await slotsOf(daemon), "");
+  assert.match(daemon.output(), /couldn't communicate with the NVIDIA driver/);
+  const config = configOf({ command: ["/bin/true"], gpus: gpus(1) });
+  await assert.rejects(submit(daemon, config), /this host has 0 \(NVIDIA-SMI has failed because/);
+  fake.becomes("lost-one");
+  await until(async () => await slotsOf(daemon) === "2 4", { what: "the slots", state: () => slotsOf(daemon) });
+  await untilState(daemon, await submit(daemon, config), "TERMINATED");
+  assert.match(daemon.output(), /GPU3: 0000:5F:00\.0: Unknown Error/);
+});
 
 Deno.test("a card that another program uses is given to no run, which says whose it is, and starts when it is free", async () => {
   const colleague = new Deno.Command("sleep", { args: ["300"] }).spawn();

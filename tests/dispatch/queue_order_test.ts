@@ -3,6 +3,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { momentAt, readAfter } from "../../src/config/queue_fields.ts";
 import { violationsOf } from "../../src/config/config.ts";
 import { type Predecessor, turnOf, type Wishes } from "../../src/dispatch/queue/turn.ts";
+import { sweepEnd } from "../../src/dispatch/queue/predecessors.ts";
 import { waitText } from "../../src/dispatch/queue/wait_reasons.ts";
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture } from "../harness/engine.ts";
@@ -94,6 +95,37 @@ Deno.test("turn: after its deadline a run fails whatever else holds it, and a he
   assert.equal(until(wishes(["N"], { deadlineAt: 1000 }), 999), 1000);
   assert.equal(until(wishes([], { deadlineAt: 1000, beginAt: 2000 }), 999), 1000);
   assert.equal(until(wishes([], { deadlineAt: 1000, beginAt: 500 }), 999), "due");
+});
+
+Deno.test("turn: a sweep has ended when its trials have; its name is in the reason, and it is asked again after a moment", () => {
+  const end = (state: string, counts: Record<string, number>) => sweepEnd({ state, counts } as never);
+  for (
+    const [state, counts, expected, how] of [
+      ["running", { TERMINATED: 3 }, "lives", ""],
+      ["paused", {}, "lives", ""],
+      ["cancelled", { EXECUTING: 1 }, "lives", ""],
+      ["cancelled", { CANCELLED: 1 }, "not_ok", "was cancelled"],
+      ["finished", { TERMINATED: 3, pruned: 2, deleted: 1 }, "ok", "ended well"],
+      ["finished", { TERMINATED: 3, FAULTED: 1 }, "not_ok", "ended with 1 failed, 0 cancelled and 0 refused trials"],
+      ["finished", { refused: 2 }, "not_ok", "ended with 0 failed, 0 cancelled and 2 refused trials"],
+      ["finished", { INIT: 1 }, "lives", ""],
+    ] as [string, Record<string, number>, string, string][]
+  ) assert.deepEqual(end(state, counts), { end: expected, how }, `${state} ${JSON.stringify(counts)}`);
+  assert.equal(sweepEnd(undefined).end, "forgotten");
+  const sweep = (end: Predecessor["end"]) => () => ({
+    runId: "sweep:S",
+    name: "lr",
+    end,
+    how: "was cancelled",
+    polled: true,
+  });
+  assert.deepEqual(turnOf(wishes(["sweep:S"]), sweep("lives"), 500), {
+    t: "held",
+    why: "sweep lr to end well",
+    until: 2500,
+  });
+  const over = turnOf(wishes(["sweep:S"], { afterNever: "cancel" }), sweep("not_ok"), 0);
+  assert.ok(over.t === "over" && over.reason === "dependency_never_satisfied: sweep lr was cancelled");
 });
 
 Deno.test("reasons: GPUs say who has them; a long list is cut and counted", () => {
@@ -280,4 +312,19 @@ Deno.test("deadline: one that leaves no time is refused", async () => {
   assert.throws(() => queued(f, { deadline: "2020-01-01T00:00:00Z" }), invalid(/2020.*, which has passed/));
   assert.throws(() => queued(f, { begin: "+2h", deadline: "+1h" }), invalid(/may not begin before/));
   assert.equal(f.registry.count({}), 0);
+});
+
+Deno.test("after: a whole sweep; no trial may wait for its own", async () => {
+  await using f = EngineFixture.start();
+  f.registry.sweeps.insert({ sweepId: "S1", name: "lr", specJson: "{}", submitter: "" });
+  f.registry.sweeps.change("S1", { state: "paused" });
+  const after = queued(f, { after: ["sweep:lr:any"] });
+  assert.match(f.row(after).configJson, /"after":\["sweep:S1:any"\]/);
+  await waitsFor(f, after, /^sweep lr to end$/);
+  assert.throws(
+    () => queued(f, { after: ["sweep:none"] }),
+    rejected("not_found", /after\[0\]: there is no sweep "none"/),
+  );
+  f.registry.sweeps.change("S1", { state: "finished" });
+  await f.connect(after);
 });

@@ -336,6 +336,7 @@ async function everyVerb(): Promise<void> {
     [["import", `${place}/one.mosaic`]],
     [["report", "one", "two", "--out", `${place}/report.html`]],
     [["skill"]],
+    [["docs", "--out", `${place}/manual`]],
     [["mcp"]],
     [["completions", "bash"]],
     [["completions", "runs"]],

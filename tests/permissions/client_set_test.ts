@@ -111,6 +111,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     run: ({ read, env }) => read === "all" && env === "all",
     sweep: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),
+    docs: ({ read, write }) => read === "all" && write === "all",
     report: ({ read, write }) => read === "all" && write === "all",
     backup: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),
     permissions: ({ read, env }) => read === "all" && env === "all",
@@ -132,7 +133,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
       else assert.ok(beyond[verb](setOf([verb], env)), verb);
       const { write, run, net, sys } = setOf([verb], env);
       assert.deepEqual([run, sys].filter((entries) => entries === "all"), [], verb);
-      assert.equal(write === "all", ["export", "import", "report", "backup"].includes(verb), verb);
+      assert.equal(write === "all", ["docs", "export", "import", "report", "backup"].includes(verb), verb);
       assert.equal(net === "all", verb === "demo", verb);
     }
   }

@@ -47,6 +47,14 @@ testWithDaemon("reproduction", { gpus: "1" }, [
     assert.deepEqual(code.map(({ name }: { name: string }) => name), ["target.sh"]);
     assert.deepEqual(packages, []);
     assert.deepEqual(patch, ["target.sh", "< +OPTIMUM=2.0", "> +OPTIMUM=2.5"]);
+    const directory = Deno.makeTempDirSync();
+    await mosaic(daemon, ["export", first, "--format", "jsonl", "--out", directory]);
+    assert.equal(JSON.parse(Deno.readTextFileSync(`${directory}/code.json`))[0].code.git.branch, "main");
+    assert.match(Deno.readTextFileSync(`${directory}/code.patch`), /^\+OPTIMUM=2\.0$/m);
+    await mosaic(daemon, ["report", first, second, "--out", `${directory}/report.html`]);
+    const page = Deno.readTextFileSync(`${directory}/report.html`);
+    assert.ok(page.includes("Code and environment") && page.includes(repo.git("rev-parse", "HEAD")));
+    Deno.removeSync(directory, { recursive: true });
     const text = (await mosaic(daemon, ["diff", first, second])).out;
     assert.deepEqual(text.match(/^(?:Command|Parameters|Code)$/gm), ["Command", "Parameters", "Code"]);
   }],

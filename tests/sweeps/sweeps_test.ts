@@ -143,8 +143,10 @@ Deno.test("sweeps: a trial whose run cannot be entered is made later if the trou
     if (trial === 1 && troubles-- > 0) throw new MosaicError("unavailable", "the disk is full");
     if (trial === 2) throw new MosaicError("invalid_argument", "gpus: too many");
   };
-  played.begin({ max_parallel: 6 });
+  const sweepId = played.begin({ max_parallel: 6 });
+  await until(() => played.sweeps.troubleOf(sweepId) === "the disk is full", { what: "the trouble to be told" });
   await played.untilMade(5);
+  await until(() => played.sweeps.troubleOf(sweepId) === undefined, { what: "the trouble to be over" });
   const trials = played.registry.sweeps.trials(played.row().sweepId, 0, 10);
   assert.deepEqual(trials.map(({ refusal }) => refusal), [null, null, "gpus: too many", null, null, null]);
   for (const runId of played.live()) played.end(runId, { type: "exited_ok" });

@@ -7,6 +7,31 @@ import { PlayedEngine } from "../harness/played_engine.ts";
 
 const BASE = "http://127.0.0.1:8055";
 
+const CODE = {
+  codeJson: JSON.stringify({
+    cwd: "/r",
+    git: {
+      ...{
+        root: "/r",
+        commit: "c".repeat(40),
+        branch: "main",
+        remote: null,
+        masked: ["a.py"],
+        diff_sha256: "d".repeat(64),
+      },
+      files: [{ path: "a.py", change: "modified", sha256: "a".repeat(64) }],
+      left_out: [{ path: "b.bin", why: "not a text file" }],
+    },
+    words: [],
+    problems: [],
+  }),
+  environmentJson: JSON.stringify({
+    ...{ host: "h", kernel: "6", driver: null, cuda: null, interpreter: { path: "/usr/bin/python3", version: "3.11" } },
+    ...{ packages: [["numpy", "1.26.4"]], sources: {} },
+  }),
+  diff: new TextEncoder().encode("diff --git a/a.py b/a.py\n"),
+};
+
 Deno.test("page API: every answer about runs, records, series, events and the host has the contract's fields", async (t) => {
   await using core = new PlayedEngine();
   const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 20 });
@@ -36,6 +61,14 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
     await holds("runs", z.strictObject(listed), ({ runs }: { runs: unknown[] }) => runs.length === 2);
     await holds(`runs?ids=${runId}`, z.strictObject({ runs: z.array(contract.Run).length(1) }));
     await holds(`runs/${runId}`, contract.PageRunDetail.extend({ head: z.int() }));
+    await core.recordCode({ runId, attempt: 0, ...CODE });
+    await holds(
+      `runs/${runId}/code`,
+      contract.PageCode,
+      ({ facts, files, packages, patch }: z.infer<typeof contract.PageCode>) =>
+        facts.some(({ name, text }) => name === "commit" && text === "c".repeat(40)) && files.length === 1 &&
+        packages[0] === "numpy 1.26.4" && patch.startsWith("diff"),
+    );
     const heads = contract.PageHeads;
     await holds(`runs/${runId}/steps`, z.strictObject({ steps: z.array(contract.Step).length(40), heads }));
     await holds(`runs/${runId}/episodes`, z.strictObject({ episodes: z.array(contract.Episode).length(1), heads }));

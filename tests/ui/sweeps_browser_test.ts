@@ -59,6 +59,9 @@ inBrowser("sweeps: the list, the best so far, points over seeds, what was stoppe
   const stopped = page.getByRole("region", { name: "Stopped early" });
   await until(() => core.runs.require(runs[3]!).cancelReason === "pruned", { what: "the trial to be stopped" });
   await stopped.getByText("rung 1 of 2: 1 is 4th of 4, 1 goes on").waitFor();
+  await page.setViewportSize({ width: 1400, height: 900 });
+  const best = await page.getByRole("heading", { name: "Best so far" }).boundingBox();
+  assert.ok(best!.x < 100, `a sweep fills a wide page: its charts begin at ${best!.x} px`);
   const points = page.getByRole("region", { name: "Points" });
   assert.deepEqual(await points.locator("tbody tr").count(), 3);
   await page.getByRole("button", { name: "Pause" }).click();

@@ -72,6 +72,7 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
     ...(budget.runs === undefined ? [] : [`${budget.runs} runs`]),
   ];
   lines.push(`spent  ${spent.join(", ")}${bounds.length === 0 ? "" : `; budget ${bounds.join(", ")}`}`);
+  if (sweep.waiting_for !== null) lines.push(`waits  ${sweep.waiting_for}`);
   if (metric !== null) {
     lines.push(`metric ${metric.name}, the ${metric.goal === "max" ? "higher" : "lower"} the better`);
   }

@@ -8,7 +8,7 @@ export function queueOptions(command: Command, now: () => Date = () => new Date(
   return command
     .option(
       "--after <run[:how]>",
-      "start when this run has ended well (:ok), failed or was cancelled (:failed), or ended (:any) (repeatable; default: ok)",
+      "start when this run, or sweep:NAME, has ended well (:ok), failed or was cancelled (:failed), or ended (:any) (repeatable; default: ok)",
       repeated,
     )
     .addOption(oneOf(

@@ -2,7 +2,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import { zlib } from "../../base/node_modules.ts";
 import { changedWords, changesSince } from "../../provenance/changes.ts";
-import type { CodeRecord } from "../../provenance/code_record.ts";
+import type { AttemptsCode, CodeRecord, EnvironmentRecord } from "../../provenance/code_record.ts";
 import { MOST_DIFF_BYTES, MOST_RECORD_BYTES } from "../../provenance/bounds.ts";
 import type { CodeRow } from "../../registry/code/code_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -67,6 +67,15 @@ export function recordedCode(runs: RunReader, runId: string, diffs: boolean): Re
     environmentJson: decoder.decode(textOf(runs, environment, MOST_RECORD_BYTES)),
     diff: diffs ? textOf(runs, diff, MOST_DIFF_BYTES + DIFF_SLACK) : new Uint8Array(),
   }));
+}
+
+/** The same, read: for readers in this process. */
+export function readCode({ attempt, at, codeJson, environmentJson, diff }: RecordedCode): AttemptsCode {
+  return {
+    ...{ attempt, at, diff },
+    code: JSON.parse(codeJson) as CodeRecord,
+    environment: JSON.parse(environmentJson) as EnvironmentRecord,
+  };
 }
 
 /** Empty if there is none. */

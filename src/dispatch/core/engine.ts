@@ -396,13 +396,14 @@ export class Engine implements Core {
   async listSweeps(limit: number): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
     return this.#options.registry.sweeps.list(limit).map((row) =>
-      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row))
+      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), sweeps.troubleOf(row.sweepId))
     );
   }
   async getSweep(ref: string, trials: number): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps, summary } = await this.#sweepParts();
-    return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials);
+    const trouble = sweeps.troubleOf(row.sweepId);
+    return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials, trouble);
   }
   async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);

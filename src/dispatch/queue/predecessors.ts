@@ -3,13 +3,17 @@ import { planIfReadable } from "../../config/plan.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { SWEEP } from "../../config/queue_fields.ts";
+import type { SweepState } from "../../registry/sweeps/sweep_rows.ts";
+import { isEnded, LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Predecessor, type Turn, turnOf, type Wishes } from "./turn.ts";
 
 /** Transitions that are read one by one; after more of them, everything known is looked up again. */
 const TRANSITIONS = 1000;
 /** Predecessors in memory. */
 const KNOWN = 20_000;
+/** How long the end of a sweep is not looked up again. */
+const SWEEP_MS = 1000;
 
 export interface TurnsOptions {
   registry: Registry;
@@ -22,6 +26,7 @@ export class Turns {
   readonly #options: TurnsOptions;
   /** How predecessors stand, as of the transition `#head`. */
   readonly #known = new Map<string, Predecessor>();
+  readonly #sweeps = new Map<string, { at: number; sweep: Predecessor }>();
   #head = 0;
 
   constructor(options: TurnsOptions) {
@@ -53,11 +58,29 @@ export class Turns {
   }
 
   #predecessor(runId: string): Predecessor {
+    if (runId.startsWith(SWEEP)) return this.#sweep(runId);
     const known = this.#known.get(runId);
     if (known !== undefined) return known;
     const read = this.#read(runId);
     this.#known.set(runId, read);
     return read;
+  }
+
+  /** Its end is no transition, so what is known is good for a moment. */
+  #sweep(ref: string): Predecessor {
+    const known = this.#sweeps.get(ref);
+    if (known !== undefined && performance.now() - known.at < SWEEP_MS) return known.sweep;
+    const { sweeps } = this.#options.registry;
+    const row = sweeps.get(ref.slice(SWEEP.length));
+    const sweep = {
+      runId: ref,
+      name: row?.name ?? "",
+      polled: true,
+      ...sweepEnd(row && { ...row, counts: sweeps.counts(row.sweepId) }),
+    };
+    if (this.#sweeps.size > KNOWN) this.#sweeps.clear();
+    this.#sweeps.set(ref, { at: performance.now(), sweep });
+    return sweep;
   }
 
   #read(runId: string): Predecessor {
@@ -75,6 +98,20 @@ export class Turns {
     const { end, how } = endOf(state, reason);
     return { runId, name: deleted.runName, end, how: `${how} and was deleted` };
   }
+}
+
+/** A sweep ends well when it has finished and none of its trials has failed, was refused or cancelled (but for early stopping). */
+export function sweepEnd(
+  sweep: { state: SweepState; counts: Record<string, number> } | undefined,
+): Pick<Predecessor, "end" | "how"> {
+  if (sweep === undefined) return { end: "forgotten", how: "is not known any more" };
+  const { state, counts } = sweep;
+  const isOver = state === "finished" || state === "cancelled";
+  if (!isOver || LIVE_STATES.some((live) => (counts[live] ?? 0) > 0)) return { end: "lives", how: "" };
+  if (state === "cancelled") return { end: "not_ok", how: "was cancelled" };
+  const [failed, cancelled, refused] = [counts.FAULTED ?? 0, counts.CANCELLED ?? 0, counts.refused ?? 0];
+  if (failed + cancelled + refused === 0) return { end: "ok", how: "ended well" };
+  return { end: "not_ok", how: `ended with ${failed} failed, ${cancelled} cancelled and ${refused} refused trials` };
 }
 
 function endOf(state: string, reason: string | null): Pick<Predecessor, "end" | "how"> {

@@ -6,7 +6,7 @@ import { parametersOf } from "../../config/parameters.ts";
 import { type PreparedRun, prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
-import { type After, readAfter } from "../../config/queue_fields.ts";
+import { type After, readAfter, SWEEP } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
@@ -73,7 +73,7 @@ export function submit(
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const prepared = admitted(read, runId, context);
+  const prepared = admitted(read, runId, context, trial);
   if (context.queueLength >= context.maxQueue) {
     const what = `the queue is full: ${context.queueLength} runs wait already`;
     throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
@@ -111,9 +111,9 @@ function readBounded(configJson: string): ReadConfig {
   return readConfig(configJson);
 }
 
-function admitted(read: ReadConfig, runId: string, context: Admission): PreparedRun {
+function admitted(read: ReadConfig, runId: string, context: Admission, trial?: TrialOf): PreparedRun {
   const { registry, layout, gpus } = context;
-  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry);
+  const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry, trial);
   const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
   const plan = planOf(prepared.configJson);
   requireTime(plan);
@@ -163,15 +163,17 @@ function requireTime({ queue }: RunPlan): void {
 }
 
 /**
- * The runs that the config names, by their ids. Each was submitted before, so no cycle can come about, except through the id
- * of a deleted run that is given again. @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
+ * The runs and sweeps that the config names, by their ids. Each was submitted before, so no cycle can come about, except through
+ * the id of a deleted run that is given again, and through a trial that is made after a run which waits for its sweep.
+ * @param trial the run is this trial of a sweep @throws MosaicError `not_found`, `invalid_argument` (ambiguous), `failed_precondition`
  * (a cycle)
  */
-function predecessors(names: readonly string[], runId: string, registry: Registry): After[] {
+function predecessors(names: readonly string[], runId: string, registry: Registry, trial?: TrialOf): After[] {
   const after = names.map((text, at) => {
     const { run, when } = readAfter(text);
     try {
-      return { run: registry.resolve(run).runId, when };
+      if (!run.startsWith(SWEEP)) return { run: registry.resolve(run).runId, when };
+      return { run: `${SWEEP}${registry.sweeps.resolve(run.slice(SWEEP.length)).sweepId}`, when };
     } catch (error) {
       if (!(error instanceof MosaicError)) throw error;
       const { code, message, hint } = error;
@@ -188,9 +190,12 @@ function predecessors(names: readonly string[], runId: string, registry: Registr
         hint: "Leave the run id out: a deleted run had it, and runs that wait for that one are before this run.",
       });
     }
+    if (trial !== undefined && next === `${SWEEP}${trial.sweepId}`) {
+      throw new MosaicError("failed_precondition", "metadata.queue.after: the trial would wait for its own sweep");
+    }
     if (seen.has(next) || seen.size >= MOST_SEARCHED) continue;
     seen.add(next);
-    const row = registry.get(next);
+    const row = next.startsWith(SWEEP) ? undefined : registry.get(next);
     if (row !== undefined) due.push(...wishesOf(row)?.after.map(({ run }) => run) ?? []);
   }
   return after;

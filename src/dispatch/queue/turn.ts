@@ -3,10 +3,11 @@
  * time has come. Pure; scheduler.ts then decides by priority and free resources.
  */
 import type { After, AfterWhen, QueuePlan } from "../../config/queue_fields.ts";
-import { type WaitReason, waitText } from "./wait_reasons.ts";
+import { idText, type WaitReason, waitText } from "./wait_reasons.ts";
 
-/** A run that others wait for. */
+/** A run or a sweep that others wait for. */
 export interface Predecessor {
+  /** "sweep:ID" for a sweep. */
   runId: string;
   /** "" if it is not known any more. */
   name: string;
@@ -14,7 +15,12 @@ export interface Predecessor {
   end: "lives" | "ok" | "not_ok" | "forgotten";
   /** How it ended, as text for people. */
   how: string;
+  /** Nothing tells the queue when it ends. */
+  polled?: boolean;
 }
+
+/** Between two queries of such a predecessor. */
+const POLL_MS = 2000;
 
 /** What a run wishes; null where it wishes nothing. Times are Unix milliseconds. */
 export interface Wishes {
@@ -55,14 +61,19 @@ export function turnOf(wishes: Wishes, known: (runId: string) => Predecessor, no
     return {
       t: "over",
       as: "cancelled",
-      reason: `${NEVER_SATISFIED}: run ${never.run.runId} ${never.run.how}`,
+      reason: `${NEVER_SATISFIED}: ${
+        idText(never.run.polled ? never.run : { ...never.run, name: "" })
+      } ${never.run.how}`,
       hint: `metadata.queue.after wants it to end ${WANTED[never.when]}, and after_never is cancel.`,
     };
   }
   const living = before.filter(({ run }) => run.end === "lives");
   if (living.length > 0) {
     const [{ run, when }] = living as [typeof living[0], ...typeof living];
-    return { t: "held", why: waitText({ t: "after", run, when, more: living.length - 1 }), until: deadlineAt };
+    const polled = living.some((one) => one.run.polled === true) ? now + POLL_MS : Infinity;
+    const until = Math.min(polled, deadlineAt ?? Infinity);
+    const why = waitText({ t: "after", run, when, more: living.length - 1 });
+    return { t: "held", why, until: until === Infinity ? null : until };
   }
   if (beginAt === null || beginAt <= now) return { t: "due" };
   return { t: "held", why: waitText({ t: "begin", at: beginAt }), until: Math.min(beginAt, deadlineAt ?? Infinity) };

@@ -1,5 +1,5 @@
 /** Why a run waits, as text that follows "waits for": in `list`, `show`, on the page and in the API. Pure. */
-import type { AfterWhen } from "../../config/queue_fields.ts";
+import { type AfterWhen, SWEEP } from "../../config/queue_fields.ts";
 
 export type WaitReason =
   /** @property more further runs that live */
@@ -43,12 +43,10 @@ export function waitText(reason: WaitReason): string {
   switch (reason.t) {
     case "after": {
       const further = reason.more === 0 ? "" : ` and ${more(reason.more)}`;
-      return `run ${named(reason.run)}${further} to end${reason.when === "any" ? "" : HOW[reason.when]}`;
+      return `${idText(reason.run)}${further} to end${reason.when === "any" ? "" : HOW[reason.when]}`;
     }
     case "never":
-      return `run ${named(reason.run)} to end${
-        HOW[reason.when]
-      }, but it ${reason.run.how} (dependency never satisfied)`;
+      return `${idText(reason.run)} to end${HOW[reason.when]}, but it ${reason.run.how} (dependency never satisfied)`;
     case "begin":
       return `its time to begin, ${new Date(reason.at).toISOString()}`;
     case "place": {
@@ -82,6 +80,11 @@ export function waitText(reason: WaitReason): string {
 }
 
 const HOW: Record<AfterWhen, string> = { ok: " well", failed: " without success", any: "" };
+
+/** "run train-a 01BX5ZZKBK", "sweep lr". */
+export function idText({ runId, name }: { runId: string; name: string }): string {
+  return runId.startsWith(SWEEP) ? `sweep ${name || runId.slice(SWEEP.length)}` : `run ${named({ runId, name })}`;
+}
 
 /** "train-a 01BX5ZZKBK". */
 function named({ runId, name }: { runId: string; name: string }): string {

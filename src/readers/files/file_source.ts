@@ -61,7 +61,12 @@ export function formatAt(path: string, root: string, user: WorkerUser | undefine
 }
 
 /** A file's first bytes; undefined if it cannot be read: its reader reports why. */
-function headOf(path: string, root: string, user: WorkerUser | undefined, bytes: number): Uint8Array | undefined {
+export function headOf(
+  path: string,
+  root: string,
+  user: WorkerUser | undefined,
+  bytes: number,
+): Uint8Array | undefined {
   try {
     using file = asEffectiveUser(user, () => openRegularInProxy(path, root));
     return file === undefined ? undefined : readAt(file, 0, bytes);

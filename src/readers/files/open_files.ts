@@ -2,6 +2,7 @@
  * A worker's processes, and the files that they have open for writing, from /proc. Under a permission set only a shell may
  * read it.
  */
+import { parsedObject } from "../../base/text/json_text.ts";
 import { shellOutput } from "../../os/processes/shell.ts";
 
 const STATS = "cat /proc/[0-9]*/stat 2>/dev/null; :";
@@ -10,6 +11,12 @@ for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; do
 { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
 
+/** Ray and others start daemons in sessions of their own; these have the worker's environment. */
+const OF_RUN = 'grep -lszxF -- "MOSAIC_RUN_DIR=$1" /proc/[0-9]*/environ 2>/dev/null; :';
+
+const OF_RUNS = "grep -lz '^MOSAIC_RUN_DIR=' /proc/[0-9]*/environ 2>/dev/null; :";
+const pidsIn = (paths: string | undefined) => ((paths ?? "").match(/(?<=^\/proc\/)\d+/gm) ?? []).map(Number);
+
 export interface WorkerProcesses {
   /** Absolute paths. */
   writes: Set<string>;
@@ -17,13 +24,23 @@ export interface WorkerProcesses {
   pids: Set<number>;
   /** Their pids inside sandboxes; these are not unique, because each sandbox numbers its own. */
   inner: Set<number>;
+  /** Processes of other runs, as far as this user may see. */
+  others: Set<number>;
 }
 
-/** undefined if unknown: without /proc, or after the worker's processes have ended. */
-export function processesOf(leader: number): WorkerProcesses | undefined {
-  const members = leader > 0 ? membersOf(shellOutput(STATS) ?? "", leader) : [];
+/**
+ * undefined if unknown: without /proc, or after the worker's processes have ended.
+ * @param runDirectory as in the worker's environment
+ */
+export function processesOf(leader: number, runDirectory: string): WorkerProcesses | undefined {
+  const ofGroup = leader > 0 ? membersOf(shellOutput(STATS) ?? "", leader) : [];
+  // Before this run's own: one that starts in between is not taken for another run's.
+  const ofRuns = pidsIn(shellOutput(OF_RUNS));
+  const byEnvironment = pidsIn(shellOutput(OF_RUN, "sh", runDirectory)).filter((pid) => pid !== Deno.pid);
+  const members = [...new Set([...ofGroup, ...byEnvironment])];
   if (members.length === 0) return undefined;
-  const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set() };
+  const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set(), others: new Set() };
+  for (const pid of ofRuns) if (!found.pids.has(pid) && pid !== Deno.pid) found.others.add(pid);
   for (const line of (shellOutput(READ_MEMBERS, "sh", ...members.map(String)) ?? "").split("\n")) {
     const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
@@ -53,6 +70,18 @@ function writtenPath(line: string): string | undefined {
 export function pidInName(path: string, host: string): number | undefined {
   const [, itsHost, pid] = /\.tfevents\.\d+\.(.+)\.(\d+)\.\d+(?:\.v2)?$/.exec(path) ?? [];
   return itsHost === host ? Number(pid) : undefined;
+}
+
+/**
+ * The process that a tracker names in its first line, as Ray does: `"pid": 123, "hostname": "h"`. Any process may write such a
+ * line, so it tells only whose a file is, never whose it is not.
+ * @param head the file's beginning
+ */
+export function pidInContent(head: string, host: string): number | undefined {
+  const newline = head.indexOf("\n");
+  if (newline < 0 || !head.startsWith("{")) return undefined;
+  const { pid, hostname = host } = parsedObject(head.slice(0, newline)) ?? {};
+  return Number.isSafeInteger(pid) && hostname === host ? pid as number : undefined;
 }
 
 /**

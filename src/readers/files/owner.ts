@@ -12,17 +12,20 @@ export interface FileFacts {
   isNew: boolean;
   /** The process in its name; undefined if the name contains none of this host. */
   pid: number | undefined;
+  /** It is in a directory that was made since, and a file there is the worker's by its descriptors or its process. */
+  isBeside?: boolean;
 }
 
 /** "unknown": it may belong to the worker or to another run. */
 export function ownerOf(
-  { place, isBelow, isOpen, isNew, pid }: FileFacts,
+  { place, isBelow, isOpen, isNew, pid, isBeside = false }: FileFacts,
   { shared, others, pids, inner }: Pick<OwnState, "shared" | "others" | "pids" | "inner">,
 ): "worker" | "unknown" | "other" {
   if (place === "run" || place === "requested" || isOpen) return "worker";
   if (!isNew) return "other";
   if (pid !== undefined && pids?.includes(pid)) return "worker";
   if (isBelow) return "other";
+  if (isBeside && pid === undefined) return "worker";
   const isAlone = !shared && (place === "cwd" || !others);
   if (isAlone) return "worker";
   // Processes in other sandboxes may have the same pids.

@@ -8,11 +8,13 @@ import { asEffectiveUser } from "../../os/rights/effective_user.ts";
 import { infoIfThere } from "../../os/files/files.ts";
 import { readRecordInProxy } from "../../os/files/untrusted.ts";
 import { Discovery, type FoundFile } from "./discovery.ts";
-import { isExportedFile } from "./file_source.ts";
+import { headOf, isExportedFile } from "./file_source.ts";
 import type { Observation } from "./observation.ts";
-import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
+import { OwnDirectories } from "./own_directories.ts";
+import { pidInContent, pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
 import { type FileFacts, ownerOf } from "./owner.ts";
 import type { OwnSource } from "./own_source.ts";
+import { formatOfName } from "../formats.ts";
 import { Pace } from "./pace.ts";
 import { changedAt, createdAt } from "./file_times.ts";
 
@@ -20,6 +22,8 @@ const PROCESSES_MS = { least: 2000, most: 30_000 };
 /** A file that nobody was seen to write for so long is reported; several files, by one event each. */
 const UNCLAIMED_MS = 10_000;
 const MAX_UNCLAIMED = 8;
+/** A line of Ray has its configuration, too. */
+const HEAD_BYTES = 64 << 10;
 
 const WHY_LEFT_OUT = {
   depth: "too deep",
@@ -54,7 +58,13 @@ export class WorkerFiles {
   readonly #open = new Set<string>();
   /** Files that any process was seen to write. */
   readonly #written = new Set<string>();
+  readonly #directories = new OwnDirectories();
+  /** Processes of other runs that were seen. */
+  readonly #ofOthers = new Set<number>();
   #start: { leader: number; since: number } | undefined;
+
+  /** The worker's processes had ended, or cannot be read, when they were looked for. */
+  #processesUnknown = false;
 
   constructor(plan: WorkerFilesPlan) {
     this.#plan = plan;
@@ -117,28 +127,64 @@ export class WorkerFiles {
       const written = writtenByAnyone();
       for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
     }
+    if (this.#processesUnknown && own.state.shared) {
+      own.reportOnce(
+        "shared",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
+          "files named with --observe are observed",
+      );
+    }
     const unclaimed: FoundFile[] = [];
+    const undecidedArtifacts: FoundFile[] = [];
     for (const file of undecided) {
       const info = infoIfThere(file.path);
       if (info === undefined) continue;
       const owner = this.#ownerOf(file, info, own);
       const isOld = final || Date.now() - createdAt(info) > UNCLAIMED_MS;
       if (owner === "worker") yield { file, info };
-      else if (owner === "unknown" && isOld && file.artifact === undefined) unclaimed.push(file);
+      else if (owner === "unknown" && isOld) (file.artifact === undefined ? unclaimed : undecidedArtifacts).push(file);
     }
     this.#reportUnclaimed(unclaimed, own);
+    const [first] = final ? undecidedArtifacts : [];
+    if (first !== undefined) {
+      own.reportOnce(
+        "unclaimed artifacts",
+        `${first.path} is no artifact of this run, and maybe others: another run has the same working directory, and nothing ` +
+          "shows which run has written it. Give each run its own --cwd, or save below $MOSAIC_RUN_DIR",
+      );
+    }
   }
 
   #ownerOf({ path, place, root }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
-    const { host } = own.state;
+    const { host, pids } = own.state;
+    const { since } = this.#started();
+    const isOpen = this.#open.has(path);
+    const named = host === undefined ? undefined : pidInName(path, host);
+    const isMarked = isOpen || (named !== undefined && pids?.includes(named) === true);
+    if (isMarked) this.#directories.add(path, root, place);
+    else if (named !== undefined) this.#directories.addMixed(path);
     const facts: FileFacts = {
       place,
       isBelow: place === "cwd" && own.isBelow(path.slice(root.length).replace(/^\/+/, "")),
-      isOpen: this.#open.has(path),
-      isNew: createdAt(info) >= this.#started().since && !this.#before?.has(path),
-      pid: host === undefined ? undefined : pidInName(path, host),
+      isOpen,
+      isNew: createdAt(info) >= since && !this.#before?.has(path),
+      pid: named,
+      isBeside: this.#directories.has(path, (directory) => createdAt(infoIfThere(directory) ?? info) >= since),
     };
-    return ownerOf(facts, own.state);
+    const owner = ownerOf(facts, own.state);
+    if (owner !== "unknown" || host === undefined) return owner;
+    if (this.#directories.isOthers(path)) return "other";
+    if (formatOfName(path) !== "jsonl") return owner;
+    const { user } = this.#plan.observation;
+    const pid = pidInContent(new TextDecoder().decode(headOf(path, root, user, HEAD_BYTES) ?? new Uint8Array()), host);
+    if (pid === undefined) return owner;
+    if (!pids?.includes(pid)) {
+      if (!this.#ofOthers.has(pid)) return owner;
+      this.#directories.addOthers(path, root, place);
+      return "other";
+    }
+    this.#directories.add(path, root, place);
+    return "worker";
   }
 
   #reportUnclaimed(files: readonly FoundFile[], own: OwnSource): void {
@@ -163,18 +209,13 @@ export class WorkerFiles {
   #findProcesses(own: OwnSource, final: boolean): boolean {
     const now = performance.now();
     if (now < this.#processPace.due && !final) return false;
-    const found = processesOf(this.#started().leader);
+    const found = processesOf(this.#started().leader, this.#plan.files.directory);
     const known = this.#open.size;
     for (const path of found?.writes ?? []) this.#open.add(path);
+    for (const pid of found?.others ?? []) this.#ofOthers.add(pid);
     const isNew = own.addProcesses(found?.pids ?? [], found?.inner ?? []);
     this.#processPace.done(now, isNew || this.#open.size > known);
-    if (found === undefined && own.state.pids === undefined && own.state.shared) {
-      own.reportOnce(
-        "shared",
-        "files in the working directory cannot be told from those of other runs in it: only the run's directory and " +
-          "files named with --observe are observed",
-      );
-    }
+    this.#processesUnknown = found === undefined && own.state.pids === undefined;
     return true;
   }
 

@@ -2,6 +2,7 @@
 import { readLogRecord } from "./leveldb_log.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "../format/base_reader.ts";
 import type { FormatState } from "../format/format_reader.ts";
+import { type AxesState, WandbAxes } from "./wandb_axes.ts";
 import { readWandbRecord } from "./wandb_record.ts";
 
 /** ":W&B", 0xBEE1, version 0. */
@@ -13,6 +14,7 @@ export class WandbReader extends BaseReader {
   #skip = 0;
   /** The file is not a W&B log; nothing of it is read. */
   #foreign = false;
+  #axes = new WandbAxes();
 
   constructor(state?: FormatState) {
     super();
@@ -20,15 +22,21 @@ export class WandbReader extends BaseReader {
     this.restoreBase(state);
     this.#skip = state["skip"] as number;
     this.#foreign = state["foreign"] as boolean;
+    this.#axes = new WandbAxes(state["axes"] as AxesState | undefined);
   }
 
   protected memory(): Record<string, unknown> {
-    return { skip: this.#skip, foreign: this.#foreign };
+    return {
+      skip: this.#skip,
+      foreign: this.#foreign,
+      ...(this.#axes.isEmpty ? {} : { axes: this.#axes.state() }),
+    };
   }
 
   protected forget(): void {
     this.#skip = 0;
     this.#foreign = false;
+    this.#axes = new WandbAxes();
   }
 
   protected decode(bytes: Uint8Array, at: number, out: Output): number {
@@ -51,7 +59,7 @@ export class WandbReader extends BaseReader {
       const detail = `a record of more than ${MAX_RECORD_BYTES} bytes`;
       out.problems.push({ what: "too_large", at: this.position, bytes: record.used, detail });
     } else if (record.data !== undefined) {
-      const why = readWandbRecord(record.data, out.records);
+      const why = readWandbRecord(record.data, this.#axes, out.records);
       if (why !== undefined) out.problems.push({ what: "corrupt", at: this.position, bytes: record.used, detail: why });
     }
     const used = Math.min(record.used, left);

@@ -1,12 +1,13 @@
 /**
  * Converts one `wandb_internal.Record` to records. Field numbers are those of W&B's published `wandb_internal.proto`, which
- * promises not to change their meaning in files. History, config, run, exit, files and console output are read; summaries
- * and system metrics are not, because they repeat other records.
+ * promises not to change their meaning in files. History, summary, metrics' definitions, config, run, exit, files and console
+ * output are read; system metrics are not, because mosaic measures these itself.
  */
 import { MAX_JSON_DEPTH } from "../../base/text/json_text.ts";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { isObject } from "../format/flat.ts";
 import { jsonOf, numberOfText } from "../format/literal.ts";
+import type { WandbAxes } from "./wandb_axes.ts";
 import { stepOf, timeOf } from "../format/step_column.ts";
 import type {
   HistogramRecord,
@@ -32,17 +33,22 @@ function readMessage(bytes: Uint8Array, handlers: Handlers): void {
 }
 
 /** Adds the record's content to `records`. @returns why it cannot be read; then nothing was added */
-export function readWandbRecord(bytes: Uint8Array, records: SourceRecord[]): string | undefined {
+export function readWandbRecord(bytes: Uint8Array, axes: WandbAxes, records: SourceRecord[]): string | undefined {
   const found: SourceRecord[] = [];
   try {
     readMessage(bytes, {
-      2: (r) => readHistory(r.bytes(), found),
+      2: (r) => readHistory(r.bytes(), axes, found),
+      3: (r) => readSummary(r.bytes(), axes),
       4: (r) => readOutput(r.bytes(), found),
       5: (r) => found.push(...readConfig(r.bytes(), undefined)),
       6: (r) => readFiles(r.bytes(), found),
+      12: (r) => readDefinition(r.bytes(), axes),
       13: (r) => readOutput(r.bytes(), found),
       17: (r) => readRun(r.bytes(), found),
-      18: (r) => readExit(r.bytes(), found),
+      18: (r) => {
+        takeResults(axes, found);
+        readExit(r.bytes(), found);
+      },
     });
   } catch (error) {
     return `no wandb_internal.Record: ${error instanceof Error ? error.message : error}`;
@@ -97,7 +103,7 @@ interface At {
 
 const OWN = new Set(["_step", "_timestamp", "_runtime", "_wandb"]);
 
-function readHistory(bytes: Uint8Array, records: SourceRecord[]): void {
+function readHistory(bytes: Uint8Array, axes: WandbAxes, records: SourceRecord[]): void {
   const items: Item[] = [];
   let step: number | undefined;
   readMessage(bytes, {
@@ -110,7 +116,53 @@ function readHistory(bytes: Uint8Array, records: SourceRecord[]): void {
   const tree = treeOf(items);
   const number = (value: ParamValue | undefined) => typeof value === "number" ? value : undefined;
   const at: At = { step: stepOf(number(tree["_step"])) ?? step, wallTime: timeOf(number(tree["_timestamp"])) };
-  for (const [key, value] of Object.entries(tree)) if (!OWN.has(key)) historyValue(key, value, at, records);
+  axes.row((name) => valueAt(tree, name));
+  for (const key of Object.keys(tree)) if (!OWN.has(key)) axes.logged(key);
+  takeResults(axes, records);
+  for (const [key, value] of Object.entries(tree)) {
+    if (OWN.has(key)) continue;
+    const found: SourceRecord[] = [];
+    historyValue(key, value, at, found);
+    for (const record of found) {
+      const own = "tag" in record ? axes.stepOf(record.tag) : undefined;
+      records.push(own === undefined ? record : { ...record, step: own } as SourceRecord);
+    }
+  }
+}
+
+/** A key may be of parts. */
+function valueAt(tree: Fields, name: string): ParamValue | undefined {
+  if (name in tree) return tree[name];
+  let node: ParamValue | undefined = tree;
+  for (const part of name.split(".")) node = isObject(node) ? node[part] : undefined;
+  return node;
+}
+
+/** `MetricRecord`: name 1 or glob_name 2, step_metric 4. */
+function readDefinition(bytes: Uint8Array, axes: WandbAxes): void {
+  let name = "";
+  let step = "";
+  readMessage(bytes, {
+    1: (r) => name ||= r.string(),
+    2: (r) => name = r.string() || name,
+    4: (r) => step = r.string(),
+  });
+  axes.define(name, step);
+}
+
+/** `SummaryRecord`: update 1. */
+function readSummary(bytes: Uint8Array, axes: WandbAxes): void {
+  const items: Item[] = [];
+  readMessage(bytes, { 1: (r) => items.push(readItem(r.bytes())) });
+  for (const [key, value] of Object.entries(treeOf(items))) {
+    if (!OWN.has(key) && (typeof value === "number" || typeof value === "string")) axes.result(key, value);
+  }
+}
+
+/** What a program itself wrote into the summary is a result. */
+function takeResults(axes: WandbAxes, records: SourceRecord[]): void {
+  const at: At = { step: undefined, wallTime: undefined };
+  for (const [key, value] of axes.takeResults()) historyValue(`summary/${key}`, value, at, records);
 }
 
 function historyValue(tag: string, value: ParamValue, at: At, records: SourceRecord[]): void {

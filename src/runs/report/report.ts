@@ -4,6 +4,8 @@ import { VERSION } from "../../base/version.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
 import { type Band, BANDS, type Groupable } from "../../telemetry/series/groups.ts";
 import { progressSeries } from "../../records/progress_series.ts";
+import type { AttemptsCode } from "../../provenance/code_record.ts";
+import { codeDifferences } from "../code_facts.ts";
 import { type CurveBucket, damagedPoints, position, requireSeries, xLabel } from "../curves.ts";
 import { valueText } from "../parameter_text.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../run_differences.ts";
@@ -29,6 +31,8 @@ export interface ReportedRun extends Groupable {
   objective?: string | undefined;
   parameters: readonly { name: string; value: unknown }[];
   config: unknown;
+  /** Undefined: nothing is recorded. */
+  code?: AttemptsCode | undefined;
 }
 
 export interface ReportSeries {
@@ -148,6 +152,14 @@ async function contents(reader: ReportReader, now: number, runs: readonly Report
       },
       { title: "Parameters that differ", head: ["parameter", ...names], rows: parameters },
       { title: "Parameters that all share", head: ["parameter", "value"], rows: inAll },
+      {
+        title: "Code and environment",
+        head: ["", ...names],
+        rows: codeDifferences(runs.map(({ code }) => code)).map(({ name, values }) => ({
+          name,
+          values: column((run) => values[runs.indexOf(run)]!),
+        })),
+      },
       { title: "Differences of the configs", head: ["field", ...names], rows: configs },
     ],
     leftOut,

@@ -6,6 +6,7 @@ import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "
 import { MosaicError } from "../../base/errors.ts";
 import type { Audit } from "../../wire/audit.ts";
 import type { Logger } from "../../base/log.ts";
+import { pageCode } from "./page_code.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import type { RunRow } from "../../registry/row_types.ts";
@@ -251,6 +252,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       }
       return c.json(presentConfig(runOf(c).configJson, reveal));
     })
+    .get("/:id/code", (c) => c.json(pageCode(core, runOf(c))))
     .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
       const { runId } = runOf(c);
       const names = c.req.queries("name");

@@ -1,6 +1,7 @@
 /** The report that the page's button saves: as `mosaic report` writes it, from the daemon's own registry and telemetry. */
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
+import { readCode } from "../../dispatch/code/run_code.ts";
 import type { Core } from "../../dispatch/core/core.ts";
 import type { ReportedRun, ReportOptions } from "../../runs/report/report.ts";
 import { stepsReached } from "../../records/progress_series.ts";
@@ -40,6 +41,7 @@ function reported(core: Core, ref: string): ReportedRun {
     episodes: telemetry.episodes,
     objective: telemetry.objective?.name,
     parameters: core.parameters(runId),
+    code: core.code(runId, false).slice(0, 1).map(readCode)[0],
     config: JSON.parse(presentConfig(configJson, false).text),
   };
 }

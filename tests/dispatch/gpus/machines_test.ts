@@ -172,7 +172,7 @@ Deno.test("the table in docs/how-to/gpus.md is what recorded machines give (UPDA
     const env = visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible };
     const { slots, said } = await offer(machine, parseGpuOption(gpus), env as Record<string, string>);
     const given = visible === undefined ? `\`${gpus}\`` : `\`${gpus}\`, \`CUDA_VISIBLE_DEVICES=${visible}\``;
-    const short = said.length > 90 ? `${said.slice(0, 89)}…` : said.replace("0.3 s", "20 s");
+    const short = said.length > 64 ? `${said.slice(0, 63)}…` : said.replace("0.3 s", "20 s");
     rows.push(`| ${machine} | ${given} | ${slots || "none"} | ${short.replaceAll("|", "\\|")} |`);
   }
   const text = Deno.readTextFileSync(DOCS);

@@ -36,6 +36,7 @@ Deno.test("W&B: an offline run of wandb 0.30, however its log grows", async () =
     ["np32", 5, Math.fround(0.1)],
     ["custom", 100, 1.5],
     ["big", 103, 0.25],
+    ["summary/best", undefined, 0.75],
   ]);
   const [run] = records.filter((r) => r.kind === "run");
   assert.deepEqual(run && [run.name, run.project, run.wallTime! > 1.7e9], ["ppo-1", "cartpole", true]);
@@ -116,6 +117,61 @@ function history(step: number, value: string, padding = 0): Uint8Array {
 
 const values = (records: readonly SourceRecord[]) =>
   records.map((r) => r.kind === "scalar" ? [r.step, r.value] : [r.kind]);
+
+/** `Record` with one field of messages of texts. */
+function message(field: number, write: (record: BinaryWriter) => void): Uint8Array {
+  const record = new BinaryWriter();
+  record.tag(field, WireType.LengthDelimited).fork();
+  write(record);
+  return record.join().finish();
+}
+
+/** Field 1 of histories and summaries: an item. */
+function item(record: BinaryWriter, key: string, json: string): void {
+  record.tag(1, WireType.LengthDelimited).fork();
+  record.tag(1, WireType.LengthDelimited).string(key).tag(16, WireType.LengthDelimited).string(json).join();
+}
+
+Deno.test("W&B: a metric has the axis that define_metric gives it, and the summary's own values are results", () => {
+  const define = (field: number, name: string, step: string) =>
+    message(
+      12,
+      (r) => r.tag(field, WireType.LengthDelimited).string(name).tag(4, WireType.LengthDelimited).string(step),
+    );
+  const row = (step: number, values: Record<string, number>) =>
+    message(2, (r) => {
+      for (const [key, value] of Object.entries(values)) item(r, key, String(value));
+      r.tag(2, WireType.LengthDelimited).fork().tag(1, WireType.Varint).int64(step).join();
+    });
+  const summary = (values: Record<string, number>) =>
+    message(3, (r) => Object.entries(values).forEach(([key, value]) => item(r, key, String(value))));
+  const { file } = logOf([
+    define(1, "epoch", ""),
+    define(2, "val/*", "epoch"),
+    define(1, "val/other", "frames"),
+    summary({ loss: 1 }),
+    row(0, { loss: 1 }),
+    summary({ "val/acc": 0.2 }),
+    row(1, { "val/acc": 0.2, "val/other": 5, epoch: 0 }),
+    row(2, { "val/acc": 0.3, epoch: 1.5 }),
+    row(3, { "val/acc": 0.5, epoch: 7 }),
+    row(4, { "val/acc": 0.6 }),
+    summary({ best: 0.9, "val/acc": 0.6 }),
+    message(18, () => {}),
+  ]);
+  const { records, problems } = assertSameHoweverRead("wandb", file);
+  assert.deepEqual(problems, []);
+  const found = records.flatMap((r) => r.kind === "scalar" ? [`${r.tag} ${r.step} ${r.value}`] : []);
+  assert.deepEqual(found.filter((one) => !one.startsWith("epoch")), [
+    "loss 0 1",
+    "val/acc 0 0.2",
+    "val/other 1 5", // its axis was never logged
+    "val/acc 0 0.3", // 1.5 is no step
+    "val/acc 7 0.5",
+    "val/acc 7 0.6",
+    "summary/best undefined 0.9",
+  ]);
+});
 
 Deno.test("W&B: records at every place of a block", () => {
   // The second record begins at each of the last bytes of the first block, where only padding or a header fits.

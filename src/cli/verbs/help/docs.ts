@@ -4,7 +4,6 @@ import { MosaicError } from "../../../base/errors.ts";
 import { writeFileAtomic } from "../../../os/files/files.ts";
 import { folderOf, KINDS, manualPage, manualPages } from "../../../manual/pages.ts";
 import { excerpt, search, sectionsOf } from "../../../manual/sections.ts";
-import { siteFiles } from "../../../manual/site.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 
@@ -66,6 +65,8 @@ async function found(context: Context, words: string): Promise<void> {
 }
 
 async function written(context: Context, directory: string): Promise<void> {
+  // It loads a Markdown parser.
+  const { siteFiles } = await import("../../../manual/site.ts");
   const files = await siteFiles();
   for (const [path, { text }] of files) {
     const file = `${directory}/${path}`;

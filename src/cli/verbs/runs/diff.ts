@@ -9,7 +9,7 @@ import type { Context } from "../../link/context.ts";
 import type { AttemptsCode } from "../../../provenance/code_record.ts";
 import { fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
-import { commandText } from "../../text/code_text.ts";
+import { commandText } from "../../../runs/code_facts.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import type { RunDetailJson } from "../../../runs/fields/run_types.ts";
 import { table } from "../../text/table.ts";
@@ -92,7 +92,7 @@ function differencesOf({ detail: a, code: x }: Side, { detail: b, code: y }: Sid
   const interpreter = (of: typeof envA) =>
     of?.interpreter ? `${of.interpreter.path} ${of.interpreter.version ?? ""}`.trim() : null;
   return {
-    command: row("command", commandText(a), commandText(b)),
+    command: row("command", commandText(a.config), commandText(b.config)),
     parameters,
     code: !both ? row("record", x === undefined ? null : "recorded", y === undefined ? null : "recorded") : [
       ...row("repository", gitA?.remote ?? gitA?.root ?? null, gitB?.remote ?? gitB?.root ?? null),

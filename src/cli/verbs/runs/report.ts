@@ -16,6 +16,7 @@ import type { Band } from "../../../telemetry/series/groups.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import { isStandardOutput } from "../../link/standard_streams.ts";
 import type { Context } from "../../link/context.ts";
+import { fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
 import { connectionFlags, connectionOptions, repeated, RUN_ARGUMENT } from "../../verb/flags.ts";
@@ -136,6 +137,7 @@ async function details(link: Link, refs: readonly string[]): Promise<ReportedRun
     const json = runDetailJsonOf(run);
     return {
       ...json,
+      code: (await fetchCode(link, run.runId, false))[0],
       startedAt: timeMs(run.startedAt),
       finishedAt: timeMs(run.finishedAt),
       steps: stepsOf(json),

@@ -11,7 +11,8 @@ import { codeJson, fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
-import { codeText, shownWords } from "../../text/code_text.ts";
+import { shownWords } from "../../../runs/code_facts.ts";
+import { codeText } from "../../text/code_text.ts";
 import { showText } from "../../text/show_text.ts";
 
 export function define(command: Command, context: Context): void {

@@ -9,6 +9,7 @@ import { bytes as sizeText, count } from "../../../base/text/format.ts";
 import { warnOfGap } from "../../link/gaps.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
+import { codeJson, fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { didYouMean } from "../../../base/text/nearest.ts";
 import { fileOutput, type Output } from "../../link/output.ts";
@@ -95,6 +96,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         const dir = String(flags["out"] ?? run.runId);
         Deno.mkdirSync(dir, { recursive: true });
         Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJsonOf(run), null, 2)}\n`);
+        await writeCode(link, run.runId, dir);
         const printFile = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
         if (format === "tensorboard") {
           const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);
@@ -348,4 +350,13 @@ async function writeEvents(
 async function toFile(path: string, body: (out: Output) => Promise<number>): Promise<number> {
   using file = Deno.openSync(path, { write: true, create: true, truncate: true });
   return await body(fileOutput(file));
+}
+
+/** code.json and code.patch: what ran, if it is recorded. */
+async function writeCode(link: Link, runId: string, dir: string): Promise<void> {
+  const records = await fetchCode(link, runId, true);
+  if (records.length === 0) return;
+  Deno.writeTextFileSync(`${dir}/code.json`, `${JSON.stringify(records.map(codeJson), null, 2)}\n`);
+  const { diff } = records[0]!;
+  if (diff.length > 0) Deno.writeFileSync(`${dir}/code.patch`, diff);
 }

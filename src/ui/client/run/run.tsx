@@ -19,6 +19,7 @@ import {
   untilRead,
 } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
+import { Code } from "./code.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
@@ -258,6 +259,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             content: () => <LogPane runId={runId} tick={tick.current} attempt={run.attempt} inSight={tab === "logs"} />,
           },
           { id: "config", label: "Config", content: () => <Config run={run} /> },
+          { id: "code", label: "Code", content: () => <Code run={run} /> },
           { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
           { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
         ]}

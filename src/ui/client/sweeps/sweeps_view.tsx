@@ -14,6 +14,8 @@ import { Chip } from "../parts/states.tsx";
 type Detail = NonNullable<SweepJson["detail"]>;
 
 const POLL_MS = 2000;
+/** The view rests for this many times the time of an answer. */
+const POLL_REST = 9;
 /** Rows of a table until a person asks for all. */
 const FIRST_ROWS = 50;
 
@@ -32,10 +34,12 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
     let mounted = true;
     let first = true;
     const again = async () => {
+      const began = performance.now();
       if (first) await attempt(async () => setValue(await read()));
       else await read().then((value) => mounted && setValue(value), () => {});
       first = false;
-      if (mounted) timer = setTimeout(again, POLL_MS);
+      // A sweep of thousands of trials takes the daemon long to read.
+      if (mounted) timer = setTimeout(again, Math.max(POLL_MS, POLL_REST * (performance.now() - began)));
     };
     again();
     return () => {
@@ -140,6 +144,7 @@ function One({ name }: { name: string }) {
               }: ${parametersText(winner.parameters)}`,
             ] as const,
           ]),
+          ...(sweep.waiting_for === null ? [] : [["Waits", sweep.waiting_for] as const]),
           ["Spent", `${duration(spent.seconds * 1000)} of running time, ${whole(spent.steps)} steps`],
           ...(saved.trials === 0 ? [] : [
             [

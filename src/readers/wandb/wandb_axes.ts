@@ -1,0 +1,94 @@
+/** What a W&B run says about its metrics: `define_metric`'s own axes, and which keys its history has. Pure. */
+import type { ParamValue } from "../format/tracker_records.ts";
+import { stepOf } from "../format/step_column.ts";
+
+/** A reader's state is stored with each batch: these bounds keep it small. */
+const MOST_METRICS = 256;
+const MOST_KEYS = 1000;
+const LONGEST = 200;
+
+interface Definition {
+  /** The metric's name, or with `*` at its end the beginning of the names. */
+  name: string;
+  step: string;
+}
+
+export interface AxesState {
+  definitions: Definition[];
+  last: [name: string, step: number][];
+  keys: string[];
+  results: [name: string, value: number | string][];
+}
+
+export class WandbAxes {
+  readonly #definitions: Definition[];
+  /** The newest value of each axis: a row without it is at that place. */
+  readonly #last: Map<string, number>;
+  readonly #keys: Set<string>;
+  /** Of the summary; W&B writes it before the row of the history that it comes from, if it comes from one. */
+  readonly #results: Map<string, number | string>;
+
+  constructor(state?: AxesState) {
+    this.#definitions = state?.definitions ?? [];
+    this.#last = new Map(state?.last);
+    this.#keys = new Set(state?.keys);
+    this.#results = new Map(state?.results);
+  }
+
+  get isEmpty(): boolean {
+    return this.#definitions.length + this.#keys.size + this.#results.size === 0;
+  }
+
+  state(): AxesState {
+    return {
+      definitions: this.#definitions,
+      last: [...this.#last],
+      keys: [...this.#keys],
+      results: [...this.#results],
+    };
+  }
+
+  /** @param step "": the metric has no axis of its own */
+  define(name: string, step: string): void {
+    if (name === "" || name.length > LONGEST || step.length > LONGEST) return;
+    const known = this.#definitions.findIndex((one) => one.name === name);
+    if (known >= 0) this.#definitions.splice(known, 1);
+    if (step !== "" && this.#definitions.length < MOST_METRICS) this.#definitions.push({ name, step });
+  }
+
+  /** The values of the axes in a row of the history. */
+  row(value: (name: string) => ParamValue | undefined): void {
+    for (const { step } of this.#definitions) {
+      const number = value(step);
+      const at = typeof number === "number" ? stepOf(number) : undefined;
+      if (at !== undefined) this.#last.set(step, at);
+    }
+  }
+
+  /** The step of a metric on its own axis; undefined: it has none, or the axis has no whole number yet. */
+  stepOf(name: string): number | undefined {
+    if (this.#definitions.length === 0) return undefined;
+    const exact = this.#definitions.find((one) => one.name === name);
+    const found = exact ??
+      this.#definitions.find((one) => one.name.endsWith("*") && name.startsWith(one.name.slice(0, -1)));
+    return found === undefined || found.step === name ? undefined : this.#last.get(found.step);
+  }
+
+  /** The history has this key, so the summary only repeats it. */
+  logged(name: string): void {
+    if (this.#keys.size < MOST_KEYS && name.length <= LONGEST) this.#keys.add(name);
+  }
+
+  result(name: string, value: number | string): void {
+    const fits = name.length <= LONGEST &&
+      (typeof value === "number" ? Number.isFinite(value) : value.length <= LONGEST);
+    if (fits && (this.#results.size < MOST_METRICS || this.#results.has(name))) this.#results.set(name, value);
+  }
+
+  /** What the summary has and the history has not, once. */
+  takeResults(): [name: string, value: number | string][] {
+    const found = this.#keys.size >= MOST_KEYS ? [] : [...this.#results].filter(([name]) => !this.#keys.has(name));
+    this.#results.clear();
+    return found;
+  }
+}
