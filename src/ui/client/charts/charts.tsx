@@ -5,7 +5,7 @@ import { Chart, type Own, type Range } from "./chart.ts";
 import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
-import { saveFile } from "../parts/dom.ts";
+import { saveFile, toAddress } from "../parts/dom.ts";
 import { figure, plural } from "../parts/format.ts";
 import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "../parts/early.ts";
 import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
@@ -84,17 +84,6 @@ function chosenView() {
 /** With it or without it. */
 function toggled(list: readonly string[], one: string, on: boolean): string[] {
   return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
-}
-
-/** Writes values into the address, so that it is a link to the current view; empty ones are omitted. */
-export function toAddress(values: Record<string, string | string[]>): void {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(values)) {
-    query.delete(name);
-    for (const one of [value].flat()) if (one !== "") query.append(name, one);
-  }
-  const search = query.toString().replaceAll("%2C", ",");
-  history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
 }
 
 const PINNED = "Pinned";

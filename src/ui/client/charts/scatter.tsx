@@ -1,10 +1,9 @@
 /** Parameters against results: one point or line per run, and the table behind it. */
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { columnNames, readColumns } from "../parts/api.ts";
-import { toAddress } from "./charts.tsx";
 import { colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
 import { attempt } from "../parts/dialog.tsx";
-import { go } from "../parts/dom.ts";
+import { go, toAddress } from "../parts/dom.ts";
 import { natural } from "../../../base/text/natural_order.ts";
 import { ticksOf } from "../../../base/time/ticks.ts";
 import { figure, plural } from "../parts/format.ts";
