@@ -8,13 +8,14 @@ import { Charts } from "./charts/charts.tsx";
 import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
 import { attempt } from "./parts/dialog.tsx";
 import { go, toAddress } from "./parts/dom.ts";
-import { Later } from "./later.tsx";
 import { figure, plural, recorded, whole } from "./parts/format.ts";
 import { duration } from "../../base/text/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { RunPicker } from "./runs/run_picker.tsx";
-import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
+import type { DifferencesProps } from "./run/config_diff.tsx";
+import type { ScatterProps } from "./charts/scatter.tsx";
+import { Later, ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";
 import { Chip, Chips, isEnded } from "./parts/states.tsx";
 
@@ -186,9 +187,11 @@ export function Compare() {
             <Figures runs={chosen} groups={groups} />
             <Charts runs={chosen.map((r, i) => ({ ...r, group: groups[i] }))} changes={changes} />
             <h2>Parameters and results</h2>
-            <WhenSeen of={() => <Later view="Scatter" props={{ runs: chosen, groups }} />} />
+            <WhenSeen of={() => <Later view="Scatter" props={{ runs: chosen, groups } satisfies ScatterProps} />} />
             <h2>Where the configs differ</h2>
-            <WhenSeen of={() => <Later view="ConfigDifferences" props={{ runs: chosen }} />} />
+            <WhenSeen
+              of={() => <Later view="ConfigDifferences" props={{ runs: chosen } satisfies DifferencesProps} />}
+            />
           </>
         )}
       </div>

@@ -1,4 +1,4 @@
-/** Views that few visits need, as a script of their own with its own copy of Preact: `Later` draws them. */
+/** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
 import { Explorer } from "./charts/explorer.tsx";
 import { Scatter } from "./charts/scatter.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";

@@ -17,6 +17,12 @@ interface ScatterRun {
   parameters: readonly { name: string; value: unknown }[];
 }
 
+export interface ScatterProps {
+  runs: ScatterRun[];
+  groups: string[];
+  result?: string;
+}
+
 const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44 };
 /** Axes of the parallel coordinates besides the result. */
 const MOST_AXES = 10;
@@ -67,7 +73,7 @@ const label = (id: string) => {
 };
 
 /** @param groups of each run, or none: shown by colour @param result what is shown first, as `metric.reward` */
-export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: string[]; result?: string }) {
+export function Scatter({ runs, groups, result }: ScatterProps) {
   const query = new URLSearchParams(location.search);
   const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`param.${name}`, plainValue(value)])));
   const differing = [...new Set(values.flatMap((v) => [...v.keys()]))].sort(natural)
