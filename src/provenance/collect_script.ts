@@ -11,6 +11,8 @@ import { MOST_DIFF_BYTES } from "./bounds.ts";
 /** Bytes of the list of untracked files. */
 const LIST_BYTES = 1 << 20;
 const MOST_PACKAGES = 5000;
+/** Of one command of git. */
+const GIT_SECONDS = 60;
 
 /**
  * Sets `top` (empty outside of a repository), `real` and `common` (the git directories of the working tree and of the whole
@@ -19,6 +21,9 @@ const MOST_PACKAGES = 5000;
 const FIND_REPOSITORY = `
 export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
 export GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_LITERAL_PATHSPECS=1 GIT_PAGER=cat
+# Whoever waits for this script may be gone before it.
+limit=$(command -v timeout)
+git() { if [ -n "$limit" ]; then "$limit" ${GIT_SECONDS} git "$@"; else command git "$@"; fi; }
 say() { printf '%s\\0%s\\0' "$1" "$2"; }
 line_of() { _line=; [ -f "$1" ] && IFS= read -r _line < "$1"; printf '%s' "$_line"; }
 dir=$(pwd -P); top=; real=; d=$dir; n=0

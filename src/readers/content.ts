@@ -1,9 +1,11 @@
 /** The format of a file by its first bytes, for files whose names say nothing. Pure. */
 import { isNumeric } from "./tables/csv_header.ts";
 import { rowAt, separatorOf } from "./tables/csv_row.ts";
-import { isObject } from "./format/flat.ts";
+import { flatNumbers, isObject } from "./format/flat.ts";
 import { jsonOf, numberOfText } from "./format/literal.ts";
 import type { FormatName } from "./format/format_reader.ts";
+import { stepName } from "./format/step_column.ts";
+import { isResultName } from "./text/named_lines.ts";
 import { TextLines } from "./text/text_lines.ts";
 
 /** Bytes that suffice. */
@@ -26,6 +28,23 @@ export function formatOfContent(head: Uint8Array): FormatName | undefined {
   const text = new TextLines();
   const lines = decoder.decode(head).split(/[\r\n]/).slice(0, MAX_LINES);
   return lines.some((line) => (text.read(line)?.scalars.length ?? 0) > 0) ? "text" : undefined;
+}
+
+/**
+ * Whether a table or JSON lines seem to be a training's: numbers with a step, or with a name that only results have. Others
+ * are data.
+ */
+export function looksLogged(head: Uint8Array): boolean {
+  const format = formatOfContent(head);
+  if (format !== "csv" && format !== "jsonl") return false;
+  const newline = head.indexOf(LF);
+  const first = jsonOf(decoder.decode(head.subarray(0, newline)));
+  const names = format === "csv"
+    ? rowAt(head, 0, separatorOf(head, 0))?.cells ?? []
+    : isObject(first)
+    ? [...flatNumbers(first, "/").keys()]
+    : [];
+  return names.length > 1 && (stepName(names) !== undefined || names.some(isResultName));
 }
 
 /** A row of names, and a row of as many cells with a number. */

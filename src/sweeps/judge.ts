@@ -5,6 +5,7 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepReport, SweepRow } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { atRung } from "./curve.ts";
+import { pointAt } from "./points.ts";
 import { MOST_TRIALS, type SweepSpec } from "./spec.ts";
 import { decide, rungsOf } from "./stopping.ts";
 
@@ -26,6 +27,8 @@ interface Watch {
   open: Map<number, string>;
   /** They are never judged again: one that goes on was let go on by hand. */
   stopped: Set<number>;
+  /** By trial, as they were asked for. */
+  points: Map<number, string>;
 }
 
 export class Judge {
@@ -53,6 +56,11 @@ export class Judge {
       const left = (watch.rungs.get(trial) ?? 0) < rungsOf(rule, trial).length;
       if (left && !watch.stopped.has(trial)) watch.open.set(trial, runId);
     }
+    const pointOf = (trial: number): string => {
+      const known = watch.points.get(trial) ?? pointAt(spec, trial);
+      watch.points.set(trial, known);
+      return known;
+    };
     const alive = new Map(live.map(({ trial, runId }) => [trial, runId]));
     for (const [trial, runId] of [...watch.open].sort(([a], [b]) => a - b)) {
       const rungs = rungsOf(rule, trial);
@@ -61,7 +69,13 @@ export class Judge {
         const at = atRung(records, runId, name, rule, rungs[rung - 1]!, goal);
         if (at === undefined) break;
         const report = { trial, rung, ...at };
-        const { stops, reason } = decide(rule, goal, [...watch.reports, ...entered], report);
+        const { stops, reason } = decide(
+          rule,
+          goal,
+          [...watch.reports, ...entered],
+          report,
+          pointOf,
+        );
         const attempt = registry.get(runId)?.attempt ?? 1;
         entered.push({ ...report, stops, reason, attempt, at: Date.now() });
         if (stops) break;
@@ -86,7 +100,7 @@ export class Judge {
   #begin(sweepId: string): Watch {
     const { registry, cancel } = this.#host;
     const reports = registry.sweeps.reports(sweepId);
-    const watch: Watch = { reports, rungs: new Map(), open: new Map(), stopped: new Set() };
+    const watch: Watch = { reports, rungs: new Map(), open: new Map(), stopped: new Set(), points: new Map() };
     const stopped = new Map<number, SweepReport>();
     for (const report of reports) {
       watch.rungs.set(report.trial, report.rung);

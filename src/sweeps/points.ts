@@ -63,6 +63,12 @@ export function valuesAt(spec: Pick<SweepSpec, "parts">, trial: number): Values 
   throw new MosaicError("out_of_range", `the sweep has no trial ${trial}`);
 }
 
+/** The same for trials that differ in their seed only. */
+export function pointAt(spec: Pick<SweepSpec, "parts">, trial: number): string {
+  const seeds = new Set(spec.parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
+  return JSON.stringify([...valuesAt(spec, trial)].filter(([name]) => !seeds.has(name)));
+}
+
 function valuesOf(part: Part, trial: number): Values {
   const { axes, rows, draws, seeds } = part;
   const points = pointsOf(part);

@@ -50,14 +50,28 @@ function ordinal(n: number): string {
   return `${n}${["th", "st", "nd", "rd"][last] ?? "th"}`;
 }
 
+/** Over values that are finite; NaN if none is. */
+function meanOf(reports: readonly Report[]): number {
+  const values = reports.map(({ value }) => value).filter(Number.isFinite);
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 /**
  * - `asha`, `hyperband`: of all trials of the bracket that have reached the rung, one in `reduction` goes on, at least one;
  *   the same rule as Optuna's SuccessiveHalvingPruner. Equal values are equally good.
+ * - the same over points: the mean over the point's trials at the rung is ranked among those of the other points
  * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
  *
  * @param earlier in the order in which they were entered
+ * @param pointOf a trial's point; the same for its seeds
  */
-export function decide(rule: StopRule, goal: Goal, earlier: readonly Report[], report: Report): Decision {
+export function decide(
+  rule: StopRule,
+  goal: Goal,
+  earlier: readonly Report[],
+  report: Report,
+  pointOf: (trial: number) => string,
+): Decision {
   const rungs = rungsOf(rule, report.trial).length;
   const where = `rung ${report.rung} of ${rungs}`;
   if (!Number.isFinite(report.value)) return { stops: true, reason: `${where}: the value is ${report.value}` };
@@ -78,9 +92,26 @@ export function decide(rule: StopRule, goal: Goal, earlier: readonly Report[], r
       reason: `${where}: best ${number(report.best)} is ${than} ${number(median)}, the median of ${means.length} means`,
     };
   }
-  const count = others.length + 1;
-  const place = others.filter(({ value }) => Number.isFinite(value) && better(value, report.value)).length + 1;
+  const finite = others.filter(({ value }) => Number.isFinite(value));
+  const points = rule.over === "point";
+  const own = points ? finite.filter(({ trial }) => pointOf(trial) === pointOf(report.trial)) : [];
+  const value = meanOf([...own, report]);
+  const rivals = points
+    ? [
+      ...Map.groupBy(
+        others.filter(({ trial }) => pointOf(trial) !== pointOf(report.trial)),
+        ({ trial }) => pointOf(trial),
+      )
+        .values(),
+    ].map(meanOf)
+    : others.map(({ value }) => value);
+  const count = rivals.length + 1;
+  const place = rivals.filter((rival) => Number.isFinite(rival) && better(rival, value)).length + 1;
   const kept = Math.max(1, Math.floor(count / rule.reduction));
+  const what = points ? `mean ${number(value)} of ${own.length + 1} seeds` : number(value);
   const goOn = kept === 1 ? "1 goes on" : `${kept} go on`;
-  return { stops: place > kept, reason: `${where}: ${number(report.value)} is ${ordinal(place)} of ${count}, ${goOn}` };
+  return {
+    stops: place > kept,
+    reason: `${where}: ${what} is ${ordinal(place)} of ${count}${points ? " points" : ""}, ${goOn}`,
+  };
 }

@@ -183,7 +183,7 @@ export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
 }
 
 const RULES = ["asha", "hyperband", "median"] as const;
-const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit"] as const;
+const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit", "over"] as const;
 
 /**
  * `asha`, `asha:min=1000,max=27000,reduction=3`, `hyperband:max=27000,brackets=3`, `median:min=1000,max=20000`
@@ -213,6 +213,10 @@ export function stopOf(text: string, steps: number | undefined): StopRule {
   };
   const unit = given.unit ?? "step";
   if (unit !== "step" && unit !== "points") throw refused(`${rule}: unit is "${unit}"; it must be step or points`);
+  const { over } = given;
+  if (over !== undefined && over !== "trial" && (over !== "point" || rule === "median")) {
+    throw refused(`${rule}: over is "${over}"; it must be trial${rule === "median" ? "" : " or point"}`);
+  }
   const max = numberOf("max") ?? (unit === "step" ? steps : undefined);
   if (max === undefined) {
     throw refused(
@@ -224,7 +228,8 @@ export function stopOf(text: string, steps: number | undefined): StopRule {
   const min = numberOf("min") ?? (rule === "median" ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
   const brackets = numberOf("brackets") ?? (rule === "hyperband" ? 3 : 1);
   if (min >= max) throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
-  return { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets };
+  const rungs = { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets } as const;
+  return over === "point" ? { ...rungs, over } : rungs;
 }
 
 /** @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that is given twice */

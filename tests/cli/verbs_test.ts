@@ -852,7 +852,10 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
   assert.match(lines[3]!, /\w{10} \(card lost\) \| -$/);
   const json = JSON.parse((await run(["gpus", "-o", "json"], answers)).out);
   assert.deepEqual(json[1].used_mb, 22630);
-  assert.match((await run(["gpus"], { GetHost: () => ({}) })).out, /no GPU slots/);
+  const none = await run(["gpus"], { GetHost: () => ({ gpuProblem: "GPU3: \u001b[31mUnknown Error" }) });
+  assert.match(none.out, /no GPU slots/);
+  assert.match(none.err, /^mosaic: GPU3: .*Unknown Error$/m);
+  assert.ok(!none.err.includes("\u001b"));
 });
 
 Deno.test("run --min-gpu-util is an alert rule", async () => {

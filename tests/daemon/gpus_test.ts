@@ -23,6 +23,7 @@ Deno.test("a driver that comes after the daemon is seen, one lost card costs no 
   await until(async () => await slotsOf(daemon) === "2 4", { what: "the slots", state: () => slotsOf(daemon) });
   await untilState(daemon, await submit(daemon, config), "TERMINATED");
   assert.match(daemon.output(), /GPU3: 0000:5F:00\.0: Unknown Error/);
+  assert.match((await daemon.client.unary(Mosaic.method.getHost, {})).gpuProblem, /GPU3: 0000:5F:00\.0: Unknown Error/);
 });
 
 Deno.test("a card that another program uses is given to no run, which says whose it is, and starts when it is free", async () => {

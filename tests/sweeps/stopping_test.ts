@@ -1,10 +1,14 @@
 /** Early stopping: a pure function of the reports before, so that any daemon decides the same from the same log. */
 import { strict as assert } from "node:assert";
 import type { StopRule } from "../../src/sweeps/spec.ts";
-import { decide, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
+import { decide as decideOver, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
 
 const ASHA: StopRule = { rule: "asha", unit: "step", min: 10, max: 270, reduction: 3, brackets: 1 };
 const report = (trial: number, value: number, rung = 1): Report => ({ trial, rung, value, mean: value, best: value });
+
+/** Trials 0, 1, 2 … of four points, each with further seeds. */
+const decide = (rule: StopRule, goal: Goal, earlier: readonly Report[], one: Report) =>
+  decideOver(rule, goal, earlier, one, (trial) => `point ${trial % 4}`);
 
 Deno.test("rungs: geometric up to the end; hyperband's brackets begin further and further; median's are equally far apart", () => {
   assert.deepEqual(rungsOf(ASHA, 0), [10, 30, 90]);
@@ -35,6 +39,21 @@ Deno.test("asha: one in three goes on, at least one; the reason says the place",
   assert.equal(decide(ASHA, "max", [report(0, 9, 2)], report(1, 1)).stops, false, "other rungs do not count");
 });
 
+Deno.test("asha over points: the mean over a point's seeds is ranked among the other points' means", () => {
+  const rule: StopRule = { ...ASHA, over: "point" };
+  const seed1 = [5, 6, 7, 1].map((value, trial) => report(trial, value));
+  assert.deepEqual(decide(rule, "max", seed1, report(4, 11)), {
+    stops: false,
+    reason: "rung 1 of 3: mean 8 of 2 seeds is 1st of 4 points, 1 goes on",
+  });
+  assert.deepEqual(decide(rule, "max", [...seed1, report(4, 11)], report(6, 8)), {
+    stops: true,
+    reason: "rung 1 of 3: mean 7.5 of 2 seeds is 2nd of 4 points, 1 goes on",
+  });
+  assert.equal(decide(rule, "max", [report(0, NaN), report(4, 1)], report(1, 0)).stops, true, "one seed of two is NaN");
+  assert.equal(decide(rule, "max", [report(0, NaN)], report(1, -9)).stops, false, "a point of NaN only is worst");
+});
+
 Deno.test("median: worse than the median of the other trials' means, once there are three", () => {
   const rule: StopRule = { ...ASHA, rule: "median", min: 90 };
   const earlier = [1, 2, 3].map((mean, trial) => ({ ...report(trial, 9), mean }));
@@ -62,6 +81,7 @@ Deno.test("property: decisions over every prefix of a log equal those of a repla
       reduction: 2 + round % 3,
       brackets: round % 3 === 1 ? 3 : 1,
       min: round % 3 === 2 ? 45 : 10,
+      ...(round % 6 === 1 ? { over: "point" as const } : {}),
     };
     const next = new Map<number, number>();
     const log: Report[] = [];

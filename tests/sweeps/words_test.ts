@@ -28,6 +28,7 @@ Deno.test("words: values, ranges, budgets, metrics, rules", () => {
   assert.deepEqual(stopOf("asha:max=27000", undefined), asha);
   assert.deepEqual(stopOf("asha", 27_000), asha);
   assert.equal(stopOf("hyperband:max=900", undefined).brackets, 3);
+  assert.deepEqual(stopOf("asha:max=27000,over=point", undefined), { ...asha, over: "point" });
 });
 
 Deno.test("words: points from CSV and JSON lines", () => {
@@ -48,6 +49,7 @@ for (
     ["a budget has no unit", () => budgetOf(["24"]), /"24" is no budget/],
     ["a rule is not known", () => stopOf("ahsa", 10), /Did you mean asha/],
     ["a rule does not know the length", () => stopOf("asha", undefined), /how many steps a trial has is not known/],
+    ["median is over points", () => stopOf("median:max=9,over=point", undefined), /over is "point"; it must be trial/],
     ["a rule's first rung is too late", () => stopOf("asha:min=10,max=5", undefined), /must lie below the end/],
     ["a CSV row is short", () => rowsOf("a,b\n1,2\n3\n", "p.csv"), /p\.csv:3: 1 values.*2 names/],
     ["a JSON line is none", () => rowsOf('{"a":1}\nx\n', "p.jsonl"), /p\.jsonl:2/],

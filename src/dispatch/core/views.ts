@@ -157,6 +157,7 @@ export class Views {
       pid: Deno.pid,
       stateDir: layout.stateDir,
       gpus: this.#gpus.of(registry.gpuSlots()),
+      gpuProblem: this.#options.gpus.problem,
       cpus: cpuCount(),
       loadAverage: loadAverage(),
       memoryBytes: total,

@@ -10,7 +10,8 @@ import type { SourceBatchSchema } from "../../gen/mosaic/v1/ingest_pb.ts";
 import type { SourceCursor } from "../../records/ingest_batch.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";
-import { FileSource, formatAt, isExportedFile } from "./file_source.ts";
+import { CONTENT_HEAD_BYTES, looksLogged } from "../content.ts";
+import { FileSource, formatAt, headOf, isExportedFile } from "./file_source.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import { keepMedia } from "./media_files.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
@@ -284,6 +285,8 @@ export class FileSources {
       return;
     }
     if (isOffered) {
+      const head = headOf(path, root, user, CONTENT_HEAD_BYTES);
+      if (head === undefined || !looksLogged(head)) return;
       return this.#own.reportNotRead(path, {
         ...OFFERED[format] ?? NO_READER,
         remedy: `--observe ${this.#nameOf(path)}`,

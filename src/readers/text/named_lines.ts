@@ -36,6 +36,11 @@ export function isCandidate(line: string): boolean {
   return NUMBERED.test(line);
 }
 
+/** Whether only results have such a name: `val_loss`, `accuracy`; settings and counts have others. */
+export function isResultName(name: string): boolean {
+  return RESULT.test(name);
+}
+
 /** Whether a line that no form reads seems to have results. */
 export function looksLikeResults(line: string): boolean {
   return RESULTS.test(line);

@@ -23,6 +23,7 @@ import { namedNumbers } from "./named_numbers.ts";
 import { peopleNumber } from "../format/people_numbers.ts";
 import { type Bar, barOf } from "./progress_bars.ts";
 import { type PrintedTrial, trialOf } from "./trial_lines.ts";
+import { ofRank } from "./ranks.ts";
 import type { TextDialect } from "./text_dialects.ts";
 
 export type { LineFields, Unread };
@@ -73,7 +74,8 @@ export class TextLines {
       }
       this.pass();
     }
-    return readTextLine(line, this.#off, this.#why);
+    const fields = readTextLine(line, this.#off, this.#why);
+    return fields === undefined ? undefined : ofRank(fields, line);
   }
 
   #tableLine(line: string): LineFields | undefined {

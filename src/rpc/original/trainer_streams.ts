@@ -60,7 +60,7 @@ export async function watchRuns(
         cursor = transition.seq;
         if (wanted !== undefined && !wanted.has(transition.to)) continue;
         const row = core.runs.get(transition.runId);
-        if (row !== undefined) await out.send(runRecordAt(row, transition));
+        if (row !== undefined && row.parent === null) await out.send(runRecordAt(row, transition));
       }
       await turn();
     }

@@ -1,10 +1,9 @@
 /** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
 import { Explorer } from "./charts/explorer.tsx";
-import { Scatter } from "./charts/scatter.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
 import { createElement, render } from "./parts/preact.ts";
 
-export const VIEWS = { ConfigDifferences, Explorer, Scatter };
+export const VIEWS = { ConfigDifferences, Explorer };
 
 /** @param props null: the view ends */
 export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {

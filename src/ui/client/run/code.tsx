@@ -23,8 +23,11 @@ export function Code({ run }: { run: RunPage }) {
     return <p class="empty">Nothing is recorded of this run's code. Runs that start in a git repository have it.</p>;
   }
   return (
-    <div>
-      <Terms kind="details" of={facts.map(({ name, text }) => [name, text] as const)} />
+    <div class="code">
+      <Terms
+        kind="details"
+        of={facts.map(({ name, text }) => [name.charAt(0).toUpperCase() + name.slice(1), text] as const)}
+      />
       {files.length > 0 && (
         <section>
           <h3>Differs from the commit</h3>
@@ -37,7 +40,7 @@ export function Code({ run }: { run: RunPage }) {
             ))}
           </ScrollTable>
           {masked.length > 0 && <p class="sub">{`Secrets are masked in ${masked.join(", ")}.`}</p>}
-          <pre tabIndex={0} aria-label="Changes to the commit">{patch}</pre>
+          <pre class="json" tabIndex={0} aria-label="Changes to the commit">{patch}</pre>
           {patchBytes > patch.length && (
             <p class="sub">{`The first part of ${bytes(patchBytes)}; mosaic show --diff prints all.`}</p>
           )}
@@ -59,7 +62,7 @@ export function Code({ run }: { run: RunPage }) {
       {packages.length > 0 && (
         <details>
           <summary>{`${packages.length} packages`}</summary>
-          <pre tabIndex={0} aria-label="Packages">{packages.join("\n")}</pre>
+          <pre class="json" tabIndex={0} aria-label="Packages">{packages.join("\n")}</pre>
         </details>
       )}
     </div>
