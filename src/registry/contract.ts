@@ -7,6 +7,7 @@
 import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../records/record_fields.ts";
 import { BASE_DIRS } from "../base/layout.ts";
+import { ARTIFACT_FIELDS, EVENT_FIELDS, GPU_FIELDS, HOST_FIELDS } from "../runs/fields/host_fields.ts";
 import { RUN_FIELDS, type RunField, type RunFieldKind } from "../runs/fields/run_fields.ts";
 import { OUTCOMES, PLACEMENT_PHASES, RUN_STATES } from "../runs/fields/lifecycle_states.ts";
 
@@ -31,6 +32,7 @@ const RUN_TYPES: Record<Exclude<RunFieldKind, "object">, () => z.ZodType> = {
   time,
   texts: () => z.array(text()),
   integers: () => z.array(integer()),
+  numbers: () => z.array(z.number()),
   counts: () => z.record(text(), integer()),
   process: integer,
   config: z.unknown,
@@ -59,30 +61,11 @@ export const Run = z.strictObject({
 /** Everything that the daemon says of a run; artifacts are requested separately. */
 export const RunDetail = Run.extend(runShape(ALL.filter(({ single }) => single)));
 
-export const Artifact = z.strictObject({
-  path: text(),
-  kind: text(),
-  bytes: integer(),
-  sha256: text(),
-  step: maybe(integer()),
-  window_id: text(),
-  at: maybe(time()),
-});
+export const Artifact = z.strictObject(runShape(ARTIFACT_FIELDS));
 
 export const ShownRun = RunDetail.extend({ artifacts: z.array(Artifact) });
 
-const event = <T extends z.ZodType, D extends z.ZodType>(at: T, data: D) =>
-  z.strictObject({
-    seq: integer(),
-    at,
-    run_id: text(),
-    run_name: text(),
-    kind: text(),
-    attempt: integer(),
-    data,
-  });
-
-export const Event = event(maybe(time()), z.record(text(), z.unknown()));
+export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(text(), z.unknown()) });
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
@@ -114,44 +97,9 @@ export const Usage = z.strictObject({
   total_bytes: integer(),
 });
 
-/** A GPU slot; figures are null where the driver does not tell them. */
-const gpu = z.strictObject({
-  slot: integer(),
-  run_id: maybe(text()),
-  name: text(),
-  uuid: text(),
-  memory_mb: maybe(z.number()),
-  used_mb: maybe(z.number()),
-  percent: maybe(z.number()),
-  watts: maybe(z.number()),
-  celsius: maybe(z.number()),
-  others: text(),
-  lost: z.boolean(),
-});
+export const Gpu = z.strictObject(runShape(GPU_FIELDS));
 
-const host = <T extends z.ZodType>(started_at: T) =>
-  z.strictObject({
-    version: text(),
-    pid: integer(),
-    started_at,
-    state_dir: text(),
-    listen: text(),
-    http: text(),
-    gpus: z.array(gpu),
-    cpus: integer(),
-    load_average: z.array(z.number()),
-    memory_bytes: integer(),
-    memory_available_bytes: integer(),
-    disk_bytes: integer(),
-    disk_available_bytes: integer(),
-    telemetry_bytes: integer(),
-    rss_bytes: integer(),
-    runs_by_state: z.record(text(), integer()),
-  });
-
-export const Host = host(maybe(time()));
-
-export const Gpu = gpu;
+export const Host = z.strictObject({ ...runShape(HOST_FIELDS), gpus: z.array(Gpu) });
 
 const gpuTime = {
   gpu_hours: z.number(),
@@ -323,10 +271,6 @@ export const PageHeads = z.strictObject({
 
 /** A single run, without its config. */
 export const PageRunDetail = ShownRun.omit({ config: true }).extend({ heads: PageHeads });
-
-export const PageEvent = event(milliseconds(), z.unknown());
-
-export const PageHost = host(milliseconds());
 
 /** JSON has no NaN and no infinities: their names are sent. */
 const real = z.union([z.number(), z.enum(["NaN", "Infinity", "-Infinity"])]);

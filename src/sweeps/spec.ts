@@ -1,6 +1,7 @@
 /** What a sweep is: a run's config with templates, and the parts of its points. Stored as JSON; src/sweeps/points.ts counts. */
 import { z } from "zod";
-import { MosaicError } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { parsedJson } from "../base/text/json_text.ts";
 import { LONGEST_RUN_NAME } from "../base/run_name.ts";
 
 /** Trials of a sweep at most. */
@@ -127,9 +128,9 @@ function parsed(json: string): unknown {
     throw new MosaicError("invalid_argument", `the sweep has more than ${MOST_SPEC_TEXT >> 20} MiB`);
   }
   try {
-    return JSON.parse(json);
+    return parsedJson(json);
   } catch (error) {
-    throw new MosaicError("invalid_argument", "the sweep is no JSON", { cause: error });
+    throw new MosaicError("invalid_argument", `the sweep is no JSON: ${messageOf(error)}`, { cause: error });
   }
 }
 

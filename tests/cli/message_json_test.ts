@@ -3,7 +3,7 @@ import * as contract from "../../src/registry/contract.ts";
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { artifactJson, eventJson, hostJson } from "../../src/cli/text/message_json.ts";
+import { artifactJsonOf, eventJsonOf, hostJsonOf } from "../../src/runs/fields/host_json.ts";
 import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { RunJson } from "../../src/runs/fields/run_types.ts";
 import { note } from "../../src/runs/fields/run_texts.ts";
@@ -150,7 +150,7 @@ Deno.test("json: a run in full", () => {
 
 Deno.test("json: an event, an artifact, the host", () => {
   const event = { seq: 7n, runId: ID_A, runName: "cart-1", kind: "checkpoint", attempt: 1, dataJson: `{"step":10}` };
-  assert.deepEqual(eventJson(create(EventSchema, { ...event, at: timestampFromMs(NOW) })), {
+  assert.deepEqual(eventJsonOf(create(EventSchema, { ...event, at: timestampFromMs(NOW) })), {
     seq: 7,
     at: "2025-11-22T14:00:00.000Z",
     run_id: ID_A,
@@ -160,7 +160,7 @@ Deno.test("json: an event, an artifact, the host", () => {
     data: { step: 10 },
   });
   const artifact = { path: "checkpoints/a.json", kind: "checkpoint", bytes: 12n, sha256: "00" };
-  assert.deepEqual(artifactJson(create(ArtifactSchema, { ...artifact, windowId: "0x46" })), {
+  assert.deepEqual(artifactJsonOf(create(ArtifactSchema, { ...artifact, windowId: "0x46" })), {
     ...artifact,
     bytes: 12,
     step: null,
@@ -188,7 +188,7 @@ Deno.test("json: an event, an artifact, the host", () => {
     rssBytes: 4n,
     runsByState: { EXECUTING: 1n },
   };
-  assert.deepEqual(hostJson(create(HostResponseSchema, host)), {
+  assert.deepEqual(hostJsonOf(create(HostResponseSchema, host)), {
     version: "0.1.0",
     pid: 12,
     started_at: "2025-11-22T14:00:00.000Z",
@@ -199,6 +199,7 @@ Deno.test("json: an event, an artifact, the host", () => {
       { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
       { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
     ],
+    gpu_problem: "",
     cpus: 2,
     load_average: [0.5, 1, 2],
     memory_bytes: 100,

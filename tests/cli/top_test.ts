@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { hostJson } from "../../src/cli/text/message_json.ts";
+import { hostJsonOf } from "../../src/runs/fields/host_json.ts";
 import { runDetailJsonOf, runJsonOf } from "../../src/runs/fields/run_json.ts";
 import type { RunDetailJson } from "../../src/runs/fields/run_types.ts";
 import { keysOf } from "../../src/cli/top/keys.ts";
@@ -27,7 +27,7 @@ const HOST: HostResponse = create(HostResponseSchema, {
 function stateOf(overrides: Partial<TopState> = {}): TopState {
   return {
     ...INITIAL,
-    host: hostJson(HOST),
+    host: hostJsonOf(HOST),
     runs: [
       runJsonOf(fakeRun({ runId: ID_B, name: "old", state: "FAULTED", outcome: "failed", reason: "exit_code_1" })),
       runJsonOf(fakeRun()),

@@ -204,6 +204,19 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
 });
 
+Deno.test("sweeps: what callers send is refused with its fields, and deep nesting is no danger", async () => {
+  await using played = new Played();
+  const create = (json: string) => played.sweeps.create(json, "", false, "uid:1");
+  assert.throws(() => create("{"), hasCode("invalid_argument", /no JSON/));
+  assert.throws(() => create(`{"config":${"[".repeat(100_000)}${"]".repeat(100_000)}}`), hasCode("invalid_argument"));
+  assert.throws(
+    () => create('{"name":"a/b","parts":[]}'),
+    hasCode("invalid_argument", /name: .*; config: .*; pass: .*; parts: /),
+  );
+  assert.throws(() => played.sweeps.create("{}", "no ULID", false, ""), hasCode("invalid_argument", /not a ULID/));
+  assert.deepEqual(played.registry.sweeps.list(9), []);
+});
+
 Deno.test("sweeps: a budget of runs ends the sweep, and more budget continues it", async () => {
   await using played = new Played();
   played.begin({ budget: { runs: 3 }, max_parallel: 6 });

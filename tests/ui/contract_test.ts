@@ -82,7 +82,7 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       `runs/${runId}/frames`,
       z.strictObject({ frames: z.array(contract.PageFrame).length(4), next: z.int(), head: z.int() }),
     );
-    await holds("events", z.strictObject({ events: z.array(contract.PageEvent).min(2), head: z.int() }));
+    await holds("events", z.strictObject({ events: z.array(contract.Event).min(2), head: z.int() }));
     await holds(
       "columns",
       contract.PageColumnNames,
@@ -93,7 +93,7 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       z.strictObject({ columns: z.array(contract.PageColumn).length(2) }),
       ({ columns }: { columns: { values: object }[] }) => Object.keys(columns[1]!.values).length > 0,
     );
-    await holds("host", contract.PageHost);
+    await holds("host", contract.Host);
     const asked = {
       method: "POST",
       headers: { "x-mosaic-token": app.token },

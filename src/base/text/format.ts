@@ -1,4 +1,4 @@
-/** Formats quantities for people. Programs get the plain values (src/cli/text/message_json.ts). */
+/** Formats quantities for people. Programs get the plain values (src/runs/fields). */
 
 /** "0.8s", "42s", "3m 07s", "2h 05m", "3d 4h". */
 export function duration(ms: number): string {

@@ -5,7 +5,7 @@ import type { Context } from "./context.ts";
 import { eventLine } from "../text/events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
 import { compact, duration, number, rate } from "../../base/text/format.ts";
-import { eventJson } from "../text/message_json.ts";
+import { eventJsonOf } from "../../runs/fields/host_json.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { anyOf, pause } from "../../wire/http/waiting.ts";
@@ -73,7 +73,7 @@ export async function followRun(
       until,
     );
     for await (const event of stream) {
-      const json = eventJson(event);
+      const json = eventJsonOf(event);
       status.clear();
       const { color, isTty } = context.terminal;
       context.out.write(

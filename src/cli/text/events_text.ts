@@ -1,6 +1,6 @@
 /** An event as one line of text. */
 import { clock, number } from "../../base/text/format.ts";
-import type { EventJson } from "./message_json.ts";
+import type { EventJson } from "../../runs/fields/host_json.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
 
 export interface EventLineOptions {

@@ -1,6 +1,6 @@
 /** The text output of `mosaic show`. */
 import { bytes, count } from "../../base/text/format.ts";
-import type { ArtifactJson } from "./message_json.ts";
+import type { ArtifactJson } from "../../runs/fields/host_json.ts";
 import type { RunDetailJson } from "../../runs/fields/run_types.ts";
 import { RUN_FACTS, type RunFact, TELEMETRY_FACTS } from "../../runs/fields/run_facts.ts";
 import { timeText } from "../../runs/fields/run_texts.ts";

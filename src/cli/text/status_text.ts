@@ -1,7 +1,7 @@
 /** The text output of `mosaic status`. */
 import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { bytes, duration } from "../../base/text/format.ts";
-import type { HostJson } from "./message_json.ts";
+import type { HostJson } from "../../runs/fields/host_json.ts";
 import { facts } from "./table.ts";
 
 export function statusPage(host: HostJson, { now, color }: { now: number; color: boolean }): string {

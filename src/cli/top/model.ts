@@ -1,6 +1,6 @@
 /** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/host/top.ts executes the actions. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
-import type { HostJson } from "../text/message_json.ts";
+import type { HostJson } from "../../runs/fields/host_json.ts";
 import type { RunDetailJson, RunJson } from "../../runs/fields/run_types.ts";
 import { elapsedMs, rewardOf } from "../../runs/fields/run_texts.ts";
 

@@ -1,7 +1,7 @@
 /** Draws `mosaic top`: as many lines as the terminal has, none wider than it. */
 import { plot, sparkline } from "../text/chart.ts";
 import { bytes, duration, shortIds } from "../../base/text/format.ts";
-import type { HostJson } from "../text/message_json.ts";
+import type { HostJson } from "../../runs/fields/host_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { bar } from "../../runs/fields/progress.ts";
 import { chooseColumns } from "../../runs/fields/run_columns.ts";

@@ -2,7 +2,6 @@
  * The daemon's operations, as its adapters (gRPC services, the page) see them. The adapters translate and decide nothing.
  * src/dispatch/core/engine.ts implements it.
  */
-import type { GpuState } from "../gpus/gpu_state.ts";
 import type { LogFile } from "../../journal/packed_log.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
@@ -14,13 +13,14 @@ import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { SweepJson } from "../../sweeps/summary.ts";
 import type { Logger } from "../../base/log.ts";
+import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
 import type { RunQuery } from "./run_query.ts";
 import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
+export type { HostInfo, RunDetail, RunParameter, RunQuery, SweepJson, WholeRun };
 
 export interface RunQueryPage {
   runs: RunDetail[];
@@ -28,27 +28,6 @@ export interface RunQueryPage {
   values: unknown[][];
   nextToken: string | undefined;
   total: number;
-}
-
-export interface HostInfo {
-  version: string;
-  pid: number;
-  startedAt: number;
-  stateDir: string;
-  listen: string;
-  http: string;
-  gpus: GpuState[];
-  /** Why not all GPUs can be used; "": nothing is wrong. */
-  gpuProblem: string;
-  cpus: number;
-  loadAverage: number[];
-  memoryBytes: number;
-  memoryAvailableBytes: number;
-  diskBytes: number;
-  diskAvailableBytes: number;
-  telemetryBytes: number;
-  rssBytes: number;
-  runsByState: Record<string, number>;
 }
 
 export interface RegisterRequest {

@@ -53,7 +53,7 @@ interface Place {
 
 const MAX_COLUMNS = 100;
 /** Runs read in one turn. */
-const RUNS_AT_ONCE = 2000;
+const RUNS_AT_ONCE = 500;
 
 /** @throws MosaicError `invalid_argument` for an invalid filter, column or page token */
 export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQuery): Promise<QueryPage> {

@@ -16,6 +16,7 @@ import { anyOf, pause } from "../../wire/http/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import { SENT_BY_DAEMON } from "../../wire/sender_headers.ts";
 import type { OwnListeners } from "./own_listeners.ts";
+import { formOf, MESSAGE_KINDS, messageIn } from "./messages.ts";
 import { signedHeaders } from "./signature.ts";
 import { outputOfUser } from "../../os/rights/user_shell.ts";
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
@@ -210,7 +211,10 @@ export class Webhooks {
     const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
     if (target.runId !== undefined && own === undefined) return undefined;
     const kinds = own === undefined ? daemonKinds : own.events;
-    if (!(kinds?.includes(event.kind) ?? !BY_NAME_ONLY.includes(event.kind))) return undefined;
+    const usual = formOf(target.url) === "signed"
+      ? !BY_NAME_ONLY.includes(event.kind)
+      : MESSAGE_KINDS.includes(event.kind);
+    if (!(kinds?.includes(event.kind) ?? usual)) return undefined;
     if (own === undefined || own.secretFile === null) return { secret };
     try {
       return { secret: await secretIn(own.secretFile, own.user) };
@@ -235,8 +239,11 @@ export class Webhooks {
     try {
       const terms = await this.#terms(target, event);
       if (terms === undefined) return true;
-      const body = bodyOf(event);
-      const headers = () => signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
+      const form = formOf(target.url);
+      const message = form === "signed" ? undefined : messageIn(form, event);
+      const body = message?.body ?? bodyOf(event);
+      const headers = () =>
+        message?.headers ?? signedHeaders(terms.secret, `event-${event.seq}`, Math.floor(Date.now() / 1000), body);
       // A key that is none is found here, before the first attempt.
       headers();
       request = { body, headers };

@@ -11,7 +11,7 @@ import { TELEMETRY_KINDS, type TelemetryKind } from "../../records/record_fields
 import { isOver, recordChunks, sinceOf } from "../records/cursors.ts";
 import { telemetryBatch } from "../records/record_forms.ts";
 import type { SharedEncodings } from "../records/shared_encodings.ts";
-import { eventMessage } from "./run_messages.ts";
+import { eventMessage } from "../../runs/fields/host_json.ts";
 import type { Caller, Outgoing } from "../call/handlers.ts";
 import { turn } from "../call/turns.ts";
 import { firstOf } from "../../wire/http/waiting.ts";

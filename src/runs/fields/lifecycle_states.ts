@@ -31,6 +31,19 @@ export function isEnded(state: RunState): boolean {
   return ENDED_STATES.includes(state);
 }
 
+/** Words for the page. In the terminal, as in addresses, filters and JSON, a state has its own name. */
+const STATE_WORDS: Record<RunState, string> = {
+  INIT: "Queued",
+  HANDSHAKE: "Starting",
+  READY: "Ready",
+  EXECUTING: "Running",
+  PAUSED: "Paused",
+  FAULTED: "Failed",
+  TERMINATED: "Succeeded",
+  CANCELLED: "Cancelled",
+};
+export const stateWord = (state: string): string => STATE_WORDS[state as RunState] ?? state;
+
 export const OUTCOMES = ["succeeded", "failed", "canceled"] as const;
 export type Outcome = typeof OUTCOMES[number];
 

@@ -6,7 +6,7 @@
  */
 
 export type RunFieldKind =
-  | ("text" | "state" | "outcome" | "phase" | "base" | "integer" | "number" | "flag" | "texts" | "integers")
+  | ("text" | "state" | "outcome" | "phase" | "base" | "integer" | "number" | "flag" | "texts" | "integers" | "numbers")
   /** Unix milliseconds; RFC 3339 in JSON. */
   | "time"
   /** Integers by name. */

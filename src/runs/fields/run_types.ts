@@ -19,6 +19,7 @@ interface Values {
   time: number;
   texts: string[];
   integers: number[];
+  numbers: number[];
   counts: Record<string, number>;
   process: ProcessRef;
   config: string;
@@ -37,7 +38,7 @@ type ValueIn<F> = F extends { fields: readonly (infer Inner)[] } ? ListOf<F, Pro
   : F extends { kind: infer K extends keyof Values } ? Values[K]
   : never;
 /** Fields whose values are properties of their own names. */
-type Properties<F> = {
+export type Properties<F> = {
   [One in F as One extends { column: string } | { from: string } ? never : NameOf<One>]:
     | ValueIn<One>
     | OrNull<One, "row">;
@@ -47,7 +48,7 @@ type NameOf<F> = F extends { json: infer Name extends string } ? Property<Name> 
 type JsonIn<F> = F extends { fields: readonly (infer Inner)[] } ? ListOf<F, JsonOf<Inner>>
   : F extends { kind: infer K extends keyof JsonValues } ? JsonValues[K]
   : never;
-type JsonOf<F> = {
+export type JsonOf<F> = {
   [One in F as One extends { json: infer Name extends string } ? Name : never]: JsonIn<One> | OrNull<One, "json">;
 };
 type Single<F> = F extends { single: true } ? F : never;

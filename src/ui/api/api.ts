@@ -21,7 +21,8 @@ import { evalSummary } from "../files/eval_summary.ts";
 import type { EventStreams } from "../http/event_stream.ts";
 import { type PageEnv, requestedBy } from "../http/guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
-import { eventLine, heads, hostLine, runPage, seriesLine } from "./page_json.ts";
+import { hostJson } from "../../runs/fields/host_json.ts";
+import { eventLine, heads, runPage, seriesLine } from "./page_json.ts";
 import { runJson } from "../../runs/fields/run_json.ts";
 import { framesLive, MAX_WATCHED } from "../../frames/live_frames.ts";
 import { pageReport } from "./page_report.ts";
@@ -147,7 +148,7 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
         reporting = false;
       }
     })
-    .get("/host", (c) => c.json(hostLine(core.host())))
+    .get("/host", (c) => c.json(hostJson(core.host())))
     .get("/live", (c) => {
       const since = sinceOf(c, head());
       return streams.respond((signal) =>

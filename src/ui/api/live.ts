@@ -5,7 +5,8 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import { type ServerEvent, waitFor } from "../http/event_stream.ts";
 import { logSizes } from "./run_log.ts";
 import { recordsAfter } from "./public_records.ts";
-import { eventLine, heads, hostLine, runPage } from "./page_json.ts";
+import { hostJson } from "../../runs/fields/host_json.ts";
+import { eventLine, heads, runPage } from "./page_json.ts";
 import { runJson } from "../../runs/fields/run_json.ts";
 
 const CHANGES_PER_EVENT = 500;
@@ -32,7 +33,7 @@ export class Ticker {
       const moving = this.#core.list({ states: RUNNING_STATES }, { limit: MOVING_RUNS });
       this.#data = {
         at: Date.now(),
-        host: hostLine(this.#core.host()),
+        host: hostJson(this.#core.host()),
         total: this.#core.runs.count({}),
         runs: moving.runs.map(runJson),
       };

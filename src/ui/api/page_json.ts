@@ -1,23 +1,18 @@
-/**
- * The JSON of the page's API (docs/page.md). Runs and artifacts are as the command line prints them; elsewhere times are Unix
- * milliseconds. Sizes are bytes, absent is null.
- */
+/** The JSON of the page's API (docs/reference/page.md). Runs, artifacts, events and the host are as the command line prints them. */
 import type { z } from "zod";
-import type { Core, HostInfo } from "../../dispatch/core/core.ts";
+import type { Core } from "../../dispatch/core/core.ts";
 import type * as contract from "../../registry/contract.ts";
 import { beyondLimits } from "../../registry/event_data.ts";
 import type { EventRow, RunRow } from "../../registry/row_types.ts";
+import { type ArtifactJson, artifactJson, type EventJson, eventJson } from "../../runs/fields/host_json.ts";
 import { runDetailJson } from "../../runs/fields/run_json.ts";
 import type { RunDetailJson, RunJson } from "../../runs/fields/run_types.ts";
 import type { SeriesSummary } from "../../records/stored.ts";
-import { parsed } from "../../records/json_values.ts";
 
 export type RunPage = Omit<RunDetailJson, "config"> & {
-  artifacts: z.infer<typeof contract.Artifact>[];
+  artifacts: ArtifactJson[];
   heads: z.infer<typeof contract.PageHeads>;
 };
-export type EventLine = z.infer<typeof contract.PageEvent>;
-export type HostLine = z.infer<typeof contract.PageHost>;
 export type SeriesColumns = z.infer<typeof contract.PageSeries>;
 export type SeriesNames = z.infer<typeof contract.PageSeriesNames>;
 export type ComparedRun = RunJson & Pick<RunDetailJson, "parameters">;
@@ -32,15 +27,7 @@ export function runPage(core: Core, row: RunRow): RunPage {
   const { config: _, ...run } = runDetailJson(core.whole(row));
   return {
     ...run,
-    artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, windowId, at }) => ({
-      path,
-      kind,
-      bytes,
-      sha256,
-      step,
-      window_id: windowId,
-      at: new Date(at).toISOString(),
-    })),
+    artifacts: core.runs.artifacts(row.runId).map(artifactJson),
     heads: heads(core, row.runId),
   };
 }
@@ -64,40 +51,8 @@ export function seriesLine(
   };
 }
 
-export function eventLine(row: EventRow): EventLine {
-  // An earlier version stored events without bounds: one of those must not end the list and the live streams.
+/** An earlier version stored events without bounds: one of those must not end the list and the live streams. */
+export function eventLine(row: EventRow): EventJson {
   const leftOut = beyondLimits(row.dataJson);
-  return {
-    seq: row.seq,
-    at: row.at,
-    run_id: row.runId,
-    run_name: row.runName,
-    kind: row.kind,
-    attempt: row.attempt,
-    data: leftOut === undefined ? parsed(row.dataJson) : { left_out: leftOut },
-  };
-}
-
-export function hostLine(host: HostInfo): HostLine {
-  return {
-    version: host.version,
-    pid: host.pid,
-    started_at: host.startedAt,
-    state_dir: host.stateDir,
-    listen: host.listen,
-    http: host.http,
-    gpus: host.gpus.map((g) => ({
-      ...{ slot: g.slot, run_id: g.runId, name: g.name, uuid: g.uuid, memory_mb: g.memoryMb, used_mb: g.usedMb },
-      ...{ percent: g.percent, watts: g.watts, celsius: g.celsius, others: g.others, lost: g.lost },
-    })),
-    cpus: host.cpus,
-    load_average: host.loadAverage,
-    memory_bytes: host.memoryBytes,
-    memory_available_bytes: host.memoryAvailableBytes,
-    disk_bytes: host.diskBytes,
-    disk_available_bytes: host.diskAvailableBytes,
-    telemetry_bytes: host.telemetryBytes,
-    rss_bytes: host.rssBytes,
-    runs_by_state: host.runsByState,
-  };
+  return eventJson(leftOut === undefined ? row : { ...row, dataJson: JSON.stringify({ left_out: leftOut }) });
 }

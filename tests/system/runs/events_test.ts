@@ -1,7 +1,7 @@
 /** The event log of a real daemon: each kind of event with what it tells, the same to every reader. */
 import assert from "node:assert/strict";
 import { runCli } from "../../../src/cli/cli.ts";
-import type { EventJson } from "../../../src/cli/text/message_json.ts";
+import type { EventJson } from "../../../src/runs/fields/host_json.ts";
 import { connect } from "../../../src/wire/client/client.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeWorld } from "../../cli/fakes.ts";

@@ -4,7 +4,7 @@ import { MosaicError } from "../../../base/errors.ts";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Deletion } from "../../../registry/contract.ts";
 import { ENDED_STATES, type RunState } from "../../../runs/fields/lifecycle_states.ts";
-import { timeMs } from "../../../runs/fields/run_json.ts";
+import { timeMs } from "../../../runs/fields/field_json.ts";
 import type { Context } from "../../link/context.ts";
 import { runsVerb } from "../../verb/each_run.ts";
 import { ago, bytes } from "../../../base/text/format.ts";

@@ -24,7 +24,7 @@ import {
   wholeNumber,
 } from "../../verb/flags.ts";
 import { ago, bytes } from "../../../base/text/format.ts";
-import { timeMs } from "../../../runs/fields/run_json.ts";
+import { timeMs } from "../../../runs/fields/field_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Pruning } from "../../../registry/contract.ts";
 import { table } from "../../text/table.ts";

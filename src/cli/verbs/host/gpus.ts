@@ -6,7 +6,7 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { escapeControl } from "../../text/text.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import { type HostJson, hostJson } from "../../text/message_json.ts";
+import { type HostJson, hostJsonOf } from "../../../runs/fields/host_json.ts";
 import { type Column, table } from "../../text/table.ts";
 
 type GpuJson = HostJson["gpus"][number];
@@ -31,9 +31,8 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const host = await link.unary(link.methods.getHost, { freshGpus: true });
-      const { gpus } = hostJson(host);
-      if (host.gpuProblem !== "") context.err.write(`mosaic: ${escapeControl(host.gpuProblem)}\n`);
+      const { gpus, gpu_problem } = hostJsonOf(await link.unary(link.methods.getHost, { freshGpus: true }));
+      if (gpu_problem !== "") context.err.write(`mosaic: ${escapeControl(gpu_problem)}\n`);
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(gpus, null, 2)}\n`);
         return;

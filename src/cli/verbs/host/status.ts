@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
-import { hostJson } from "../../text/message_json.ts";
+import { hostJsonOf } from "../../../runs/fields/host_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { statusPage } from "../../text/status_text.ts";
 
@@ -22,7 +22,7 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const host = hostJson(await link.unary(link.methods.getHost, {}));
+      const host = hostJsonOf(await link.unary(link.methods.getHost, {}));
       context.out.write(
         flags["output"] === "json"
           ? `${JSON.stringify(host, null, 2)}\n`

@@ -4,7 +4,7 @@ import { messageOf } from "../../../base/errors.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context, TakenTerminal } from "../../link/context.ts";
 import { connectionFlags, connectionOptions } from "../../verb/flags.ts";
-import { hostJson } from "../../text/message_json.ts";
+import { hostJsonOf } from "../../../runs/fields/host_json.ts";
 import { runDetailJsonOf, runJsonOf } from "../../../runs/fields/run_json.ts";
 import { anyOf, pause } from "../../../wire/http/waiting.ts";
 import { isTransient, Link } from "../../link/daemon_link.ts";
@@ -106,7 +106,7 @@ class Top {
 
   async #refresh(): Promise<void> {
     const { signal } = this.#stop;
-    const host = hostJson(await this.#link.unary(this.#link.methods.getHost, {}, signal));
+    const host = hostJsonOf(await this.#link.unary(this.#link.methods.getHost, {}, signal));
     const { runs } = await this.#link.unary(this.#link.methods.listRuns, { limit: MOST_RUNS }, signal);
     const state = { ...this.#state, host, runs: runs.map(runJsonOf) };
     const now = this.#context.now();

@@ -21,7 +21,8 @@ import { Link } from "../../link/daemon_link.ts";
 import { fetchRuns } from "../../link/fetch_runs.ts";
 import { connectionFlags, connectionOptions, repeated, RUN_ARGUMENT } from "../../verb/flags.ts";
 import { bandOption, GROUP_BY_HELP, GROUP_BY_OPTION } from "../../verb/group_by.ts";
-import { runDetailJsonOf, timeMs } from "../../../runs/fields/run_json.ts";
+import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
+import { timeMs } from "../../../runs/fields/field_json.ts";
 import { stepsOf } from "../../../runs/fields/run_texts.ts";
 import { escapeControl } from "../../text/text.ts";
 

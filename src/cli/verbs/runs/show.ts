@@ -5,7 +5,7 @@ import { presentConfig } from "../../../config/present_config.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../../verb/flags.ts";
-import { artifactJson, eventJson } from "../../text/message_json.ts";
+import { artifactJsonOf, eventJsonOf } from "../../../runs/fields/host_json.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { codeJson, fetchCode } from "../../code/fetch_code.ts";
 import { Link } from "../../link/daemon_link.ts";
@@ -60,7 +60,7 @@ export function define(command: Command, context: Context): void {
       }
       if (flags["code"] === true || flags["diff"] === true) return await showCode(context, link, run, flags);
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
-      const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJson) };
+      const detail = { ...runDetailJsonOf(run), artifacts: artifacts.map(artifactJsonOf) };
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
@@ -69,7 +69,7 @@ export function define(command: Command, context: Context): void {
       const { signal } = new AbortController();
       const request = (sinceSeq: bigint) => ({ run: run.runId, kinds: [...NOT_READ_KINDS], sinceSeq });
       for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
-        notRead.add(event.kind, eventJson(event).data as Parameters<NotReadLines["add"]>[1]);
+        notRead.add(event.kind, eventJsonOf(event).data as Parameters<NotReadLines["add"]>[1]);
       }
       context.out.write(
         showText(detail, {

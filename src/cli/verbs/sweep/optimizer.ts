@@ -6,6 +6,7 @@
  * one line for each `ask`: `{"parameters": {…}}`, or `{"end": true}` if it has no further point.
  */
 import { MosaicError } from "../../../base/errors.ts";
+import { parsedJson } from "../../../base/text/json_text.ts";
 import { sleep } from "../../../base/time/sleep.ts";
 import type { SweepSpec } from "../../../sweeps/spec.ts";
 import type { SweepJson, TrialJson } from "../../../sweeps/summary.ts";
@@ -112,7 +113,7 @@ function pointOf(line: string): Record<string, unknown> | undefined {
   };
   let said: unknown;
   try {
-    said = JSON.parse(line);
+    said = parsedJson(line);
   } catch {
     return refuse();
   }

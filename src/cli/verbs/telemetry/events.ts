@@ -6,8 +6,8 @@ import { eventLine } from "../../text/events_text.ts";
 import { EXIT } from "../../link/exit.ts";
 import { connectionFlags, connectionOptions, momentValue, outputOption, wholeNumber } from "../../verb/flags.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { eventJson } from "../../text/message_json.ts";
-import { timeMs } from "../../../runs/fields/run_json.ts";
+import { eventJsonOf } from "../../../runs/fields/host_json.ts";
+import { timeMs } from "../../../runs/fields/field_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { parseEventKinds } from "../../../registry/event_kinds.ts";
 import { printTelemetry } from "../../verb/telemetry_verb.ts";
@@ -104,7 +104,7 @@ export async function printEvents(
     const all: unknown[] = [];
     for await (const event of events) {
       if ((timeMs(event.at) ?? from) < from) continue;
-      const json = eventJson(event);
+      const json = eventJsonOf(event);
       if (flags["output"] === "json") all.push(json);
       else if (flags["output"] === "jsonl") context.out.write(`${JSON.stringify(json)}\n`);
       else {

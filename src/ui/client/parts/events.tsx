@@ -1,9 +1,10 @@
 /** What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures, commands. */
 import { NOT_READ_KINDS, NotReadLines } from "../../../runs/fields/not_read_text.ts";
-import type { EventLine } from "../../api/page_json.ts";
+import type { EventJson } from "../../../runs/fields/host_json.ts";
 import { answer, api } from "./api.ts";
 import { attempt } from "./dialog.tsx";
-import { moment, words } from "./format.ts";
+import { timeText } from "../../../runs/fields/run_texts.ts";
+import { words } from "./format.ts";
 import { ScrollTable, useRedraw } from "./parts.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 
@@ -19,7 +20,7 @@ function dataText(data: unknown): string {
 
 /** @param changes grows with every new event: then everything after the last shown event is read, so that none is missed */
 export function Events({ runId, changes }: { runId: string; changes: number }) {
-  const shown = useRef<EventLine[]>([]);
+  const shown = useRef<EventJson[]>([]);
   const reading = useRef({ busy: false, again: false });
   const redraw = useRedraw();
   useEffect(() => {
@@ -33,7 +34,7 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
         const since = String(shown.current[0]?.seq ?? 0);
         const { events } = await answer(api.events.$get({ query: { run: runId, since, limit: String(PAGE) } }));
         state.again ||= events.length === PAGE;
-        shown.current = [...(events as EventLine[]).reverse(), ...shown.current].slice(0, MOST);
+        shown.current = [...(events as EventJson[]).reverse(), ...shown.current].slice(0, MOST);
         redraw();
       }
     }).finally(() => state.busy = false);
@@ -45,7 +46,7 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
       <ScrollTable label="Events" kind="events" headings={["Time", "Event", "Attempt", "What"]}>
         {shown.current.map((e) => (
           <tr key={e.seq}>
-            <td>{moment(e.at)}</td>
+            <td>{timeText(e.at)}</td>
             <td>{words(e.kind)}</td>
             <td>{e.attempt}</td>
             <td class="wide">{dataText(e.data)}</td>
@@ -65,11 +66,11 @@ export function alertText(data: unknown): string {
 
 /** Rules that have alerted: each alerts once per attempt. */
 export function Alerts({ runId, changes }: { runId: string; changes: number }) {
-  const [alerts, setAlerts] = useState<EventLine[]>([]);
+  const [alerts, setAlerts] = useState<EventJson[]>([]);
   useEffect(() => {
     attempt(async () => {
       const { events } = await answer(api.events.$get({ query: { run: runId, kinds: "alert", limit: String(PAGE) } }));
-      setAlerts(events as EventLine[]);
+      setAlerts(events as EventJson[]);
     });
   }, [changes]);
   if (alerts.length === 0) return null;
@@ -78,7 +79,7 @@ export function Alerts({ runId, changes }: { runId: string; changes: number }) {
       {alerts.map(({ seq, at, attempt: nth, data }) => (
         <p key={seq}>
           <b>Alert</b> {alertText(data)}
-          <span class="sub">{` ${moment(at)}, attempt ${nth}`}</span>
+          <span class="sub">{` ${timeText(at)}, attempt ${nth}`}</span>
         </p>
       ))}
     </section>
@@ -94,7 +95,7 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
         api.events.$get({ query: { run: runId, kinds: NOT_READ_KINDS.join(","), limit: "100" } }),
       );
       const notRead = new NotReadLines();
-      for (const { kind, data } of events as EventLine[]) notRead.add(kind, data as Parameters<NotReadLines["add"]>[1]);
+      for (const { kind, data } of events as EventJson[]) notRead.add(kind, data as Parameters<NotReadLines["add"]>[1]);
       setDetails(notRead.lines);
     });
   }, [changes]);

@@ -1,22 +1,9 @@
 /** States of a run: their style, and the actions they allow. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { ENDED_STATES, RUN_STATES, type RunState } from "../../../runs/fields/lifecycle_states.ts";
+import { ENDED_STATES, RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import { words } from "./format.ts";
 
 export const isEnded = ({ state }: Pick<RunJson, "state">): boolean => ENDED_STATES.includes(state);
-
-/** Words for people; in addresses, API and JSON a state has its own name. */
-const WORDS: Record<RunState, string> = {
-  INIT: "Queued",
-  HANDSHAKE: "Starting",
-  READY: "Ready",
-  EXECUTING: "Running",
-  PAUSED: "Paused",
-  FAULTED: "Failed",
-  TERMINATED: "Succeeded",
-  CANCELLED: "Cancelled",
-};
-export const stateWord = (state: string): string => WORDS[state as RunState] ?? state;
 
 export function Chip({ state }: { state: string }) {
   return <span class="chip" data-state={state} title={state}>{stateWord(state)}</span>;

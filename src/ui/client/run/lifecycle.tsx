@@ -1,10 +1,11 @@
 /** A run's states in order: a bar in proportion to time, and the list with reasons. */
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import { msOf } from "../../../runs/fields/run_texts.ts";
 import { moment } from "../parts/format.ts";
 import { clock, duration } from "../../../base/text/format.ts";
 import { useNow } from "../parts/parts.tsx";
-import { Chip, isEnded, sentence, stateWord } from "../parts/states.tsx";
+import { Chip, isEnded, sentence } from "../parts/states.tsx";
 
 export function Lifecycle({ run }: { run: RunPage }) {
   const now = useNow();

@@ -1,5 +1,5 @@
 /** GPU slots and the host's load, above the list of runs. */
-import type { HostLine } from "../../api/page_json.ts";
+import type { HostJson } from "../../../runs/fields/host_json.ts";
 import { bytes, compact } from "../../../base/text/format.ts";
 import type { ComponentChildren } from "../parts/preact.ts";
 
@@ -27,7 +27,7 @@ function Meter({ label, title, kind = "", part, children }: MeterProps) {
 }
 
 interface Props {
-  host: HostLine | undefined;
+  host: HostJson | undefined;
   stepsPerSecond: number;
   nameOf(id: string): string;
 }
@@ -40,7 +40,7 @@ export function HostStrip({ host, stepsPerSecond, nameOf }: Props) {
   );
 }
 
-type Gpu = HostLine["gpus"][number];
+type Gpu = HostJson["gpus"][number];
 
 /** "GPU 1 (H200): train-a, 105 of 140 GiB, 97 %, 598 W, 58 °C; others: pid 4123 of ada, python". */
 export function gpuTitle(
@@ -78,7 +78,7 @@ function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
   return <a class={`slot used${kind}`} title={title} aria-label={title} href={href}>{inside}</a>;
 }
 
-function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostLine }) {
+function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostJson }) {
   const used = host.gpus.filter((g) => g.run_id !== null).length;
   const load = host.load_average[0] ?? 0;
   const memory = host.memory_bytes - host.memory_available_bytes;

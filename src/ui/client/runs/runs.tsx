@@ -1,5 +1,5 @@
 /** The list of all runs: live, filtered, sorted, with actions on several. */
-import type { EventLine, HostLine } from "../../api/page_json.ts";
+import type { EventJson, HostJson } from "../../../runs/fields/host_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { ManyActions } from "../parts/actions.tsx";
 import {
@@ -25,8 +25,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
-import { stateWord } from "../parts/states.tsx";
-import { RUN_STATES } from "../../../runs/fields/lifecycle_states.ts";
+import { RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
 /** Alerts per answer. */
@@ -48,7 +47,7 @@ const MOST_RUNS = 20_000;
 
 interface Live {
   loading: boolean;
-  host: HostLine | undefined;
+  host: HostJson | undefined;
   stepsPerSecond: number;
   /** Why the runs cannot be read. */
   trouble: string;
@@ -87,7 +86,7 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
     for (let since = 0, more = true; more && mine === generation;) {
       const query = { kinds: "alert", since: String(since), limit: String(ALERTS) };
       const { events } = await answer(api.events.$get({ query }));
-      for (const event of events as EventLine[]) model.alert(event);
+      for (const event of events as EventJson[]) model.alert(event);
       since = events.at(-1)?.seq ?? since;
       more = events.length === ALERTS;
     }
@@ -104,13 +103,13 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
         data.deleted.forEach(remove);
         changed();
       },
-      alerts: ({ alerts }: { alerts: EventLine[] }) => {
+      alerts: ({ alerts }: { alerts: EventJson[] }) => {
         for (const event of alerts) {
           if (model.alert(event)) notice(`Alert: ${event.run_name}: ${alertText(event.data)}`, "error");
         }
         changed();
       },
-      tick: (data: { at: number; runs: RunJson[]; host: HostLine; total: number }) => {
+      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number }) => {
         heardTime(data.at);
         model.put(data.runs);
         state.host = data.host;

@@ -1,5 +1,5 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
-import type { EventLine } from "../../api/page_json.ts";
+import type { EventJson } from "../../../runs/fields/host_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import {
   Budget,
@@ -55,7 +55,7 @@ function idOf(column: QueryColumn, name: string): string | undefined {
 export class RunsModel {
   runs = new Map<string, RunJson>();
   /** The newest alert of each run that has alerts. */
-  readonly alerts = new Map<string, EventLine>();
+  readonly alerts = new Map<string, EventJson>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
   /** Name of a column. */
   sort = "submitted";
@@ -89,7 +89,7 @@ export class RunsModel {
   }
 
   /** @returns whether it is new */
-  alert(event: EventLine): boolean {
+  alert(event: EventJson): boolean {
     if (event.seq <= (this.alerts.get(event.run_id)?.seq ?? 0)) return false;
     this.alerts.set(event.run_id, event);
     return true;

@@ -2,13 +2,14 @@
  * A table of any length that keeps only the visible rows in the document. Rows that leave the view are reused for those that
  * enter, and cells are written only if their text changes.
  */
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { endsKept, fill, go, h, setEnds, setText } from "../parts/dom.ts";
 import { plural, whole } from "../parts/format.ts";
 import { spreadOf } from "../../../telemetry/series/groups.ts";
 import { type RunColumn, runColumns } from "../../../runs/fields/run_columns.ts";
 import { isStale } from "../../../runs/fields/run_texts.ts";
-import { countStates, sentence, stateWord } from "../parts/states.tsx";
+import { countStates, sentence } from "../parts/states.tsx";
 
 /** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {

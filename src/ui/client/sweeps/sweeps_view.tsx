@@ -25,6 +25,10 @@ export function show(element: HTMLElement, name: string): () => void {
   return () => render(null, element);
 }
 
+export function showScatter(element: HTMLElement, props: Parameters<typeof Scatter>[0]): void {
+  render(<Scatter {...props} />, element);
+}
+
 /** Reads again while the view is open; faults are shown once, by the state of the connection. */
 function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
   const [value, setValue] = useState<T>();
