@@ -7,6 +7,7 @@ const SCRIPTS = [
   [`${CLIENT}/first.ts`, "first.js"],
   [`${CLIENT}/parts/markdown.ts`, "markdown.js"],
   [`${CLIENT}/charts/figure.ts`, "figure.js"],
+  [`${CLIENT}/further_views.tsx`, "further.js"],
   [`${CLIENT}/sweeps/sweeps_view.tsx`, "sweeps.js"],
   ["src/manual/search_box.ts", "manual.js"],
 ] as const;

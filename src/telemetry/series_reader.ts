@@ -6,6 +6,7 @@ import { allRows, prepareArrays } from "./tables/row_reader.ts";
 import { partsOf, type Rewinds } from "./series/rewinds.ts";
 import {
   decimate,
+  decimateOn,
   outline,
   outlineFrom,
   outlineOf,
@@ -66,6 +67,15 @@ export class SeriesReader {
         overwritten,
       }));
     });
+  }
+
+  /** The buckets from `from` on, of this width; undefined for a series of several attempts, whose parts have others. */
+  tail(run: SeriesOfRun, from: number, width: number): SeriesBucketRow[] | undefined {
+    const found = this.#parts(run);
+    if (found === undefined || found.rewound || found.parts.length !== 1) return undefined;
+    const { parts: [part], source, points, kept } = found;
+    return decimateOn(source, Math.max(part!.first, from), points, width, kept)
+      .map((row) => ({ ...row, attempt: null, overwritten: false }));
   }
 
   /**

@@ -410,6 +410,10 @@ export class TelemetryStore implements TelemetryLog {
     return this.#series.points({ runId, state: this.#states.get(runId), name }, fromX, toX, buckets, rough);
   }
 
+  seriesTail(runId: string, name: string, from: number, width: number): SeriesBucketRow[] | undefined {
+    return this.#series.tail({ runId, state: this.#states.get(runId), name }, from, width);
+  }
+
   outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][] {
     const states = runIds.map((runId) => this.#states.get(runId));
     const found = this.#series.outlines(states.flatMap((s) => s?.runKey ?? []), name, fromX, toX, buckets);

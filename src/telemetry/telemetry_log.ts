@@ -73,6 +73,11 @@ export interface TelemetryReader {
     rough?: boolean,
   ): SeriesBucketRow[];
   /**
+   * The buckets of this width from point `from` on: the end of what `series` answers for the whole, for those who have the
+   * rest. @returns undefined if only the whole can be read, as for several attempts @throws as `series`
+   */
+  seriesTail(runId: string, name: string, from: number, width: number): SeriesBucketRow[] | undefined;
+  /**
    * Approximately the same for many runs, which are read together. @returns the points of each run; none for a run without
    * the series
    */

@@ -4,6 +4,7 @@ import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./http/viewer.ts";
 import figureJs from "../gen/page/figure.js" with { type: "text" };
 import firstJs from "../gen/page/first.js" with { type: "text" };
+import furtherJs from "../gen/page/further.js" with { type: "text" };
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };
 import markdownJs from "../gen/page/markdown.js" with { type: "text" };
@@ -37,6 +38,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "style.css": new Asset(CSS, styleCss),
   "figure.js": new Asset(JAVASCRIPT, figureJs),
   "first.js": new Asset(JAVASCRIPT, firstJs),
+  "further.js": new Asset(JAVASCRIPT, furtherJs),
   "main.js": new Asset(JAVASCRIPT, mainJs),
   "markdown.js": new Asset(JAVASCRIPT, markdownJs),
   "sweeps.js": new Asset(JAVASCRIPT, sweepsJs),

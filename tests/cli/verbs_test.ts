@@ -769,6 +769,36 @@ Deno.test("verbs over runs select them by state, tag and filter, and say what th
   assert.equal((await run(["pause", "x", "-t", "sweep"], answers)).code, EXIT.usage);
 });
 
+Deno.test("list: a terminal shows the live and the newest 30 runs, a pipe and --all every one; 60 columns suffice", async () => {
+  const idOf = (i: number) => `01K9${String(1000 - i).padStart(22, "0")}`;
+  const all = Array.from({ length: 100 }, (_, i) =>
+    fakeRun({
+      ...{ runId: idOf(i), name: `cartpole-with-a-rather-long-name-seed${i}`, gpuSlots: [0, 1, 2, 3] },
+      state: i === 70 ? "PAUSED" : "FAULTED",
+      ...(i === 70 ? {} : { outcome: "failed", reason: "exit_code_1" }),
+    }));
+  const answers: Answers = {
+    ListRuns: ({ states, limit }) => ({
+      runs: all.filter(({ state }) => states.length === 0 || states.includes(state)).slice(
+        0,
+        Number(limit) || undefined,
+      ),
+    }),
+  };
+  const terminal = { terminal: { isTty: true, width: 60, height: 24, color: false } };
+  const first = await run(["list"], answers, terminal);
+  const lines = first.out.trimEnd().split("\n");
+  assert.equal(lines.length, 1 + 30 + 1);
+  assert.ok(lines.every((line) => line.length <= 60), first.out);
+  assert.match(lines[0]!, /^RUN +NAME +STATE .*REWARD/);
+  assert.match(lines.at(-1)!, /PAUSED/);
+  assert.match(first.err, /^mosaic: the live and the newest 30 runs; --all lists every run\n$/);
+  for (const [args, overrides] of [[["list", "--all"], terminal], [["list"], {}]] as const) {
+    const { out, err } = await run([...args], answers, overrides);
+    assert.deepEqual([out.trimEnd().split("\n").length, err], [101, ""]);
+  }
+});
+
 Deno.test("status: the daemon and its host", async () => {
   const { out } = await run(["status"], {
     GetHost: () => ({

@@ -384,6 +384,34 @@ Deno.test("series: an outline has all of few points, and of more the first, the 
     }
   }));
 
+Deno.test("series: the end of a curve continues the buckets that were read before", () =>
+  withStore((bench) => {
+    let n = 0;
+    const put = (count: number) => {
+      const events = Array.from({ length: count }, () => ({
+        kind: "metrics",
+        dataJson: JSON.stringify({ step: ++n * 10, a: Math.sin(n) }),
+        tsNs: `${n}000000`,
+      }));
+      bench.store.ingest("R", 1, batch(n - count, n, { events }));
+    };
+    for (const count of [5, 300, 40, 1, 900]) {
+      put(count);
+      const before = bench.store.series("R", "a", 0, 0, 50);
+      const width = before[0]!.lastX;
+      put(37);
+      const last = before.at(-1)!;
+      const end = bench.store.seriesTail("R", "a", last.firstX, width)!;
+      const whole = [...before.slice(0, -1), ...end];
+      whole.forEach((row, i) => {
+        assert.deepEqual([row.firstX, row.lastX], [i * width + 1, Math.min(n, (i + 1) * width)]);
+        const exact = bench.store.series("R", "a", row.firstX, row.lastX, 1)[0]!;
+        assert.deepEqual([row.min, row.max, row.last, row.count], [exact.min, exact.max, exact.last, exact.count]);
+      });
+    }
+    assert.throws(() => bench.store.seriesTail("R", "none", 1, 1), { code: "not_found" });
+  }));
+
 Deno.test("events of some kinds are found among points of metrics, within a range, also after a restart", () =>
   withStore((bench) => {
     const events = Array.from(

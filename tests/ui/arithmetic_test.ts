@@ -3,7 +3,16 @@ import assert from "node:assert/strict";
 import { groupOrder, groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/series/groups.ts";
 import type { SeriesColumns } from "../../src/ui/api/page_json.ts";
 import { type ChartStyle, type DataSet, linesOf } from "../../src/ui/client/charts/chart_lines.ts";
-import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/charts/smoothing.ts";
+import {
+  ascending,
+  haveOf,
+  joined,
+  lastOf,
+  overOther,
+  pointsBetween,
+  smooth,
+  spread,
+} from "../../src/ui/client/charts/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
   assert.deepEqual(spread([10, 10, 30, 30, 30, 30, 5]), [5, 10, 15, 20, 25, 30, 5]);
@@ -194,4 +203,25 @@ Deno.test("chart: a line of a crowd goes through the extremes and the last value
   assert.deepEqual(linesOf(crowd, { ...STYLE, smoothing: 0 }, "")[0]!.table[4], [1, -7, 40, 11]);
   // Where a band shows the extremes, the line stays the mean.
   assert.deepEqual(linesOf(crowd.slice(0, 2), { ...STYLE, smoothing: 0 }, "")[0]!.table[4], rows.mean);
+});
+
+Deno.test("chart: what came since is joined to the buckets that are here; everything is asked for when they no longer fit", () => {
+  const all = points("r", [1, 2, 3, 4, 5, 6]).columns;
+  const part = (from: number, to: number) =>
+    ({
+      name: "a",
+      ...Object.fromEntries(Object.entries(all).flatMap(([k, v]) => Array.isArray(v) ? [[k, v.slice(from, to)]] : [])),
+    }) as SeriesColumns;
+  const have = haveOf(part(0, 4), 100);
+  assert.deepEqual(have, [4, 1]);
+  assert.deepEqual(joined(part(0, 4), part(3, 6), have), all);
+  // The daemon answered with everything.
+  assert.deepEqual(joined(part(0, 4), all, have), all);
+  assert.equal(haveOf(undefined, 100), null);
+  assert.equal(haveOf(part(0, 1), 100), null);
+  assert.equal(haveOf(all, 3), null, "too many by now");
+  assert.equal(haveOf({ ...all, damaged: [false, true, false, false, false, false] }, 100), null);
+  assert.equal(haveOf({ ...all, attempt: [1, 1, 1, 2, 2, 2] }, 100), null);
+  const wide = { ...part(0, 2), first_x: [1, 33], last_x: [32, 64] };
+  assert.deepEqual([haveOf(wide, 3), haveOf(wide, 100)], [[33, 32], null]);
 });

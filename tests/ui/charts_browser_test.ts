@@ -567,3 +567,29 @@ inBrowser(
     await page.locator("tbody").getByRole("link", { name: "old-7", exact: true }).waitFor();
   },
 );
+
+inBrowser(
+  "of a live curve only what follows is sent, and the chart is that of everything",
+  async ({ core, page, base }) => {
+    const runs = ["one", "two"].map((name) => core.addExecuting(name));
+    for (const { runId } of runs) core.addEpisodes(runId, 100, 2);
+    let bytes = 0;
+    let continued = 0;
+    page.on("response", async (response) => {
+      if (!response.url().endsWith("/api/series")) return;
+      if (response.request().postData()?.includes('"have"')) continued++;
+      bytes = (await response.body().catch(() => new Uint8Array())).length;
+    });
+    await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}&smoothing=0`);
+    await until(async () => await points(page, "episode_reward") === 200, { what: "all points" });
+    const whole = bytes;
+    for (const round of [1, 2, 3]) {
+      core.addEpisodes(runs[0]!.runId, 5, 2);
+      await until(async () => await points(page, "episode_reward") === 200 + 5 * round, {
+        what: `the points of round ${round}`,
+        state: () => points(page, "episode_reward"),
+      });
+    }
+    assert.ok(continued >= 3 && bytes * 5 < whole, `${continued} answers continued, ${bytes} after ${whole} bytes`);
+  },
+);

@@ -250,12 +250,37 @@ export function decimate(
   let level = 0;
   while (level < TOP_LEVEL && (LEVEL_SIZES[level + 1]! <= wanted || range > MOST_ROWS * LEVEL_SIZES[level]!)) level++;
   const size = LEVEL_SIZES[level]!;
-  let width = Math.ceil(wanted / size) * size;
+  return bucketsOf(source, { level, width: Math.ceil(wanted / size) * size }, first, last, limit, kept);
+}
+
+/** The buckets of one width from the one that begins at `first`, as `decimate` has made them for the points before. */
+export function decimateOn(
+  source: PartSource,
+  first: number,
+  last: number,
+  width: number,
+  kept?: number,
+): ReturnType<typeof decimate> {
+  if (first > last) return [];
+  const level = LEVEL_SIZES.findLastIndex((size) => width % size === 0);
+  return bucketsOf(source, { level, width }, first, last, Infinity, kept);
+}
+
+function bucketsOf(
+  source: PartSource,
+  { level, width: given }: { level: number; width: number },
+  first: number,
+  last: number,
+  limit: number,
+  kept: number | undefined,
+): Omit<SeriesBucketRow, "attempt" | "overwritten">[] {
+  const size = LEVEL_SIZES[level]!;
+  let width = given;
   const group = (x: number) => Math.floor((x - 1) / width);
   // Buckets start at multiples of the width, so the range may touch one more than it is wide.
   while (group(last) - group(first) + 1 > limit && group(last) > group(first)) width += size;
   const aligned = limit > 1;
-  const rows: ReturnType<typeof decimate> = [];
+  const rows: ReturnType<typeof bucketsOf> = [];
   const open = new Accumulator();
   let firstX = 0;
   let lastX = 0;

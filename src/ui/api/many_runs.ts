@@ -31,6 +31,8 @@ interface SeriesWanted {
   /** Per run. */
   buckets: number;
   rough: boolean;
+  /** What the page has of each name and run: the first point of its last bucket, and the width of buckets; null: nothing. */
+  have: (readonly [from: number, width: number] | null)[][] | undefined;
 }
 
 /** @throws MosaicError `invalid_argument` */
@@ -86,10 +88,41 @@ export function seriesWanted(text: string): SeriesWanted {
     names: textsOf(body, "names", MOST_NAMES),
     from: wholeOf(body, "from", 0, 0, Number.MAX_SAFE_INTEGER),
     to: wholeOf(body, "to", 0, 0, Number.MAX_SAFE_INTEGER),
+    have: haveOf(body["have"]),
   };
 }
 
-type BeginWanted = Omit<SeriesWanted, "names" | "from" | "to"> & { charts: number };
+function haveOf(given: unknown): SeriesWanted["have"] {
+  if (given === undefined) return undefined;
+  const isPair = (one: unknown) =>
+    one === null || (Array.isArray(one) && one.length === 2 && one.every((n) => Number.isSafeInteger(n) && n >= 1));
+  if (Array.isArray(given) && given.every((of) => Array.isArray(of) && of.every(isPair))) return given;
+  throw new MosaicError(
+    "invalid_argument",
+    "have must be, for each name, a list of [from, width] or null for each run",
+  );
+}
+
+/** What follows what the page has, if that is possible and less than the whole. */
+function endOrAll(
+  core: Core,
+  runId: string,
+  name: string,
+  { from, to, buckets }: SeriesWanted,
+  have: readonly [number, number] | null,
+) {
+  if (have !== null) {
+    try {
+      const end = core.records.seriesTail(runId, name, ...have);
+      if (end !== undefined && end.length > 0 && end.length < buckets) return end;
+    } catch (error) {
+      if (!(error instanceof MosaicError && error.code === "not_found")) throw error;
+    }
+  }
+  return pointsOrNone(core.records, runId, name, from, to, buckets);
+}
+
+type BeginWanted = Omit<SeriesWanted, "names" | "from" | "to" | "have"> & { charts: number };
 
 /** @throws MosaicError `invalid_argument` that names the field */
 export function beginWanted(text: string): BeginWanted {
@@ -143,14 +176,14 @@ class Turns {
 export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const { runs, names, from, to, buckets, rough } = wanted;
   const turns = new Turns();
-  for (const name of names) {
+  for (const [n, name] of names.entries()) {
     const found = [];
     for (let r = 0; r < runs.length; r += rough ? ROUGH_AT_ONCE : 1) {
       const some = runs.slice(r, r + (rough ? ROUGH_AT_ONCE : 1));
       found.push(
         ...rough
           ? core.records.outlines(some, name, from, to, buckets)
-          : some.map((runId) => pointsOrNone(core.records, runId, name, from, to, buckets)),
+          : some.map((runId, i) => endOrAll(core, runId, name, wanted, wanted.have?.[n]?.[r + i] ?? null)),
       );
       await turns.take();
       if (signal.aborted) return;
@@ -172,7 +205,11 @@ export async function* comparisonBegins(
   yield json({ runs: await comparedRuns(core, wanted.runs) });
   const found = await namesOfMany(core, wanted.runs);
   yield json(found);
-  const series = seriesOfMany(core, { ...wanted, names: found.names.slice(0, charts), from: 0, to: 0 }, signal);
+  const series = seriesOfMany(
+    core,
+    { ...wanted, names: found.names.slice(0, charts), from: 0, to: 0, have: undefined },
+    signal,
+  );
   for await (const one of series) yield sized(one);
 }
 

@@ -4,17 +4,17 @@ import type { ComparedRun } from "../api/page_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { comparedRuns, heardTime, listRuns, live } from "./parts/api.ts";
 import { isCrowd, MOST_RUNS, runsOfAddress } from "./parts/early.ts";
-import { Charts, toAddress } from "./charts/charts.tsx";
-import { ConfigDifferences } from "./run/config_diff.tsx";
+import { Charts } from "./charts/charts.tsx";
 import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
 import { attempt } from "./parts/dialog.tsx";
-import { go } from "./parts/dom.ts";
+import { go, toAddress } from "./parts/dom.ts";
 import { figure, plural, recorded, whole } from "./parts/format.ts";
 import { duration } from "../../base/text/format.ts";
 import { natural } from "../../base/text/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { RunPicker } from "./runs/run_picker.tsx";
-import { ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
+import type { DifferencesProps } from "./run/config_diff.tsx";
+import { Later, ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
 import { LoadedScatter } from "./sweeps/load_sweeps.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";
 import { Chip, Chips, isEnded } from "./parts/states.tsx";
@@ -189,7 +189,9 @@ export function Compare() {
             <h2>Parameters and results</h2>
             <WhenSeen of={() => <LoadedScatter runs={chosen} groups={groups} />} />
             <h2>Where the configs differ</h2>
-            <WhenSeen of={() => <ConfigDifferences runs={chosen} />} />
+            <WhenSeen
+              of={() => <Later view="ConfigDifferences" props={{ runs: chosen } satisfies DifferencesProps} />}
+            />
           </>
         )}
       </div>

@@ -16,7 +16,8 @@ import {
 } from "../../verb/flags.ts";
 import { shortIds } from "../../../base/text/format.ts";
 import { interruptible } from "../../link/interrupt.ts";
-import { fetchRuns } from "../../link/fetch_runs.ts";
+import { fetchRuns, type RunsWanted } from "../../link/fetch_runs.ts";
+import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { pause } from "../../../wire/http/waiting.ts";
 import { Link } from "../../link/daemon_link.ts";
@@ -29,11 +30,11 @@ import { renderGroups } from "../../verb/group_table.ts";
 import { parseStates } from "../../text/states.ts";
 import { csv } from "../../../base/text/csv_text.ts";
 import { table } from "../../text/table.ts";
-import { escapeControl } from "../../text/text.ts";
+import { escapeControl, widthOf } from "../../text/text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Lists runs, newest first.")
+    .description("Lists runs, newest first; on a terminal without further options the live ones and the newest 30.")
     .option(
       "-s, --state <states>",
       "only these states (comma-separated), or sets: live, ended, queued, running, succeeded, failed, canceled",
@@ -43,6 +44,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
+    .option("-a, --all", "all runs, also on a terminal")
     .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("--sort <column>", "sort by this column; -column: descending")
     .option(
@@ -93,6 +95,26 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
+/** Newest runs on a terminal, besides the live ones, unless options say otherwise. */
+const NEWEST = 30;
+const NARROWING = ["state", "name", "tag", "since", "within", "limit", "where", "sort", "groupBy", "all", "quiet"];
+
+/** What a person at a terminal wants to see first. */
+const isFirstLook = (flags: Record<string, unknown>, { terminal }: Context) =>
+  terminal.isTty && ["table", "wide"].includes(String(flags["output"])) &&
+  NARROWING.every((name) => flags[name] === undefined);
+
+/** The live runs and the newest, newest first; says if there are others. */
+async function firstLook(link: Link, wanted: RunsWanted, context: Context, signal?: AbortSignal): Promise<RunJson[]> {
+  const newest = await fetchRuns(link, { ...wanted, limit: NEWEST + 1 }, signal);
+  if (newest.length <= NEWEST) return newest;
+  const live = await fetchRuns(link, { ...wanted, states: LIVE_STATES }, signal);
+  const shown = newest.slice(0, NEWEST);
+  const ids = new Set(shown.map(({ run_id }) => run_id));
+  context.err.write(`mosaic: the live and the newest ${NEWEST} runs; --all lists every run\n`);
+  return [...shown, ...live.filter(({ run_id }) => !ids.has(run_id))];
+}
+
 /** The runs, and their output. */
 async function listed(
   link: Link,
@@ -102,7 +124,7 @@ async function listed(
 ): Promise<string> {
   const by = typeof flags["groupBy"] === "string" ? groupByOf(flags["groupBy"]) : undefined;
   const needed = by === undefined ? undefined : columnFor(by);
-  const runs = await fetchRuns(link, {
+  const wanted: RunsWanted = {
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     nameContains: String(flags["name"] ?? ""),
     within: String(flags["within"] ?? ""),
@@ -116,7 +138,10 @@ async function listed(
       ...(by !== undefined && typeof flags["sort"] === "string" ? [sortOf(flags["sort"]).column] : []),
     ]),
     limit: Number(flags["limit"] ?? Infinity),
-  }, signal);
+  };
+  const runs = isFirstLook(flags, context)
+    ? await firstLook(link, wanted, context, signal)
+    : await fetchRuns(link, wanted, signal);
   if (flags["watch"] === undefined) await warnOfUnknown(link, context, runs, flags);
   return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
 }
@@ -162,6 +187,20 @@ function render(found: RunJson[], flags: Record<string, unknown>, context: Conte
   }, context);
 }
 
+/** Columns that a narrow terminal does without, the first of them first. */
+const DISPENSABLE = ["rate", "gpus", "elapsed", "steps", "note"];
+
+/** As many of the columns as fit, if those that may be narrowed are. */
+function fitting(columns: ListColumn[], runs: readonly RunJson[], width: number): ListColumn[] {
+  let kept = columns;
+  for (const name of DISPENSABLE) {
+    const lines = table(kept, runs, { width, color: false }).split("\n");
+    if (lines.every((line) => widthOf(line) <= width)) break;
+    kept = kept.filter((column) => column.name !== name);
+  }
+  return kept;
+}
+
 export interface ListRendering {
   format: Format;
   quiet: boolean;
@@ -190,9 +229,7 @@ function renderRuns(
       return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
     default:
       if (runs.length === 0) return "No runs.\n";
-      return table(shown, runs, {
-        width: terminal.isTty && format !== "wide" ? terminal.width : undefined,
-        color: terminal.color,
-      });
+      if (!terminal.isTty || format === "wide") return table(shown, runs, { width: undefined, color: terminal.color });
+      return table(chosen === undefined ? fitting(shown, runs, terminal.width) : shown, runs, terminal);
   }
 }

@@ -556,7 +556,7 @@ export class Chart {
     const index = this.#marker!.nearest(u, left, top);
     this.#marker!.mark(u, index, colorCode("var(--ink)"));
     const rows = found.filter(({ at }) => at !== undefined)
-      .sort((a, b) => values.get(b.line)! - values.get(a.line)!)
+      .sort((a, b) => shownAt(b.line, b.at!)! - shownAt(a.line, a.at!)!)
       .map(({ line, at }) => ({
         ...{ color: line.color, label: line.label },
         text: textAt(line, at, line.runs > 1),
@@ -851,13 +851,16 @@ export class Chart {
 /** A logarithmic axis of times of day has no meaning. */
 const isLogX = ({ logX, x }: ChartStyle): boolean => logX && x !== "wall";
 
+/** The value before smoothing, or of a group's curve. */
+const shownAt = ({ table }: Pick<Line, "table">, i: number) => table[3]?.[i] ?? table[4]?.[i] ?? null;
+
 /** A value, with its band and the number of runs. @param ranged whether the band is told */
 function textAt({ table, runs, smoothed }: Line, i: number | undefined, ranged: boolean): string {
   if (i === undefined) return "";
   const at = (n: number) => table[n]?.[i] as number | null | undefined;
   const range = ranged && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
   const calmed = !smoothed ? "" : runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
-  return figure(at(3) ?? at(4)) + range + calmed + (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+  return figure(shownAt({ table }, i)) + range + calmed + (runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
 }
 
 /** So short that the legend's place for it suffices. */

@@ -5,14 +5,14 @@ import { Chart, type Own, type Range } from "./chart.ts";
 import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
 import { attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
-import { saveFile } from "../parts/dom.ts";
+import { saveFile, toAddress } from "../parts/dom.ts";
 import { figure, plural } from "../parts/format.ts";
 import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "../parts/early.ts";
 import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
 import { colorCode, colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
 import { Island, ScrollTable, Terms, useRedraw } from "../parts/parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../../api/page_json.ts";
-import { overOther } from "./smoothing.ts";
+import { haveOf, joined, overOther } from "./smoothing.ts";
 import { useEffect, useRef, useState } from "../parts/preact.ts";
 
 export interface ChartRun {
@@ -86,17 +86,6 @@ function toggled(list: readonly string[], one: string, on: boolean): string[] {
   return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
 }
 
-/** Writes values into the address, so that it is a link to the current view; empty ones are omitted. */
-export function toAddress(values: Record<string, string | string[]>): void {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(values)) {
-    query.delete(name);
-    for (const one of [value].flat()) if (one !== "") query.append(name, one);
-  }
-  const search = query.toString().replaceAll("%2C", ",");
-  history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
-}
-
 const PINNED = "Pinned";
 /** The section of a metric: its name up to the first "/". */
 const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
@@ -123,6 +112,8 @@ class ChartReader {
   /** The charts with a range of their own. */
   #owns: Map<string, Own>;
   #sets = new Map<string, DataSet[]>();
+  /** The names whose sets are whole curves. */
+  #whole = new Set<string>();
   /** The metric of the x axis, for each run. */
   #over: { name: string; of: Map<string, SeriesColumns> } | undefined;
   #inSight = new Set<string>();
@@ -371,8 +362,17 @@ class ChartReader {
     const wanted = rough
       ? crowdWanted(ids, names, isClose(chart) ? CLOSE_BUCKETS : undefined)
       : { runs: ids, names, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
-    const answers = await seriesOf({ ...wanted, ...part }, signal);
+    // Of a whole curve only what follows the buckets that are here.
+    const before = (name: string) => rough || range !== undefined ? undefined : this.#heldOf(name);
+    const have = names.map((name) => ids.map((id) => haveOf(before(name)?.get(id), wanted.buckets)));
+    const answers = await seriesOf(
+      { ...wanted, ...part, ...(have.flat().some((one) => one !== null) ? { have } : {}) },
+      signal,
+    );
     if (signal.aborted) return;
+    for (const [n, name] of names.entries()) {
+      answers[n] = answers[n]!.map((columns, r) => joined(before(name)?.get(ids[r]!), columns, have[n]![r]!));
+    }
     const groups = colorsOfGroups(runs.flatMap((r) => r.group ?? []));
     const own = colorsOfRuns(runs);
     const order = [...groups.keys()];
@@ -387,6 +387,8 @@ class ChartReader {
       })).filter((s) => s.columns.last_x.length > 0)
         .sort((a, b) => order.indexOf(a.group ?? "") - order.indexOf(b.group ?? ""));
       this.#sets.set(name, sets);
+      if (range === undefined && !rough) this.#whole.add(name);
+      else this.#whole.delete(name);
       this.#fresh.delete(name);
       this.#fresh.add(name);
       if (!this.rewound && sets.some((s) => s.columns.overwritten.includes(true))) {
@@ -398,6 +400,12 @@ class ChartReader {
       if (rough) await new Promise((resolve) => setTimeout(resolve));
     }
     this.#letGo();
+  }
+
+  /** The whole curves that are here, by run. */
+  #heldOf(name: string): Map<string, SeriesColumns> | undefined {
+    if (!this.#whole.has(name)) return undefined;
+    return new Map(this.#sets.get(name)?.map(({ runId, columns }) => [runId, columns]));
   }
 
   /** Drops the points of the charts that were in sight longest ago. */

@@ -47,7 +47,7 @@ interface Page {
   to: number;
 }
 
-interface Props {
+export interface ExplorerProps {
   runId: string;
   kind: "steps" | "episodes";
   /** The newest seq. */
@@ -56,7 +56,7 @@ interface Props {
   inSight: boolean;
 }
 
-export function Explorer({ runId, kind, head, inSight }: Props) {
+export function Explorer({ runId, kind, head, inSight }: ExplorerProps) {
   const [page, setPage] = useState<Page>({ since: 0, rows: [], to: 0 });
   const [follow, setFollow] = useState(true);
   const [json, setJson] = useState("Choose a row to see the whole record.");

@@ -1,10 +1,9 @@
 /** Parameters against results: one point or line per run, and the table behind it. */
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { columnNames, readColumns } from "../parts/api.ts";
-import { toAddress } from "./charts.tsx";
 import { colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
 import { attempt } from "../parts/dialog.tsx";
-import { go } from "../parts/dom.ts";
+import { go, toAddress } from "../parts/dom.ts";
 import { natural } from "../../../base/text/natural_order.ts";
 import { ticksOf } from "../../../base/time/ticks.ts";
 import { figure, plural } from "../parts/format.ts";
@@ -16,6 +15,12 @@ interface ScatterRun {
   run_id: string;
   name: string;
   parameters: readonly { name: string; value: unknown }[];
+}
+
+export interface ScatterProps {
+  runs: ScatterRun[];
+  groups: string[];
+  result?: string;
 }
 
 const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44 };
@@ -68,7 +73,7 @@ const label = (id: string) => {
 };
 
 /** @param groups of each run, or none: shown by colour @param result what is shown first, as `metric.reward` */
-export function Scatter({ runs, groups, result }: { runs: ScatterRun[]; groups: string[]; result?: string }) {
+export function Scatter({ runs, groups, result }: ScatterProps) {
   const query = new URLSearchParams(location.search);
   const values = runs.map((r) => new Map(r.parameters.map(({ name, value }) => [`param.${name}`, plainValue(value)])));
   const differing = [...new Set(values.flatMap((v) => [...v.keys()]))].sort(natural)

@@ -182,3 +182,33 @@ export function quantiles(values: readonly number[], shares: readonly number[]):
   const sorted = Float64Array.from(values).sort();
   return shares.map((share) => sorted.length === 0 ? null : sorted[Math.round(share * (sorted.length - 1))]!);
 }
+
+/**
+ * What the page asks for besides the buckets it has: from its last one on, in its width. null: everything, because the
+ * curve's buckets are not all of one width, or are too many or too few by now.
+ */
+export function haveOf(columns: SeriesColumns | undefined, buckets: number): [from: number, width: number] | null {
+  const { first_x = [], last_x = [], damaged = [], attempt = [] } = columns ?? {};
+  const n = first_x.length;
+  if (n < 2 || n > 1.5 * buckets || first_x[0] !== 1) return null;
+  const width = last_x[0]!;
+  if (width > 1 && n < buckets / 2) return null;
+  if (damaged.includes(true) || attempt.some((a) => a !== null)) return null;
+  return [first_x[n - 1]!, width];
+}
+
+/** The buckets that the page has, up to those that came. */
+export function joined(
+  before: SeriesColumns | undefined,
+  came: SeriesColumns,
+  have: readonly [from: number, width: number] | null,
+): SeriesColumns {
+  if (before === undefined || have === null || came.first_x[0] !== have[0]) return came;
+  const kept = before.first_x.findIndex((x) => x >= have[0]);
+  const { name, ...columns } = came;
+  const both = Object.entries(columns).map(([column, values]) => [
+    column,
+    [...(before[column as "mean"] as unknown[]).slice(0, kept), ...values],
+  ]);
+  return { name, ...Object.fromEntries(both) } as SeriesColumns;
+}

@@ -158,9 +158,21 @@ export async function logOf<T>(id: string, stream: string, query: Record<string,
   return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
 }
 
+/** The first point of the last bucket that the page has, and the width of its buckets. */
+export type Have = [from: number, width: number];
+
 /** Buckets of series of runs. @returns for each name those of each run */
 export async function seriesOf(
-  wanted: { runs: string[]; names: string[]; buckets: number; rough: boolean; from?: number; to?: number },
+  wanted: {
+    runs: string[];
+    names: string[];
+    buckets: number;
+    rough: boolean;
+    from?: number;
+    to?: number;
+    /** As of `SeriesWanted` in ../../api/many_runs.ts. */
+    have?: (Have | null)[][];
+  },
   signal: AbortSignal,
 ): Promise<SeriesColumns[][]> {
   const response = await api.series.$post({ json: wanted }, { init: { signal } });

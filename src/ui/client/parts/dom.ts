@@ -91,3 +91,14 @@ export function saveFile(name: string, blob: Blob): void {
 export function go(path: string): void {
   dispatchEvent(new CustomEvent("mosaic-go", { detail: path }));
 }
+
+/** Writes values into the address, so that it is a link to the current view; empty ones are omitted. */
+export function toAddress(values: Record<string, string | string[]>): void {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) {
+    query.delete(name);
+    for (const one of [value].flat()) if (one !== "") query.append(name, one);
+  }
+  const search = query.toString().replaceAll("%2C", ",");
+  history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
+}

@@ -1,5 +1,6 @@
 /** Components shared by several views. */
 import { now } from "./api.ts";
+import { attempt } from "./dialog.tsx";
 import { type IconName, ICONS } from "./dom.ts";
 import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.ts";
 
@@ -90,4 +91,35 @@ export function WhenSeen({ of }: { of: () => ComponentChildren }) {
     return () => observer.disconnect();
   }, []);
   return <div ref={place} class="when-seen">{seen && of()}</div>;
+}
+
+/** A variable, so that the bundler leaves it a script of its own. */
+const FURTHER = "/assets/further.js";
+type Draw = (element: HTMLElement, view: string, props: object | null) => void;
+
+/**
+ * A view of further_views.tsx, which is loaded when it is first shown.
+ * @param props of that view: whoever uses this checks them against it by `satisfies`
+ */
+export function Later({ view, props }: { view: "ConfigDifferences" | "Explorer"; props: object }) {
+  const place = useRef<HTMLDivElement>(null);
+  const newest = useRef(props);
+  newest.current = props;
+  const loaded = useRef<Draw>(undefined);
+  useEffect(() => {
+    const element = place.current!;
+    let mounted = true;
+    attempt(async () => {
+      const { draw }: { draw: Draw } = await import(FURTHER);
+      if (!mounted) return;
+      loaded.current = draw;
+      draw(element, view, newest.current);
+    });
+    return () => {
+      mounted = false;
+      loaded.current?.(element, view, null);
+    };
+  }, []);
+  useEffect(() => loaded.current?.(place.current!, view, props));
+  return <div ref={place} class="island" />;
 }

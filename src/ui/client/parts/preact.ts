@@ -3,4 +3,4 @@
  * run.
  */
 export * from "npm:preact@11.2.0/hooks";
-export { type ComponentChildren, type JSX, render } from "npm:preact@11.2.0";
+export { type ComponentChildren, createElement, type JSX, render } from "npm:preact@11.2.0";

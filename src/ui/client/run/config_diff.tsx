@@ -8,8 +8,12 @@ import { useEffect, useState } from "../parts/preact.ts";
 /** Bound on compared configs: a table with more columns is unreadable. */
 const MOST = 24;
 
+export interface DifferencesProps {
+  runs: { run_id: string; name: string }[];
+}
+
 /** A table of the settings that differ between runs, without what mosaic itself adds to each config. */
-export function ConfigDifferences({ runs: all }: { runs: { run_id: string; name: string }[] }) {
+export function ConfigDifferences({ runs: all }: DifferencesProps) {
   const runs = all.slice(0, MOST);
   const [rows, setRows] = useState<ComparisonRow[]>();
   useEffect(() => {

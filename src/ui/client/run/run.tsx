@@ -20,11 +20,11 @@ import {
 } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
 import { Code } from "./code.tsx";
-import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
-import { Explorer } from "../charts/explorer.tsx";
+import type { ExplorerProps } from "../charts/explorer.tsx";
+import type { DifferencesProps } from "./config_diff.tsx";
 import { figure, moment, whole, words } from "../parts/format.ts";
 import { bytes } from "../../../base/text/format.ts";
 import { Frames, type Sought } from "./frames.tsx";
@@ -35,7 +35,7 @@ import { artifactPath, SaveLink } from "./save_link.tsx";
 import { Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { RunPicker } from "../runs/run_picker.tsx";
-import { Icon, Island, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
+import { Icon, Island, Later, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { Chip, isEnded, sentence } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -229,17 +229,25 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           {
             id: "steps",
             label: "Steps",
-            content: () => <Explorer runId={runId} kind="steps" head={heads.steps} inSight={tab === "steps"} />,
+            content: () => (
+              <Later
+                view="Explorer"
+                props={{ runId, kind: "steps", head: heads.steps, inSight: tab === "steps" } satisfies ExplorerProps}
+              />
+            ),
           },
           {
             id: "episodes",
             label: "Episodes",
             content: () => (
-              <Explorer
-                runId={runId}
-                kind="episodes"
-                head={heads.episodes}
-                inSight={tab === "episodes"}
+              <Later
+                view="Explorer"
+                props={{
+                  runId,
+                  kind: "episodes",
+                  head: heads.episodes,
+                  inSight: tab === "episodes",
+                } satisfies ExplorerProps}
               />
             ),
           },
@@ -360,7 +368,15 @@ function Config({ run }: { run: RunPage }) {
         <RunPicker label="Difference from another run" without={[run.run_id]} onpick={setOther} />
         {other && <span class="sub">{other.name}</span>}
       </div>
-      <div class="difference">{other && <ConfigDifferences runs={[run, other]} />}</div>
+      <div class="difference">
+        {other && (
+          <Later
+            key={other.run_id}
+            view="ConfigDifferences"
+            props={{ runs: [run, other] } satisfies DifferencesProps}
+          />
+        )}
+      </div>
       <pre class="json" tabIndex={0} aria-label="Config as JSON">{text}</pre>
     </div>
   );

@@ -76,7 +76,7 @@ export class RunsModel {
     const { expression } = this.conditions();
     for (const line of lines) {
       // Runs within a run are folded into it.
-      if (line.parent !== null) continue;
+      if (line.parent) continue;
       const before = this.runs.get(line.run_id);
       this.runs.set(line.run_id, line);
       if (before === undefined) this.#tags = undefined;

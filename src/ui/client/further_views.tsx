@@ -1,0 +1,12 @@
+/** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
+import { Explorer } from "./charts/explorer.tsx";
+import { ConfigDifferences } from "./run/config_diff.tsx";
+import { createElement, render } from "./parts/preact.ts";
+
+export const VIEWS = { ConfigDifferences, Explorer };
+
+/** @param props null: the view ends */
+export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {
+  // deno-lint-ignore no-explicit-any -- `Later` has checked the props against the view
+  render(props === null ? null : createElement(VIEWS[view] as any, props), element);
+}
