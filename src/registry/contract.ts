@@ -395,7 +395,6 @@ export const AuditEntry = z.strictObject({
   skipped: integer().optional(),
 });
 
-/** Each shape under the heading that documents it. */
 /** What ran, for the page. */
 export const PageCode = z.strictObject({
   facts: z.array(z.strictObject({ name: text(), text: text() })),
@@ -428,6 +427,25 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
+/** As src/sweeps/summary.ts makes it. */
+export const Sweep = z.strictObject({
+  sweep_id: text(),
+  name: text(),
+  state: text(),
+  created_at: time(),
+  total: integer(),
+  made: integer(),
+  states: z.unknown(),
+  parameters: z.array(text()),
+  max_parallel: maybe(integer()),
+  budget: z.unknown(),
+  metric: z.unknown(),
+  stop: z.unknown(),
+  waiting_for: maybe(text()),
+  detail: z.unknown().optional(),
+});
+
+/** Each shape under the heading that documents it. */
 export const SHAPES = {
   "Run": Run,
   "RunDetail": RunDetail,
@@ -453,6 +471,7 @@ export const SHAPES = {
   "CodeOfAttempt": CodeOfAttempt,
   "RunDifferences": RunDifferences,
   "Difference": Difference,
+  "Sweep": Sweep,
   "Import": Import,
   "Validation": Validation,
   "Examination": Examination,

@@ -330,6 +330,23 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("plot --group-by name", [rich]);
     await holds("status", []);
     await holds("gpus", []);
+    await holds("sweep", [
+      "-n",
+      "tried",
+      "--metric",
+      "score:max",
+      "--stop",
+      "asha:max=9,min=1",
+      "--max-parallel",
+      "1",
+      "--grid",
+      "x=1,2",
+      "--",
+      "/bin/true",
+      "{x}",
+    ]);
+    await holds("sweep list", []);
+    await holds("sweep show", ["tried"]);
     await holds("usage", []);
     await holds("usage --by run", []);
     await holds("du", []);
@@ -424,6 +441,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
           "RunGpuUse.idle_share",
+          // tests/sweeps
+          "Sweep.waiting_for",
           "Series.copy_of",
           "Run.parent",
           "Run.damaged",

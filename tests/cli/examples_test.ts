@@ -58,8 +58,8 @@ Deno.test("examples: what --help shows works", async (t) => {
       echo '{"event_type":"episode","episode":0,"total_reward":1,"steps":1,"terminated":true,"truncated":false}'
       echo '{"event":"metrics","payload":{"policy_loss":0.5,"step":1}}'`,
     ];
-    const ended = async (name: string, tags: string[] = []) => {
-      const run = await submit(daemon, configOf({ name, command: talks, metadata: { tags } }));
+    const ended = async (name: string, tags: string[] = [], command = talks) => {
+      const run = await submit(daemon, configOf({ name, command, metadata: { tags } }));
       await untilState(daemon, run, "TERMINATED");
       return run;
     };
@@ -73,6 +73,7 @@ Deno.test("examples: what --help shows works", async (t) => {
       await untilState(daemon, run, "EXECUTING");
       return run;
     };
+    await ended("prepare");
     await ended("cart-lr-3e-3", ["sweep"]);
     let last = await ended("cart-lr-1e-2", ["sweep"]);
     Deno.writeTextFileSync("train.json", configOf({ name: "train", command: talks }));
@@ -127,11 +128,14 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     for (const verb of LOADED.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
       for (const example of await examplesOf(verb)) {
-        // Of a session on another host, or of the source tree; of a run with observations (minari_test.ts).
-        if (/ssh HOST|^deno run|^source|--format minari/.test(example)) continue;
+        // Of a session on another host, or of the source tree; of a run with observations (minari_test.ts) or in a
+        // repository (tests/provenance).
+        if (/ssh HOST|^deno run|^source|--format minari|--at-commit/.test(example)) continue;
         await t.step(example, async () => {
           if (CONTROL.includes(verb)) last = alive && verb !== "cancel" ? last : await live();
-          else if (verb === "wait") last = await soonOver();
+          else if (verb === "rerun") {
+            last = await ended("again", [], [...talks, "sh", "--lr=1", "--batch-size=8", "--seed=1"]);
+          } else if (verb === "wait") last = await soonOver();
           else if (changed && NAMES_LAST.test(example)) {
             last = await ended("subject");
             changed = false;

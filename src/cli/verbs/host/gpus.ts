@@ -23,8 +23,8 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic gpus", "the host's cards, their runs, and who else uses them"],
           [
-            "mosaic gpus -o json | jq '.[] | select(.run_id == null and .others == \"\").slot'",
-            "slots that are really free",
+            "mosaic gpus -o json | jq '.[] | select(.run_id == null).slot'",
+            "slots that no run holds",
           ],
         ],
       }),

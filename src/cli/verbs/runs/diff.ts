@@ -42,7 +42,7 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         examples: [
-          ["mosaic diff cart-1 cart-2", "why two runs went differently"],
+          ["mosaic diff cart-lr-3e-3 cart-lr-1e-2", "why two runs went differently"],
           ["mosaic diff 01K9ZQ @last --patch", "with the lines of code"],
         ],
         exits: { 0: "printed, whether or not anything differs", 4: "no such run" },
