@@ -95,14 +95,15 @@ export function WhenSeen({ of }: { of: () => ComponentChildren }) {
 
 /** A variable, so that the bundler leaves it a script of its own. */
 const FURTHER = "/assets/further.js";
-type LaterView = keyof typeof import("../further_views.tsx").VIEWS;
 type Draw = (element: HTMLElement, view: string, props: object | null) => void;
 
 /**
  * A view of further_views.tsx, which is loaded when it is first shown.
  * @param props of that view: whoever uses this checks them against it by `satisfies`
  */
-export function Later({ view, props }: { view: LaterView; props: object }) {
+export function Later(
+  { view, props }: { view: "ConfigDifferences" | "Explorer" | "Nowhere" | "Start"; props: object },
+) {
   const place = useRef<HTMLDivElement>(null);
   const newest = useRef(props);
   newest.current = props;
