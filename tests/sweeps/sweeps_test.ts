@@ -24,6 +24,8 @@ class Played implements AsyncDisposable {
   sweeps!: Sweeps;
   readonly made: string[] = [];
   readonly cancelled: [run: string, reason: string][] = [];
+  /** Runs that can be neither cancelled nor retried. */
+  readonly damaged = new Set<string>();
   /** Called before a trial is entered. */
   before: (trial: number) => void = () => {};
   #positions = new Map<string, number>();
@@ -43,10 +45,14 @@ class Played implements AsyncDisposable {
       check: () => {},
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
       cancel: (runId, reason) => {
+        if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
       },
-      retry: (runId) => void this.registry.apply(runId, { type: "retry", reason: "by hand" }),
+      retry: (runId) => {
+        if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
+        this.registry.apply(runId, { type: "retry", reason: "by hand" });
+      },
     });
   }
 
@@ -193,7 +199,7 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   }
   await played.untilState("finished");
   assert.throws(() => played.sweeps.change(played.row(), "resume", ""), hasCode("failed_precondition", /finished/));
-  played.sweeps.change(played.row(), "retry_failed", "");
+  await played.sweeps.change(played.row(), "retry_failed", "");
   assert.deepEqual(played.live(), [played.made[0]]);
   const extend = (extension: Record<string, unknown>) =>
     played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
@@ -202,6 +208,34 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   extend({ axes: [gridAxis("a=7..11")], max_parallel: 6 });
   await played.untilMade(11);
   assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
+});
+
+Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no other from it", async () => {
+  await using played = new Played();
+  played.begin({});
+  await played.untilMade(2);
+  const first = played.live()[0]!;
+  played.damaged.add(first);
+  played.sweeps.change(played.row(), "cancel", "");
+  await until(() => played.live().length === 1, { what: "the other trial to be cancelled" });
+  assert.deepEqual(played.live(), [first]);
+  played.damaged.clear();
+  await played.untilState("cancelled");
+
+  played.sweeps.change(played.row(), "resume", "");
+  for (let made = 4; made <= 6; made += 2) {
+    await played.untilMade(made);
+    for (const runId of played.live()) played.end(runId, { type: "failed", reason: "exit_code_1" });
+  }
+  await played.untilState("finished");
+  const failed = played.made.slice(2);
+  played.damaged.add(failed[0]!);
+  await assert.rejects(
+    async () => await played.sweeps.change(played.row(), "retry_failed", ""),
+    hasCode("failed_precondition", /1 of 4 failed trials cannot be retried, the first is trial 2: damaged/),
+  );
+  assert.deepEqual(played.live(), failed.slice(1));
+  assert.equal(played.row().state, "running");
 });
 
 Deno.test("sweeps: what callers send is refused with its fields, and deep nesting is no danger", async () => {
