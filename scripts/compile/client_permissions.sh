@@ -100,6 +100,7 @@ state_directory() { # DIRECTORY
   grant read "$1/trainer/daemon.json"
   grant read "$1/trainer/tokens.json"
   announced "$1/trainer/daemon.json"
+  case $verb in run | rerun) for base in custom_scripts evals runs; do grant write "$1/trainer/$base"; done ;; esac # copies of code
   case $verb in token | doctor | reindex | sql | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
 }
 
@@ -133,7 +134,8 @@ client_flags() { # VERB ARGUMENTS
   grant read "${MOSAIC_TLS_CERT:-}"
   grant read "${MOSAIC_TLS_KEY:-}"
   case $verb in
-  submit | validate) all=' read ' ;;                 # a config, wherever it is
+  validate) all=' read ' ;;                          # a config, wherever it is
+  submit | rerun) all=' read ' && grant run /bin/sh ;; # the same; git, to record the code
   run | sweep) all=' read env ' && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon
   import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt

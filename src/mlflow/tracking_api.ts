@@ -93,7 +93,12 @@ export class MlflowApi {
       const [, runId = "", name = ""] = PATH.exec(path) ?? [];
       const method = METHODS[name] ?? ofModel(request.method, name);
       if (method === undefined) {
-        throw new MlflowError(404, "ENDPOINT_NOT_FOUND", `mosaic does not serve ${path} of MLflow's API`);
+        const of = /\/(?:registered-models|model-versions)\//.test(path) ? "the model registry" : path;
+        throw new MlflowError(
+          404,
+          "ENDPOINT_NOT_FOUND",
+          `mosaic does not serve ${of} of MLflow's API: models stay files of the run. Set MLFLOW_TRACKING_URI to another server for it`,
+        );
       }
       if (!owner) this.#requireOwnRun(runId, bearerOf(request));
       const fields = request.method === "GET" ? queryOf(request) : bodyOf(await read());
@@ -305,6 +310,9 @@ const METHODS: Readonly<Record<string, Method>> = {
   // Tags, parameters and artifacts describe models and data sets; nothing reads these.
   "runs/log-model": () => ({}),
   "runs/log-inputs": () => ({}),
+  // The registry is empty.
+  "registered-models/search": () => ({ registered_models: [] }),
+  "model-versions/search": () => ({ model_versions: [] }),
   "runs/outputs": () => ({}),
   "metrics/get-history": (api, { run, fields }) => {
     const key = text(fields, "metric_key");

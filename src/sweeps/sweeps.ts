@@ -14,8 +14,9 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { namesOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, MOST_NAMES, MOST_SPEC_TEXT, specFrom, type SweepSpec } from "./spec.ts";
+import { checked, extensionFrom, MOST_NAMES, specFrom, specText, type SweepSpec } from "./spec.ts";
 import { Judge } from "./judge.ts";
+import { retryFailed } from "./retry_failed.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";
 import { extendedParts } from "./words.ts";
@@ -35,8 +36,8 @@ export interface SweepsHost {
   registry: Registry;
   records: TelemetryReader;
   log: Logger;
-  /** Trials at once if a sweep does not say. */
-  parallel: number;
+  /** Trials at once if a sweep does not say; the host's GPUs may come and go. */
+  parallel: () => number;
   /** @throws MosaicError where this config can never become a run */
   check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
@@ -93,7 +94,7 @@ export class Sweeps {
     }
     const known = registry.sweeps.get(sweepId);
     if (known !== undefined) return known;
-    if (registry.sweeps.list(MOST_SWEEPS).length >= MOST_SWEEPS) {
+    if (registry.sweeps.count() >= MOST_SWEEPS) {
       throw new MosaicError("resource_exhausted", `there are ${MOST_SWEEPS} sweeps already`);
     }
     const given = specFrom(specJson);
@@ -103,7 +104,7 @@ export class Sweeps {
     requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: storedText(spec) });
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
@@ -129,9 +130,10 @@ export class Sweeps {
 
   /**
    * @param extension of `extend`, as JSON
-   * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow, `invalid_argument`
+   * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow, and where trials could not be
+   * retried, `invalid_argument`
    */
-  change(row: SweepRow, action: string, extension: string): SweepRow {
+  change(row: SweepRow, action: string, extension: string): SweepRow | Promise<SweepRow> {
     const { registry, log } = this.#host;
     const { sweeps } = registry;
     const refuse = (what: string, hint: string) => {
@@ -165,13 +167,12 @@ export class Sweeps {
           ...(max_parallel === undefined ? {} : { max_parallel }),
         });
         requireFewNames(extended);
-        const specJson = storedText(extended);
         const before = trialCount(spec);
         if (trialCount(extended) > before) {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson, state });
+        const changed = sweeps.change(row.sweepId, { specJson: specText(extended), state });
         this.#specs.delete(row.sweepId);
         return this.#begin(changed);
       }
@@ -182,15 +183,13 @@ export class Sweeps {
     }
   }
 
-  #retryFailed(row: SweepRow): SweepRow {
-    const { registry, retry } = this.#host;
-    for (let from = 0;;) {
-      const trials = registry.sweeps.trials(row.sweepId, from, 1000);
-      for (const { runId, state } of trials) if (state === "FAULTED") retry(runId!);
-      if (trials.length < 1000) break;
-      from = trials.at(-1)!.trial + 1;
-    }
-    return row.state === "finished" ? this.#begin(registry.sweeps.change(row.sweepId, { state: "running" })) : row;
+  async #retryFailed({ sweepId }: SweepRow): Promise<SweepRow> {
+    const { sweeps } = this.#host.registry;
+    await retryFailed(this.#host.registry, sweepId, this.#host.retry, () => {
+      // Those that run again are the sweep's, whatever becomes of the others.
+      if (sweeps.get(sweepId)?.state === "finished") this.#begin(sweeps.change(sweepId, { state: "running" }));
+    });
+    return sweeps.get(sweepId)!;
   }
 
   #begin(row: SweepRow): SweepRow {
@@ -250,7 +249,16 @@ export class Sweeps {
     const { registry, log, cancel } = this.#host;
     const { sweepId } = row;
     if (row.state === "cancelling") {
-      for (const { runId } of live) cancel(runId, "sweep_cancelled");
+      // One that cannot be cancelled keeps no other from it.
+      const failed = live.flatMap(({ runId }) => {
+        try {
+          cancel(runId, "sweep_cancelled");
+          return [];
+        } catch (error) {
+          return [error];
+        }
+      });
+      if (failed.length > 0) throw failed[0];
       registry.sweeps.change(sweepId, { state: "cancelled" });
       return "wait";
     }
@@ -258,16 +266,17 @@ export class Sweeps {
     const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
-    const places = (spec.max_parallel ?? this.#host.parallel) - live.length;
+    const places = (spec.max_parallel ?? this.#host.parallel()) - live.length;
     let made = 0;
-    const spent = () => spentOf(this.#host, row, spec);
+    let known: ReturnType<typeof spentOf> | undefined;
+    const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
     while (row.nextTrial + made < total && made < Math.min(places, MADE_AT_ONCE)) {
-      if (spent()(made) !== undefined) break;
+      if (spent(made) !== undefined) break;
       this.#make(row, spec, row.nextTrial + made++);
     }
     if (made > 0) return made === MADE_AT_ONCE ? "again" : watched ? "watch" : "wait";
     if (live.length > 0) return watched ? "watch" : "wait";
-    const budget = row.nextTrial < total ? spent()(0) : undefined;
+    const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
       registry.sweeps.change(sweepId, { state: "finished" });
       this.#judge.forget(sweepId);
@@ -291,15 +300,6 @@ export class Sweeps {
       registry.sweeps.refuseTrial(of, error.message);
     }
   }
-}
-
-/** No text is stored that could not be read again, whatever was added to it. @throws MosaicError `invalid_argument` */
-function storedText(spec: SweepSpec): string {
-  const text = JSON.stringify(spec);
-  if (text.length <= MOST_SPEC_TEXT) return text;
-  throw new MosaicError("invalid_argument", `the sweep would have more than ${MOST_SPEC_TEXT >> 20} MiB`, {
-    hint: "Begin another sweep with these points.",
-  });
 }
 
 /** @throws MosaicError `invalid_argument` */

@@ -1,5 +1,5 @@
 /** The page as a Hono application: authentication, errors, probes, files. The API is in api.ts. */
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
@@ -45,6 +45,12 @@ export interface PageApp {
   stop(): void;
 }
 
+/** Whether a person has opened this address in a browser: programs and the page's own requests are answered in JSON. */
+function isVisit({ req }: Context<PageEnv>): boolean {
+  return req.method === "GET" && !/^\/(?:api|assets)\//.test(req.path) &&
+    /\btext\/html\b/.test(req.header("accept") ?? "");
+}
+
 export function createApp(core: Core, options: AppOptions): PageApp {
   const token = crypto.randomUUID();
   const streams = new EventStreams(options.maxStreams ?? STANDARD_BOUNDS.maxPageStreams);
@@ -76,7 +82,10 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "page request failed");
     return c.json(body, status);
   });
-  app.notFound((c) => c.json({ error: { code: "not_found", message: `there is nothing at ${c.req.path}` } }, 404));
+  app.notFound(async (c) => {
+    if (isVisit(c)) return await page(c, 404);
+    return c.json({ error: { code: "not_found", message: `there is nothing at ${c.req.path}` } }, 404);
+  });
 
   app.get("/healthz", (c) => c.json({ ok: true }));
   app.get("/readyz", (c) => {
@@ -100,21 +109,23 @@ export function createApp(core: Core, options: AppOptions): PageApp {
 
   // The page's scripts and styles are half of a daemon's program, and many daemons never serve the page.
   const files = () => import("./assets.ts");
+  const page = async (c: Context<PageEnv>, status: 200 | 404) => {
+    const html = (await files()).shell(token, c.get("identity"), core.version);
+    return c.html(html, status, { "cache-control": "no-store" });
+  };
   app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));
   // The manual; its pages name each other relative to this folder.
-  app.get("/docs", (c) => c.redirect("/docs/index.html"));
+  for (const path of ["/docs", "/docs/"]) app.get(path, (c) => c.redirect("/docs/index.html"));
   app.get("/docs/*", async (c) => {
     const { siteFiles } = await import("../manual/site.ts");
     const path = c.req.path.slice("/docs/".length);
     const file = (await siteFiles()).get(path);
+    if (file === undefined && isVisit(c)) return await page(c, 404);
     if (file === undefined) throw new MosaicError("not_found", `the manual has no page "${path}"`);
     return c.body(file.text, 200, { "content-type": file.type, "cache-control": "no-cache" });
   });
   for (const path of ["/", "/runs/:id", "/compare", "/wall", "/sweeps", "/sweeps/:id"]) {
-    app.get(path, async (c) => {
-      const html = (await files()).shell(token, c.get("identity"), core.version);
-      return c.html(html, 200, { "cache-control": "no-store" });
-    });
+    app.get(path, (c) => page(c, 200));
   }
   // The address that MLflow's client prints: MLFLOW_TRACKING_URI, with the rest after "#".
   app.get("/mlflow/:id/", (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`));

@@ -142,3 +142,16 @@ Deno.test("scheduler: no owner gets more GPUs than one may have; the others' run
     "what starts in this pass counts",
   );
 });
+
+Deno.test("scheduler: while the drivers are asked no run starts without its cards, though some are known to be in use", () => {
+  const asked = { ...ROOM, freeSlots: [], used: ["gpu 3: 22 GiB in use"], asking: true };
+  const waiting = [run("r1", mandatory(2)), run("r2", { gpusRequested: 2 }), run("r3")];
+  const unsure = schedule(waiting, asked);
+  assert.deepEqual(unsure.start, [{ runId: "r3", slots: [] }]);
+  assert.deepEqual(unsure.blocked, [], "nobody gives way before it is known what lacks");
+  assert.match(unsure.queue[0]!.waitingFor, /gpu 3: 22 GiB in use/);
+  const known = schedule(waiting, { ...asked, likely: 1 });
+  assert.deepEqual(known.start, [{ runId: "r3", slots: [] }]);
+  assert.deepEqual(known.blocked.map(({ runId }) => runId), ["r1"]);
+  assert.equal(known.freeGpus, 1);
+});

@@ -104,11 +104,14 @@ Deno.test("client: a shell only to look who listens where a token is to go witho
 
 Deno.test("client: few verbs may do more, and what is in its name", () => {
   const beyond: Record<string, (granted: Permissions) => unknown> = {
-    submit: ({ read }) => read === "all",
+    submit: ({ read, run }) => read === "all" && run.includes("/bin/sh"),
+    rerun: ({ read, write, run }) =>
+      read === "all" && run.includes("/bin/sh") && write.includes(`${STATE}/trainer/custom_scripts`),
     validate: ({ read }) => read === "all",
     import: ({ read, write }) => read === "all" && write === "all",
     "import-worker": ({ read, env }) => read === "all" && env === "all",
-    run: ({ read, env }) => read === "all" && env === "all",
+    run: ({ read, write, env }) =>
+      read === "all" && env === "all" && write.includes(`${STATE}/trainer/custom_scripts`) && !write.includes(STATE),
     sweep: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),
     docs: ({ read, write }) => read === "all" && write === "all",

@@ -1,6 +1,8 @@
 /** The daemon's part: each trial once, budgets, extensions, early stopping; on real databases, with runs that the test plays. */
 import { strict as assert } from "node:assert";
 import { MosaicError } from "../../src/base/errors.ts";
+import { GpuPool } from "../../src/dispatch/gpus/gpu_pool.ts";
+import { parseGpuOption, visibleOf } from "../../src/os/gpus/gpu_option.ts";
 import { createLogger } from "../../src/base/log.ts";
 import type { LifecycleEvent } from "../../src/registry/lifecycle/lifecycle.ts";
 import { Registry } from "../../src/registry/registry.ts";
@@ -12,6 +14,9 @@ import { sweepSummary } from "../../src/sweeps/summary.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
 import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { configOf } from "../harness/configs.ts";
+import { EngineFixture } from "../harness/engine.ts";
+import { FakeGpuTools } from "../harness/fake_gpu_tools.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode, newRun } from "../registry/fixture.ts";
 import { batch, withStore } from "../telemetry/harness.ts";
@@ -24,6 +29,8 @@ class Played implements AsyncDisposable {
   sweeps!: Sweeps;
   readonly made: string[] = [];
   readonly cancelled: [run: string, reason: string][] = [];
+  /** Runs that can be neither cancelled nor retried. */
+  readonly damaged = new Set<string>();
   /** Called before a trial is entered. */
   before: (trial: number) => void = () => {};
   #positions = new Map<string, number>();
@@ -39,14 +46,18 @@ class Played implements AsyncDisposable {
       registry: this.registry,
       records: this.records,
       log: createLogger({ sinks: [] }),
-      parallel: 2,
+      parallel: () => 2,
       check: () => {},
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
       cancel: (runId, reason) => {
+        if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.cancelled.push([runId, reason]);
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
       },
-      retry: (runId) => void this.registry.apply(runId, { type: "retry", reason: "by hand" }),
+      retry: (runId) => {
+        if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
+        this.registry.apply(runId, { type: "retry", reason: "by hand" });
+      },
     });
   }
 
@@ -217,7 +228,7 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   }
   await played.untilState("finished");
   assert.throws(() => played.sweeps.change(played.row(), "resume", ""), hasCode("failed_precondition", /finished/));
-  played.sweeps.change(played.row(), "retry_failed", "");
+  await played.sweeps.change(played.row(), "retry_failed", "");
   assert.deepEqual(played.live(), [played.made[0]]);
   const extend = (extension: Record<string, unknown>) =>
     played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
@@ -226,6 +237,76 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   extend({ axes: [gridAxis("a=7..11")], max_parallel: 6 });
   await played.untilMade(11);
   assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
+});
+
+Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no other from it", async () => {
+  await using played = new Played();
+  played.begin({});
+  await played.untilMade(2);
+  const first = played.live()[0]!;
+  played.damaged.add(first);
+  played.sweeps.change(played.row(), "cancel", "");
+  await until(() => played.live().length === 1, { what: "the other trial to be cancelled" });
+  assert.deepEqual(played.live(), [first]);
+  played.damaged.clear();
+  await played.untilState("cancelled");
+
+  played.sweeps.change(played.row(), "resume", "");
+  for (let made = 4; made <= 6; made += 2) {
+    await played.untilMade(made);
+    for (const runId of played.live()) played.end(runId, { type: "failed", reason: "exit_code_1" });
+  }
+  await played.untilState("finished");
+  const failed = played.made.slice(2);
+  played.damaged.add(failed[0]!);
+  await assert.rejects(
+    async () => await played.sweeps.change(played.row(), "retry_failed", ""),
+    hasCode("failed_precondition", /1 of 4 failed trials cannot be retried, the first is trial 2: damaged/),
+  );
+  assert.deepEqual(played.live(), failed.slice(1));
+  assert.equal(played.row().state, "running");
+});
+
+Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driver answers late", async () => {
+  using fake = new FakeGpuTools("a100x4");
+  const log = createLogger({ sinks: [] });
+  const gpus = new GpuPool({ option: parseGpuOption("auto"), visible: visibleOf({}), tools: fake.tools(), log });
+  Object.defineProperty(navigator, "hardwareConcurrency", { configurable: true, value: 2 });
+  try {
+    await using f = EngineFixture.start({ gpus, maxRuns: 1 });
+    const spec = {
+      name: "s",
+      config: JSON.parse(configOf({ command: ["/bin/true", "{a}"] })),
+      pass: "templates",
+      parts: [partFrom({ axes: [gridAxis("a=1..9")], space: [] })],
+      budget: {},
+    };
+    const live = () => f.registry.sweeps.live().length;
+    await f.engine.beginSweep(JSON.stringify(spec), "", false, "");
+    await until(() => live() > 0, { what: "trials" });
+    assert.equal(live(), 2);
+    await gpus.read(0);
+    await until(() => live() === 4, { what: "as many trials as GPUs" });
+  } finally {
+    Reflect.deleteProperty(navigator, "hardwareConcurrency");
+    await gpus.close();
+  }
+});
+
+Deno.test("sweeps: one that could not be read again is not stored", async () => {
+  await using played = new Played();
+  const { sweeps } = played;
+  const half = "x".repeat(2 << 20);
+  const sweepId = played.begin({ config: { arguments: ["{a}"], half } });
+  const one = JSON.stringify({ ...sweeps.specOf(played.row()), name: "t", config: { arguments: ["{a}"], many: [0] } });
+  const many = one.replace("[0]", `[${"1e20,".repeat(500_000)}0]`);
+  assert.throws(() => sweeps.create(many, "", false, ""), hasCode("invalid_argument", /more than 4 MiB/));
+  const extension = JSON.stringify({ axes: [gridAxis(`a=${half}`)], space: [] });
+  assert.throws(() => sweeps.change(played.row(), "extend", extension), hasCode("invalid_argument", /more than 4 MiB/));
+  assert.deepEqual(played.registry.sweeps.list(9).map((row) => [row.sweepId, sweeps.specOf(row).name]), [[
+    sweepId,
+    "s",
+  ]]);
 });
 
 Deno.test("sweeps: what callers send is refused with its fields, and deep nesting is no danger", async () => {

@@ -258,6 +258,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
     assert.deepEqual(bench.store.seriesNamed("a"), [{ runId: "R", ...find("a")! }]);
     assert.deepEqual(find("reward"), {
       ...{ name: "reward", points: 10, nonFinite: 2, last: 8, min: 1, max: 8, mean: 38 / 8, minStep: 4, maxStep: 3 },
+      ...{ label: "", copyOf: null },
     });
     assert.deepEqual(bench.store.seriesNames(), ["a", "reward"]);
   }));

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { nameBeside, roleOf } from "../../src/telemetry/series/source_names.ts";
+import { isOneOfSeveral, nameBeside, roleOf } from "../../src/telemetry/series/source_names.ts";
 import { Twins, type Verdict } from "../../src/telemetry/series/twins.ts";
 import { batch, withStore } from "./harness.ts";
 
@@ -63,6 +63,8 @@ Deno.test("sources: names have no seed, trial, time or host", () => {
   const taken = new Set(["loss@tensorboard"]);
   assert.equal(nameBeside("loss", "s1", (name) => !taken.has(name)), "loss@tensorboard-2");
   assert.match(nameBeside("loss", "s1", () => false), /^loss@s1$/);
+  assert.ok(isOneOfSeveral("eval/loss", "runs/eval_loss_train"));
+  assert.ok(!isOneOfSeveral("loss", "runs/train") && !isOneOfSeveral("loss", "") && !isOneOfSeveral("loss", "loss"));
 });
 
 Deno.test("series: what several sources write of one metric is one series, the most exact, across restarts and attempts", () =>

@@ -378,7 +378,7 @@ export class Engine implements Core {
         registry,
         records: telemetry,
         log,
-        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.mostRequested),
+        parallel: () => Math.max(1, navigator.hardwareConcurrency, gpus.size),
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
@@ -408,7 +408,7 @@ export class Engine implements Core {
   async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps } = await this.#sweepParts();
-    return this.getSweep(sweeps.change(row, action, extension).sweepId, 0);
+    return this.getSweep((await sweeps.change(row, action, extension)).sweepId, 0);
   }
   get #sweepReaders() {
     return { registry: this.#options.registry, records: this.#options.telemetry };

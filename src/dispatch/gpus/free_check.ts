@@ -13,8 +13,10 @@ export interface FreeSlots {
   usable: number[];
   /** What others use of the rest, as text for people. */
   used: string[];
-  /** The tools are being asked: nothing is given out before they answer. */
+  /** What is known is too old: nothing is given out before the tools answer. */
   asking: boolean;
+  /** While it is too old: how many nobody else used at the last look; undefined if one of them was not looked at. */
+  likely?: number | undefined;
 }
 
 const FRESH_MS = 5000;
@@ -22,7 +24,8 @@ const MOST_MS = 40_000;
 
 /** What it needs of the pool. */
 export interface CardSource {
-  read(): Promise<GpuReading>;
+  /** @param freshMs how old the figures may be */
+  read(freshMs: number): Promise<GpuReading>;
   cardOf(slot: number, reading: GpuReading): Card | undefined;
   deviceOf(slot: number): Device | undefined;
   /** Slots that were told are given out even if no tool works. */
@@ -74,11 +77,14 @@ export class FreeCheck {
       });
     }
     // A card that was free a while ago is looked at again before it is given out.
-    return { usable: [], used, asking: used.length === 0 };
+    const known = found !== undefined && free.every((slot) => found.looked.has(slot));
+    const likely = found?.problem ? 0 : free.filter((slot) => !found?.used.has(slot)).length;
+    return { usable: [], used, asking: true, likely: known ? likely : undefined };
   }
 
   async #ask(free: readonly number[]): Promise<void> {
-    const reading = await this.#source.read();
+    // Older figures may still show the run that has just freed a card.
+    const reading = await this.#source.read(0);
     const failed = reading.tool && reading.cards.length === 0 && !reading.complete;
     const used = failed || !reading.tool ? new Map<number, string>() : await this.#usedOf(free, reading);
     const problem = failed && !this.#source.isTold ? reading.problem : "";

@@ -205,6 +205,7 @@ export class Dispatcher {
         freeSlots: free.usable,
         used: free.used,
         asking: free.asking,
+        likely: free.likely,
         holders: this.#holders(slots),
         gpusOf: users.gpusOf(slots),
         maxGpusPerUser: users.maxGpus,
@@ -219,7 +220,8 @@ export class Dispatcher {
       this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
       this.#wakeAt(wakeAt);
       const running = supervisor.sizeHere + recovering.runs + this.#starting.size;
-      preemptions.check(blocked, { places: maxRuns - running, gpus: freeGpus });
+      const isUnsure = free.asking && free.likely === undefined;
+      preemptions.check(blocked, { places: maxRuns - running, gpus: freeGpus }, isUnsure);
     } catch (error) {
       log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }

@@ -63,14 +63,17 @@ export class Preemptions {
     }
   }
 
-  /** After each pass. @param room see preempt.ts */
-  check(blocked: readonly Blocked[], room: { places: number; gpus: number }): void {
+  /**
+   * After each pass. @param room see preempt.ts @param unsure which runs lack GPUs is not known for the moment: those that
+   * were asked stay asked
+   */
+  check(blocked: readonly Blocked[], room: { places: number; gpus: number }, unsure = false): void {
     clearTimeout(this.#timer);
     if (this.#preemptible.size === 0) return;
     const chosen = blocked.length === 0 ? [] : preemptions(blocked, this.#runners(), room);
     for (const runId of this.#asked.keys()) {
       // The run that needed its place is gone, or got another.
-      if (!chosen.some(({ victim }) => victim === runId)) this.#asked.delete(runId);
+      if (!unsure && !chosen.some(({ victim }) => victim === runId)) this.#asked.delete(runId);
     }
     for (const { victim, by } of chosen) {
       try {

@@ -39,8 +39,10 @@ export interface Capacity {
   maxGpusPerUser: number;
   /** What others than runs use of further slots, as text for people. */
   used: readonly string[];
-  /** The drivers are being asked whether the slots are free: none is assigned before they answer. */
+  /** Too little is known of whether the slots are free: none is assigned before the drivers answer. */
   asking: boolean;
+  /** Then: how many are free by what was known last; undefined if it was not known of all. */
+  likely?: number | undefined;
   /** Who has the others. */
   holders: readonly Holder[];
   /** All slots of the host, free or not. */
@@ -74,7 +76,7 @@ export interface Schedule {
   queue: QueueEntry[];
   /** Runs that only lack room, in the order in which they would start. */
   blocked: Blocked[];
-  /** GPUs that are free after these starts. */
+  /** GPUs that are free after these starts; while the drivers are asked, those that are likely to be. */
   freeGpus: number;
   /** When the next back-off or wish ends. */
   wakeAt: number | undefined;
@@ -107,10 +109,11 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
 
   /** GPUs that runs before it would get from the owner's. */
   const promised = new Map<string, number>();
+  const isUnsure = capacity.asking && capacity.likely === undefined;
   const block = (run: WaitingRun) => {
     const gpus = gpusNeeded(run);
     const had = (gpusOf.get(run.owner) ?? 0) + (promised.get(run.owner) ?? 0);
-    if (gpus > 0 && (!capacity.slotsKnown || capacity.asking || gpus > capacity.totalSlots)) return;
+    if (gpus > 0 && (!capacity.slotsKnown || isUnsure || gpus > capacity.totalSlots)) return;
     promised.set(run.owner, (promised.get(run.owner) ?? 0) + gpus);
     const overLimit = gpus === 0 ? 0 : Math.max(0, had + gpus - capacity.maxGpusPerUser);
     blocked.push({ runId: run.runId, priority: run.priority, gpus, owner: run.owner, overLimit });
@@ -133,7 +136,14 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
       continue;
     }
     if (!holdsEnough && capacity.asking) {
-      wait(run, waitText({ t: "gpus_asked", wanted }));
+      const { holders, used } = capacity;
+      if (run.gpusMandatory) block(run);
+      wait(
+        run,
+        waitText(
+          used.length === 0 ? { t: "gpus_asked", wanted } : { t: "gpus", wanted, free: 0, behind: 0, holders, used },
+        ),
+      );
       continue;
     }
     const own = gpusOf.get(run.owner) ?? 0;
@@ -169,7 +179,8 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   }
   for (const run of backingOff) wait(run, run.waitingFor);
   const next = backingOff[0]?.notBefore ?? Infinity;
-  return { start, queue, blocked, freeGpus: free.length, wakeAt: next === Infinity ? undefined : next };
+  const freeGpus = free.length + (capacity.likely ?? 0);
+  return { start, queue, blocked, freeGpus, wakeAt: next === Infinity ? undefined : next };
 }
 
 function gpusNeeded({ gpusMandatory, gpusRequested, heldSlots }: WaitingRun): number {

@@ -130,10 +130,15 @@ export class SweepRows {
       : this.#sql.get("SELECT * FROM sweeps WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1", ref);
     if (row !== undefined) return sweepFrom(row);
     if (ref === "@last") throw new MosaicError("not_found", "there is no sweep yet");
-    const names = this.list(1000).map(({ name }) => name);
+    const newest = this.#sql.all("SELECT name FROM sweeps ORDER BY created_at DESC LIMIT 1000");
+    const names = newest.map(({ name }) => name as string);
     throw new MosaicError("not_found", `there is no sweep ${JSON.stringify(ref)}.${didYouMean(ref, names)}`, {
       hint: "All sweeps: mosaic sweep list",
     });
+  }
+
+  count(): number {
+    return this.#sql.get("SELECT count(*) AS n FROM sweeps")!.n as number;
   }
 
   /** Newest first. */

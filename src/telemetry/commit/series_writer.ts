@@ -9,7 +9,7 @@ import { rewardRank } from "../../records/progress_series.ts";
 import { OWN_LABEL, type OwnPoint } from "../series/own_points.ts";
 import type { Rewinds } from "../series/rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "../series/series_rows.ts";
-import { nameBeside } from "../series/source_names.ts";
+import { isOneOfSeveral, nameBeside } from "../series/source_names.ts";
 import { Twins } from "../series/twins.ts";
 import { type Comparison, NO_COPY, SeriesState, type Summaries } from "../series/summaries.ts";
 
@@ -165,7 +165,11 @@ export class SeriesWriter {
       ? rawName
       : rawName.toWellFormed().replaceAll("\0", "");
     const holder = live.metrics.get(name)?.summary;
-    const beside = holder === undefined ? undefined : this.#beside(live.metrics, holder);
+    const beside = isOneOfSeveral(name, this.#label)
+      ? nameBeside(name, this.#label, (other) => this.#isFree(live.metrics, other, this.#label))
+      : holder === undefined
+      ? undefined
+      : this.#beside(live.metrics, holder);
     const own = beside ?? name;
     let metric = live.metrics.get(own);
     if (metric === undefined) {

@@ -14,6 +14,14 @@ export function roleOf(label: string): string {
   return /\d/.test(last) ? "tensorboard" : last;
 }
 
+/**
+ * Whether the source is one curve of several that a program gives one name: `add_scalars("loss", {"train": …})` writes
+ * the directory `loss_train`. Then none of them has the plain name, whichever is read first.
+ */
+export function isOneOfSeveral(name: string, label: string): boolean {
+  return label.slice(label.lastIndexOf("/") + 1).startsWith(`${name.replaceAll("/", "_")}_`);
+}
+
 const MOST_ALIKE = 64;
 
 /**

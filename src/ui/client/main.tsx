@@ -4,7 +4,7 @@ import { Compare } from "./compare.tsx";
 import { fill, h } from "./parts/dom.ts";
 import { listenToKeys } from "./parts/keys.tsx";
 import { Wall } from "./run/live_tiles.tsx";
-import { Icon } from "./parts/parts.tsx";
+import { Icon, Later } from "./parts/parts.tsx";
 import { type JSX, render } from "./parts/preact.ts";
 import { Run } from "./run/run.tsx";
 import { Runs } from "./runs/runs.tsx";
@@ -18,11 +18,7 @@ const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/wall$/, () => <Wall />],
   [/^\/sweeps(?:\/([^/]+))?$/, (name) => <SweepsView name={name} />],
 ];
-const NOTHING = (
-  <p class="empty">
-    There is nothing here. <a href="/">All runs</a>
-  </p>
-);
+const NOTHING = <Later view="Nowhere" props={{ what: "There is nothing here." } satisfies { what: string }} />;
 
 const main = document.getElementById("main")!;
 
@@ -51,6 +47,8 @@ document.addEventListener("click", (event) => {
   const link = (event.target as Element).closest("a");
   if (!link || link.origin !== location.origin || link.hasAttribute("download")) return;
   if (link.hash && link.pathname + link.search === location.pathname + location.search) return;
+  // The daemon answers it: the manual, or a file.
+  if (!ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
   event.preventDefault();
   go(link.pathname + link.search + link.hash);
 });

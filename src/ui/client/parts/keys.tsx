@@ -67,6 +67,7 @@ function showKeys(): void {
           </section>
         ))}
         <div class="dialog-buttons">
+          <a class="button" href="/docs/index.html">Manual</a>
           <button type="submit" class="primary">Close</button>
         </div>
       </form>

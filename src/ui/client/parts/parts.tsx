@@ -101,7 +101,9 @@ type Draw = (element: HTMLElement, view: string, props: object | null) => void;
  * A view of further_views.tsx, which is loaded when it is first shown.
  * @param props of that view: whoever uses this checks them against it by `satisfies`
  */
-export function Later({ view, props }: { view: "ConfigDifferences" | "Explorer"; props: object }) {
+export function Later(
+  { view, props }: { view: "ConfigDifferences" | "Explorer" | "Nowhere" | "Start"; props: object },
+) {
   const place = useRef<HTMLDivElement>(null);
   const newest = useRef(props);
   newest.current = props;

@@ -111,11 +111,7 @@ export function Run({ id }: { id: string }) {
           setTrouble(`The run cannot be read, trying again: ${error instanceof Error ? error.message : error}`);
           return again();
         }
-        setTrouble(
-          <>
-            There is no run {id}. <a href="/">All runs</a>
-          </>,
-        );
+        setTrouble(<Later view="Nowhere" props={{ what: `There is no run ${id}.` } satisfies { what: string }} />);
         try {
           // A view without live data still shows the state of the connection.
           const { head } = await listRuns({ limit: "1" });
@@ -131,7 +127,7 @@ export function Run({ id }: { id: string }) {
       close();
     };
   }, []);
-  return first ? <Shown first={first} /> : <p class="empty" role="status">{trouble}</p>;
+  return first ? <Shown first={first} /> : <div class="empty" role="status">{trouble}</div>;
 }
 
 function Shown({ first }: { first: RunPage & { head: number } }) {

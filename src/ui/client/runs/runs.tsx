@@ -20,7 +20,7 @@ import { figure, plural, whole } from "../parts/format.ts";
 import { groupsOf } from "../../../telemetry/series/groups.ts";
 import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "../parts/keys.tsx";
-import { Island, useRedraw } from "../parts/parts.tsx";
+import { Island, Later, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
@@ -308,6 +308,7 @@ export function Runs() {
   if (!evaluations && model.hasEvaluations()) setEvaluations(true);
   const { filter } = model;
   const all = model.runs.size;
+  const none = all === 0 && !state.loading && !state.trouble;
   const counts = model.countByState();
   const tags = model.tags();
   const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
@@ -329,7 +330,7 @@ export function Runs() {
         stepsPerSecond={state.stepsPerSecond}
         nameOf={(id) => model.runs.get(id)?.name ?? id}
       />
-      <div class="filters" role="search">
+      <div class="filters" role="search" hidden={none}>
         <input
           type="search"
           placeholder="Name or id"
@@ -468,9 +469,10 @@ export function Runs() {
         </div>
       )}
       <Island of={table.element} />
-      {shown.length === 0 && !state.loading && (
+      {none && <Later view="Start" props={{}} />}
+      {shown.length === 0 && !state.loading && !none && (
         <p class="empty">
-          {all === 0 ? "No runs yet. Submit one with: mosaic submit FILE" : "No run passes these filters."}
+          No run passes these filters.
         </p>
       )}
     </>

@@ -1,0 +1,54 @@
+/** The page in a real browser: where there is nothing yet, and what a person begins from there. */
+import assert from "node:assert/strict";
+import { violations } from "./axe.ts";
+import { inBrowser } from "./in_browser.ts";
+
+inBrowser(
+  "without runs, the list shows the commands to begin with, which can be copied, and the manual",
+  async (scene) => {
+    const { core, page, base } = scene;
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: base });
+    await page.goto(base);
+    const start = page.getByRole("region", { name: "How to begin" });
+    const commands = ["mosaic run -- python train.py", "mosaic import runs/", "mosaic docs"];
+    for (const command of commands) {
+      await start.getByRole("button", { name: `Copy ${command}` }).click();
+      await page.getByText("Copied.").last().waitFor();
+      assert.equal(await page.evaluate("navigator.clipboard.readText()"), command);
+    }
+    // Over HTTP from elsewhere, a browser has no clipboard for pages.
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+    await start.getByRole("button", { name: `Copy ${commands[0]}` }).click();
+    await page.getByText(/^Selected/).waitFor();
+    assert.equal(await page.evaluate("String(getSelection())"), commands[0]);
+    assert.equal(await page.getByRole("search").isVisible(), false, "there is nothing to filter");
+    await page.locator("#connection[data-state=live]").waitFor();
+    assert.deepEqual(await violations(page), []);
+    core.addExecuting("the-first");
+    await page.locator("tr", { hasText: "the-first" }).waitFor();
+    await start.waitFor({ state: "detached" });
+    await page.getByRole("search").waitFor();
+    await page.getByRole("banner").getByRole("link", { name: "Manual" }).click();
+    await page.waitForURL(`${base}/docs/index.html`);
+    await page.getByRole("heading", { name: "Tutorial" }).first().waitFor();
+  },
+);
+
+inBrowser("an address without anything is a 404 with ways on; programs get JSON", async ({ core, page, base }) => {
+  core.addExecuting("sought");
+  for (const path of ["/nothing", "/docs/nothing.html"]) {
+    assert.equal((await page.goto(base + path))!.status(), 404, path);
+    await page.getByRole("heading", { name: "There is nothing here." }).waitFor();
+    const answer = await fetch(base + path);
+    assert.equal(answer.status, 404);
+    assert.equal((await answer.json()).error.code, "not_found");
+  }
+  await page.goto(`${base}/runs/NOSUCH`);
+  await page.getByRole("heading", { name: "There is no run NOSUCH." }).waitFor();
+  await page.locator("#connection[data-state=live]").waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("searchbox", { name: "Find a run" }).fill("sough");
+  await page.keyboard.press("Enter");
+  await page.locator("tr", { hasText: "sought" }).waitFor();
+  assert.match(page.url(), /\/\?name=sough$/);
+});
