@@ -148,10 +148,11 @@ diskTest(
     ) {
       before.exec(`ALTER TABLE ${table} DROP COLUMN crc`);
     }
+    before.exec("ALTER TABLE series DROP COLUMN copy_of");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward_name");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN crc");
-    before.exec(`PRAGMA user_version = ${telemetryVersion - 5}`);
+    before.exec(`PRAGMA user_version = ${telemetryVersion - 6}`);
     before.close();
     disk.fill();
     const open = {
@@ -162,7 +163,7 @@ diskTest(
       assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
     }
     disk.free();
-    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 5]);
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 6]);
     for (const opened of Object.values(open)) opened().close();
     assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
     const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
