@@ -176,9 +176,9 @@ export class FileSources {
       if (info === undefined || isLater || source.isOther(info)) this.#sources.delete(name);
     }
     if (which === "again") {
-      this.#sources = new Map(
-        [...this.#sources.keys()].map((name) => [name, FileSource.again(cursors.find((one) => one.name === name)!)]),
-      );
+      // A file without a cursor, such as a standard error of which nothing was read, has nothing before it.
+      const read = cursors.filter(({ name }) => this.#sources.has(name));
+      this.#sources = new Map(read.map((cursor) => [cursor.name, FileSource.again(cursor)]));
     }
     if (which === "new") {
       this.#files.rememberBefore();

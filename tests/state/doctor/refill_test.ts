@@ -443,6 +443,27 @@ Deno.test("refill: what programs wrote into files comes back with them: all of i
   });
 });
 
+Deno.test("refill: a file of which nothing was read, such as a standard error without numbers, has nothing to read again", () => {
+  withRun((layout, journal) => {
+    const file = observing(layout);
+    append(file, rowsOfFile(0, 20));
+    append(journal, lines(1, 100));
+    repair(layout.stateDir);
+    const known = {
+      run: knownRuns(layout.registryDb)[0]!,
+      files: runFiles(layout, knownRuns(layout.registryDb)[0]!),
+      others: [],
+    };
+    append(known.files.stderr(1), "a word\n");
+    const store = TelemetryStore.open(layout.telemetryDb, { checkpoints: { mode: "inline" } });
+    const cursors = store.sourceCursors(ID, 1)!.filter(({ name }) => name === file);
+    store.close();
+    assert.equal(cursors.length, 1);
+    const read = [...leftInFiles(known, 1, cursors, "again")];
+    assert.deepEqual([...new Set(read.map(({ source }) => source?.name))], [file]);
+  });
+});
+
 Deno.test("refill: rows that damage took in between are filled from the log and the files; what came by a call is told", () => {
   withRun((layout, journal) => {
     const file = observing(layout);
