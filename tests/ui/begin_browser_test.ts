@@ -52,3 +52,49 @@ inBrowser("an address without anything is a 404 with ways on; programs get JSON"
   await page.locator("tr", { hasText: "sought" }).waitFor();
   assert.match(page.url(), /\/\?name=sough$/);
 });
+
+inBrowser(
+  "run again: a dialog with command and parameters submits another run with what was changed",
+  async (scene) => {
+    const { core, page, base } = scene;
+    const words = ["--lr", "0.1", "--env", "CartPole-v1"];
+    const config = {
+      run_name: "first",
+      entry_point: "/bin/true",
+      arguments: words,
+      environment: {},
+      resources: { gpus: { requested: 0 } },
+      artifacts: {},
+      metadata: { tags: ["demo"] },
+    };
+    const { runId } = core.submit(JSON.stringify(config));
+    await page.goto(`${base}/runs/${runId}`);
+    await page.getByRole("button", { name: "Run again" }).click();
+    const dialog = page.getByRole("dialog", { name: "Run again with changes" });
+    await dialog.getByText("/bin/true --lr 0.1 --env CartPole-v1").waitFor();
+    assert.deepEqual(await violations(page), []);
+    const parameters = dialog.getByRole("textbox", { name: "Parameters" });
+    const lines = await parameters.inputValue();
+    assert.deepEqual(lines.split("\n").toSorted(), ["env=CartPole-v1", "lr=0.1"]);
+    await parameters.fill(`${lines}\nlrr=3`);
+    await dialog.getByRole("button", { name: "Submit" }).click();
+    await dialog.getByRole("alert").getByText(/no parameter "lrr".*lr/).waitFor();
+    await parameters.fill(lines.replace("0.1", "3e-4"));
+    await dialog.getByRole("textbox", { name: "Tags" }).fill("demo, again");
+    await dialog.getByRole("textbox", { name: "Name" }).fill("second");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "second" }).waitFor();
+    await dialog.waitFor({ state: "detached" });
+    const made = core.runs.require(page.url().split("/").at(-1)!);
+    assert.notEqual(made.runId, runId);
+    const { arguments: now, metadata } = JSON.parse(made.configJson);
+    assert.deepEqual(now, ["--lr", "3e-4", "--env", "CartPole-v1"]);
+    assert.deepEqual([metadata.tags, metadata.submission.rerun_of], [["demo", "again"], runId]);
+    assert.deepEqual(JSON.parse(core.runs.require(runId).configJson).arguments, words);
+    await page.goto(base);
+    await page.getByRole("checkbox", { name: /second/ }).check();
+    await page.getByRole("button", { name: "Run again" }).click();
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await dialog.waitFor({ state: "detached" });
+  },
+);

@@ -1,7 +1,7 @@
 /** The list of all runs: live, filtered, sorted, with actions on several. */
 import type { EventJson, HostJson } from "../../../runs/fields/host_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { ManyActions } from "../parts/actions.tsx";
+import { ManyActions, RunAgain } from "../parts/actions.tsx";
 import {
   answer,
   api,
@@ -449,6 +449,7 @@ export function Runs() {
         <div class="selection">
           <strong role="status">{`${whole(chosen.length)} selected`}</strong>
           <ManyActions runs={chosen} done={redraw} />
+          {chosen.length === 1 && <RunAgain key={chosen[0]!.run_id} id={chosen[0]!.run_id} />}
           {chosen.length >= 2 && (
             <a
               class="button"
