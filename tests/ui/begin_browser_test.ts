@@ -1,5 +1,6 @@
 /** The page in a real browser: where there is nothing yet, and what a person begins from there. */
 import assert from "node:assert/strict";
+import { until } from "../harness/wait.ts";
 import { violations } from "./axe.ts";
 import { inBrowser } from "./in_browser.ts";
 
@@ -98,3 +99,35 @@ inBrowser(
     await dialog.waitFor({ state: "detached" });
   },
 );
+
+inBrowser("columns: hidden, moved and added ones are in the address, and the same in a new tab", async (scene) => {
+  const { core, page, base } = scene;
+  const { runId } = core.addExecuting("one");
+  core.addEpisode(runId, 20);
+  await page.goto(base);
+  await page.getByRole("link", { name: "one" }).waitFor();
+  const heads = () =>
+    page.locator("th[data-column]").evaluateAll((all) => all.map((e) => e.getAttribute("data-column")));
+  const usual = await heads();
+  await page.getByRole("button", { name: "Columns" }).click();
+  const dialog = page.getByRole("dialog", { name: "Columns" });
+  await dialog.getByRole("checkbox", { name: "GPUs" }).uncheck();
+  await dialog.getByRole("button", { name: "Note earlier" }).click();
+  const note = usual.indexOf("note");
+  const expected = usual.filter((name) => name !== "gpus" && name !== "note").toSpliced(note - 2, 0, "note");
+  await until(async () => (await heads()).join() === expected.join(), { what: "the columns", state: heads });
+  assert.deepEqual(await violations(page), []);
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.reload();
+  await page.getByRole("link", { name: "one" }).waitFor();
+  assert.deepEqual(await heads(), expected);
+  await page.goto(`${base}/?column=name&column=reward&column=nonsense`);
+  await page.getByRole("link", { name: "one" }).waitFor();
+  assert.deepEqual(await heads(), ["state", "name", "reward"]);
+  await page.getByText('no column "nonsense"').waitFor();
+  await page.getByRole("button", { name: "Columns" }).click();
+  await dialog.getByRole("button", { name: "Usual columns" }).click();
+  await until(async () => (await heads()).join() === usual.join(), { what: "the usual columns", state: heads });
+  assert.equal(new URL(page.url()).search, "");
+});
