@@ -280,10 +280,14 @@ function leftOutOf(submission: unknown): string[] {
   return Array.isArray(names) ? names.filter((name): name is string => typeof name === "string").slice(0, 200) : [];
 }
 
+/** A century: much later times have no text. */
+const LONGEST_DELAY_S = 100 * 366 * 86_400;
+
 /** Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes. */
 export function restartDelaySeconds(plan: RunPlan, attempt: number): number {
-  const doubled = plan.restart.backoffSeconds * 2 ** Math.max(0, attempt - 2);
-  return Math.min(doubled, Math.max(plan.restart.backoffSeconds, PLAN_DEFAULTS.restartBackoffMaxSeconds));
+  const given = Math.min(LONGEST_DELAY_S, plan.restart.backoffSeconds);
+  const doubled = given * 2 ** Math.min(100, Math.max(0, attempt - 2));
+  return Math.min(doubled, Math.max(given, PLAN_DEFAULTS.restartBackoffMaxSeconds));
 }
 
 type Metadata = NonNullable<FlatConfig["metadata"]>;

@@ -71,8 +71,12 @@ export function afterText({ run, when }: After): string {
   return `${run}:${when}`;
 }
 
-/** Unix milliseconds of a text that fits MOMENT; null for a day that no calendar has. */
+/** The longest duration: later times have no text. */
+const MOST_MS = 8000 * 366 * 86_400_000;
+
+/** Unix milliseconds of a text that fits MOMENT; null for a day that no calendar has, and for thousands of years. */
 export function momentAt(text: string, submittedAt: number): number | null {
-  const at = text.startsWith("+") ? submittedAt + parseDuration(text.slice(1))! : Date.parse(text);
-  return Number.isNaN(at) ? null : Math.round(at);
+  const after = text.startsWith("+") ? parseDuration(text.slice(1))! : 0;
+  const at = text.startsWith("+") ? submittedAt + after : Date.parse(text);
+  return Number.isNaN(at) || after > MOST_MS ? null : Math.round(at);
 }

@@ -123,10 +123,18 @@ export function extensionFrom(json: string): z.infer<typeof EXTENSION> {
   return fitting(EXTENSION, parsed(json));
 }
 
+/** What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21 digits there */
+export function specText(spec: SweepSpec): string {
+  return requireShort(JSON.stringify(spec));
+}
+
+function requireShort(json: string): string {
+  if (json.length <= MOST_SPEC_TEXT) return json;
+  throw new MosaicError("invalid_argument", `the sweep has more than ${MOST_SPEC_TEXT >> 20} MiB`);
+}
+
 function parsed(json: string): unknown {
-  if (json.length > MOST_SPEC_TEXT) {
-    throw new MosaicError("invalid_argument", `the sweep has more than ${MOST_SPEC_TEXT >> 20} MiB`);
-  }
+  requireShort(json);
   try {
     return parsedJson(json);
   } catch (error) {

@@ -141,7 +141,7 @@ export async function sweepSummary(
   const better = (a: number, b: number) => metric?.goal === "min" ? a < b : a > b;
   const points = pointsOf(trials, spec);
   const valued = points.filter(({ mean }) => mean !== null);
-  const most = Math.max(0, ...valued.map(({ values }) => values));
+  const most = valued.reduce((most, { values }) => Math.max(most, values), 0);
   const winner = valued.filter(({ values }) => values === most)
     .reduce<PointJson | null>((best, one) => best === null || better(one.mean!, best.mean!) ? one : best, null);
   const best = trials.filter(counts)

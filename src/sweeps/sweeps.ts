@@ -14,7 +14,7 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { namesOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, specFrom, type SweepSpec } from "./spec.ts";
+import { checked, extensionFrom, specFrom, specText, type SweepSpec } from "./spec.ts";
 import { Judge } from "./judge.ts";
 import { retryFailed } from "./retry_failed.ts";
 import { spentOf } from "./spent.ts";
@@ -34,8 +34,8 @@ export interface SweepsHost {
   registry: Registry;
   records: TelemetryReader;
   log: Logger;
-  /** Trials at once if a sweep does not say. */
-  parallel: number;
+  /** Trials at once if a sweep does not say; the host's GPUs may come and go. */
+  parallel: () => number;
   /** @throws MosaicError where this config can never become a run */
   check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
@@ -100,7 +100,7 @@ export class Sweeps {
     const trials = trialCount(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: JSON.stringify(spec) });
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
@@ -162,7 +162,7 @@ export class Sweeps {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson: JSON.stringify(extended), state });
+        const changed = sweeps.change(row.sweepId, { specJson: specText(extended), state });
         this.#specs.delete(row.sweepId);
         return this.#begin(changed);
       }
@@ -256,7 +256,7 @@ export class Sweeps {
     const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
-    const places = (spec.max_parallel ?? this.#host.parallel) - live.length;
+    const places = (spec.max_parallel ?? this.#host.parallel()) - live.length;
     let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);

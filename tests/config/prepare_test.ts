@@ -155,6 +155,11 @@ Deno.test("plan: what the worker's own config says is used where mosaic's says n
 Deno.test("plan: the restart delay doubles up to ten minutes", () => {
   const plan = planOfFixture("flat-minimal");
   assert.deepEqual([2, 3, 4, 30].map((attempt) => restartDelaySeconds(plan, attempt)), [5, 10, 20, 600]);
+  const after = (backoffSeconds: number, attempt: number) =>
+    restartDelaySeconds({ ...plan, restart: { ...plan.restart, backoffSeconds } }, attempt);
+  assert.equal(after(0, 2000), 0);
+  // A run whose next attempt is at a time without a text kept the daemon from starting.
+  assert.ok(!Number.isNaN(new Date(Date.now() + after(8.8e12, 2) * 1000).getTime()));
 });
 
 Deno.test("plan: a stored config that was damaged from outside is named as such", () => {

@@ -155,6 +155,9 @@ Deno.test("config: what metadata.queue takes", () => {
       [{ begin: "18:00" }, /^metadata.queue.begin must be a time such as .*, not "18:00"$/],
       [{ begin: "2026-13-45T18:00:00Z" }, /in no calendar/],
       [{ begin: "2026-11-27T18:00:00" }, /must be a time/],
+      // One whose time has no text would keep all others from being started.
+      [{ begin: "+99999999999w" }, /in no calendar/],
+      [{ deadline: `+${"9".repeat(400)}d` }, /in no calendar/],
       [{ after: [""] }, /^metadata.queue.after\[0\] must be/],
       [{ after: Array(101).fill("a") }, /^metadata.queue.after names 101 runs; at most 100/],
       [{ after_never: "die" }, /"wait", "cancel"/],

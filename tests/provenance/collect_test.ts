@@ -77,10 +77,12 @@ Deno.test("code: secrets in changes are masked, and the rest of the lines stays"
     `x = 1\nAPI_KEY = "0123456789abcdef"\npad_token = eos_token\ndef f(token: str, api_key=None): pass\n` +
       `url = "postgres://me:hunter22@db/x"\nhf = "hf_abcdefghijklmnopqrst"\n`,
   );
+  repo.write("conf.yaml", "tokens: 5\nwandb_api_key: a1b2c3d4e5f6a7b8c9d0e1f2 # mine\ntoken_file: /home/me/token\n");
   const { code, diff } = await collected(repo.directory, ["/bin/true"]);
   const text = new TextDecoder().decode(diff);
-  assert.deepEqual(code.git!.masked, ["a.py"]);
-  for (const secret of ["0123456789abcdef", "hunter22", "hf_abcdefghijklmnopqrst"]) {
+  assert.deepEqual(code.git!.masked, ["a.py", "conf.yaml"]);
+  assert.ok(text.includes("+tokens: 5\n+wandb_api_key: ******** # mine\n+token_file: /home/me/token\n"), text);
+  for (const secret of ["0123456789abcdef", "hunter22", "hf_abcdefghijklmnopqrst", "a1b2c3d4"]) {
     assert.ok(!text.includes(secret), text);
   }
   assert.ok(text.includes('+API_KEY = "********"'), text);

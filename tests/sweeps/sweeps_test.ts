@@ -1,6 +1,8 @@
 /** The daemon's part: each trial once, budgets, extensions, early stopping; on real databases, with runs that the test plays. */
 import { strict as assert } from "node:assert";
 import { MosaicError } from "../../src/base/errors.ts";
+import { GpuPool } from "../../src/dispatch/gpus/gpu_pool.ts";
+import { parseGpuOption, visibleOf } from "../../src/os/gpus/gpu_option.ts";
 import { createLogger } from "../../src/base/log.ts";
 import type { LifecycleEvent } from "../../src/registry/lifecycle/lifecycle.ts";
 import { Registry } from "../../src/registry/registry.ts";
@@ -12,6 +14,9 @@ import { sweepSummary } from "../../src/sweeps/summary.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
 import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { configOf } from "../harness/configs.ts";
+import { EngineFixture } from "../harness/engine.ts";
+import { FakeGpuTools } from "../harness/fake_gpu_tools.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode, newRun } from "../registry/fixture.ts";
 import { batch, withStore } from "../telemetry/harness.ts";
@@ -41,7 +46,7 @@ class Played implements AsyncDisposable {
       registry: this.registry,
       records: this.records,
       log: createLogger({ sinks: [] }),
-      parallel: 2,
+      parallel: () => 2,
       check: () => {},
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
       cancel: (runId, reason) => {
@@ -236,6 +241,48 @@ Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no ot
   );
   assert.deepEqual(played.live(), failed.slice(1));
   assert.equal(played.row().state, "running");
+});
+
+Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driver answers late", async () => {
+  using fake = new FakeGpuTools("a100x4");
+  const log = createLogger({ sinks: [] });
+  const gpus = new GpuPool({ option: parseGpuOption("auto"), visible: visibleOf({}), tools: fake.tools(), log });
+  Object.defineProperty(navigator, "hardwareConcurrency", { configurable: true, value: 2 });
+  try {
+    await using f = EngineFixture.start({ gpus, maxRuns: 1 });
+    const spec = {
+      name: "s",
+      config: JSON.parse(configOf({ command: ["/bin/true", "{a}"] })),
+      pass: "templates",
+      parts: [partFrom({ axes: [gridAxis("a=1..9")], space: [] })],
+      budget: {},
+    };
+    const live = () => f.registry.sweeps.live().length;
+    await f.engine.beginSweep(JSON.stringify(spec), "", false, "");
+    await until(() => live() > 0, { what: "trials" });
+    assert.equal(live(), 2);
+    await gpus.read(0);
+    await until(() => live() === 4, { what: "as many trials as GPUs" });
+  } finally {
+    Reflect.deleteProperty(navigator, "hardwareConcurrency");
+    await gpus.close();
+  }
+});
+
+Deno.test("sweeps: one that could not be read again is not stored", async () => {
+  await using played = new Played();
+  const { sweeps } = played;
+  const half = "x".repeat(2 << 20);
+  const sweepId = played.begin({ config: { arguments: ["{a}"], half } });
+  const one = JSON.stringify({ ...sweeps.specOf(played.row()), name: "t", config: { arguments: ["{a}"], many: [0] } });
+  const many = one.replace("[0]", `[${"1e20,".repeat(500_000)}0]`);
+  assert.throws(() => sweeps.create(many, "", false, ""), hasCode("invalid_argument", /more than 4 MiB/));
+  const extension = JSON.stringify({ axes: [gridAxis(`a=${half}`)], space: [] });
+  assert.throws(() => sweeps.change(played.row(), "extend", extension), hasCode("invalid_argument", /more than 4 MiB/));
+  assert.deepEqual(played.registry.sweeps.list(9).map((row) => [row.sweepId, sweeps.specOf(row).name]), [[
+    sweepId,
+    "s",
+  ]]);
 });
 
 Deno.test("sweeps: what callers send is refused with its fields, and deep nesting is no danger", async () => {

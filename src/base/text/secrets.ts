@@ -50,6 +50,8 @@ const SECRET_TEXTS: readonly RegExp[] = [
 const SECRETS_IN_CODE: readonly RegExp[] = [
   ...SECRET_FORMS,
   /((?:token|secret|passwd|password|api_?key|access_?key)["']?\s{0,8}[:=]\s{0,8}["'])[^\s"']{8,}(?=["'])/gi,
+  // In YAML and INI: nothing but letters and several digits, to the line's end.
+  /((?:token|secret|passwd|password|api_?key|access_?key)\s{0,8}[:=]\s{0,8})(?=(?:[^\W\d]*\d){3})[A-Za-z0-9+/_-]{20,}={0,2}(?=[ \t]{0,8}(?:#|\r?$))/gim,
   /((?:^|\s)[A-Z0-9_]{0,64}(?:TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY|SECRET_KEY)=)[^\s"'$]{8,}/gm,
   /(\bbearer\s+)[\w.~+/=-]{16,}/gi,
 ];

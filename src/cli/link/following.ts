@@ -114,8 +114,8 @@ export async function followRun(
 
 /** The last line, if nothing at all was read of a program that did produce something. */
 async function sayNotRead(link: Link, context: Context, run: RunJson, signal: AbortSignal): Promise<void> {
-  const { steps, episodes, violations } = run.telemetry;
-  const note = notReadNote(violations);
+  const { steps, episodes } = run.telemetry;
+  const note = notReadNote({ ...run.telemetry, metrics: 0 });
   if (note === "" || steps + episodes > 0) return;
   const { series } = await link.unary(link.methods.listSeries, { run: run.run_id }, signal);
   if (series.some(({ name }) => !name.startsWith("system/"))) return;

@@ -378,7 +378,7 @@ export class Engine implements Core {
         registry,
         records: telemetry,
         log,
-        parallel: Math.max(1, navigator.hardwareConcurrency, gpus.mostRequested),
+        parallel: () => Math.max(1, navigator.hardwareConcurrency, gpus.size),
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),

@@ -47,6 +47,8 @@ export interface FileSourcesPlan extends WorkerFilesPlan {
   log: Logger;
 }
 
+/** Files of names that data may have, of which the content is looked at. */
+const MAX_LOOKED = 256;
 const NO_READER = {
   what: "a file in no form that mosaic reads",
   remedy: "write JSON lines, or a table with a first row of names (docs/reference/formats.md)",
@@ -79,6 +81,8 @@ export class FileSources {
   readonly #scan = new Pace(SCAN_MS);
   /** When sources without anything new are looked at again, and how long they then rest. */
   readonly #resting = new Map<FileSource, { due: number; pause: number }>();
+  /** Sizes of files that may be data, when they were looked at. */
+  readonly #looked = new Map<string, number>();
   /** Which source is read next. */
   #next = 0;
   #grewAt = -ACTIVE_MS;
@@ -265,6 +269,16 @@ export class FileSources {
     this.#scan.done(now, this.#sources.size > known);
   }
 
+  /** A program may write thousands of tables: each is opened again only after it has doubled, up to what a look reads. */
+  #isWorthALook(path: string, size: number, final: boolean): boolean {
+    const before = this.#looked.get(path) ?? 0;
+    const isKnown = this.#looked.has(path);
+    if (!isKnown && this.#looked.size >= MAX_LOOKED) return false;
+    if (before >= CONTENT_HEAD_BYTES || size <= before || (!final && size < 2 * before)) return false;
+    this.#looked.set(path, size);
+    return true;
+  }
+
   #nameOf(path: string): string {
     const root = this.#plan.observation.roots.find((one) => path.startsWith(`${one}/`));
     return root === undefined ? path : path.slice(root.length + 1);
@@ -277,6 +291,7 @@ export class FileSources {
       return this.#own.reportArtifact({ path, kind: artifact, bytes: info.size, changedAt: changedAt(info) });
     }
     const { user } = this.#plan.observation;
+    if (isOffered && !this.#isWorthALook(path, info.size, final)) return;
     if (isExportedFile(path, root, user)) return;
     const format = formatAt(path, root, user);
     if (format === undefined) {

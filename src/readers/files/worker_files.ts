@@ -110,7 +110,8 @@ export class WorkerFiles {
       if (info === undefined || !info.isFile || changedAt(info) < since) continue;
       if ((info.birthtime?.getTime() ?? 0) > (endedAt ?? Infinity)) continue;
       if (this.#ownerOf(file, info, own) === "worker") yield { file, info };
-      else undecided.push(file);
+      // Nobody misses what would only be offered.
+      else if (file.isOffered !== true) undecided.push(file);
     }
     if (undecided.length > 0 && endedAt === undefined) yield* this.#claimUndecided(undecided, own, final);
     for (const [what, directory] of this.#discovery.leftOut) {

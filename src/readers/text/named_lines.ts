@@ -27,7 +27,7 @@ const INNER = new Set(["batch", "batch_idx", "minibatch", "i", "idx"]);
 const NUMBERED =
   /[^\d\s=:]\s{0,3}[=:]\s{0,12}["'[]?(?:[-+.]?\d|nan|inf)|(?:step|iter|iteration|epoch|episode|update|loss|acc|reward|score)s?\s{1,12}\[?[-+.]?\d|%\||━|\}$/i;
 const RESULTS = new RegExp(
-  String.raw`${RESULT.source.replace("(?:$|[_/. @-])", "")}\w*["']?\s{0,3}[:= ]\s{0,8}[-+]?\.?\d`,
+  String.raw`${RESULT.source.replace("(?:$|[_/. @-])", "")}\w{0,40}["']?\s{0,3}[:= ]\s{0,8}[-+]?\.?\d`,
   "i",
 );
 

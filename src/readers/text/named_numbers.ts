@@ -33,7 +33,7 @@ const UNIT_OF_NAME = / ?\([A-Za-z/%]{1,10}\)(?=\s?:)/y;
 const LINK = /\s*([=:])\s*(?![=:])/y;
 const BRACKETS = /\((?:[^()]|\([^()]{0,40}\)){0,80}\)|\[(?:[^[\]()]|\([^()]{0,40}\)){0,80}\]/y;
 const QUOTED = /"[^"]{0,1000}"|'[^']{0,1000}'/y;
-const LIST = /\[\s*([^\][=,]{1,60}?)\s*\]/y;
+const LIST = /\[([^\][=,]{1,80})\]/y;
 const CLOCK = /(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?=[\s,;|)\]-]|$)/y;
 const NO_VALUE = /(?:None|null|True|False|true|false|N\/A|--?)(?=[\s,;|)\]]|$)/y;
 const TEXT = /[^\s,;|=]+/y;

@@ -3,7 +3,7 @@ import { Lines } from "../lines/lines.ts";
 
 const RETURN = 13;
 /** A bar, and an object that was printed behind it. */
-const BAR_AND_OBJECT = /^([^{}]{0,400}%\|[^{}]{0,2000})(\{.*\})\s*$/s;
+const BAR_AND_OBJECT = /^((?:(?!%\|)[^{}]){0,400}%\|[^{}]{0,2000})(\{.*\})\s*$/s;
 
 /** The parts of line `i`; undefined if it is only one. Blank parts are left out. */
 export function segmentsOf(lines: Lines, i: number): Lines | undefined {

@@ -6,6 +6,9 @@ import { stepOf } from "../format/step_column.ts";
 const MOST_METRICS = 256;
 const MOST_KEYS = 1000;
 const LONGEST = 200;
+/** Characters of keys, of results, and of definitions with their axes, each with what JSON puts around them. */
+const MOST_TEXT = 16 << 10;
+const AROUND = 24;
 
 interface Definition {
   /** The metric's name, or with `*` at its end the beginning of the names. */
@@ -18,7 +21,10 @@ export interface AxesState {
   last: [name: string, step: number][];
   keys: string[];
   results: [name: string, value: number | string][];
+  keysAreMore?: true;
 }
+
+const lengthOf = (name: string, value: number | string) => name.length + String(value).length + 2 * AROUND;
 
 export class WandbAxes {
   readonly #definitions: Definition[];
@@ -27,16 +33,23 @@ export class WandbAxes {
   readonly #keys: Set<string>;
   /** Of the summary; W&B writes it before the row of the history that it comes from, if it comes from one. */
   readonly #results: Map<string, number | string>;
+  readonly #lengths = { keys: 0, results: 0, definitions: 0 };
+  /** There are more keys than are kept: then it is not known what the summary only repeats. */
+  #keysAreMore: boolean;
 
   constructor(state?: AxesState) {
     this.#definitions = state?.definitions ?? [];
     this.#last = new Map(state?.last);
     this.#keys = new Set(state?.keys);
     this.#results = new Map(state?.results);
+    this.#keysAreMore = state?.keysAreMore ?? false;
+    for (const key of this.#keys) this.#lengths.keys += key.length + AROUND;
+    for (const [name, value] of this.#results) this.#lengths.results += lengthOf(name, value);
+    for (const { name, step } of this.#definitions) this.#lengths.definitions += lengthOf(name, step + step);
   }
 
   get isEmpty(): boolean {
-    return this.#definitions.length + this.#keys.size + this.#results.size === 0;
+    return !this.#keysAreMore && this.#definitions.length + this.#keys.size + this.#results.size === 0;
   }
 
   state(): AxesState {
@@ -45,6 +58,7 @@ export class WandbAxes {
       last: [...this.#last],
       keys: [...this.#keys],
       results: [...this.#results],
+      ...(this.#keysAreMore ? { keysAreMore: true } : {}),
     };
   }
 
@@ -52,8 +66,16 @@ export class WandbAxes {
   define(name: string, step: string): void {
     if (name === "" || name.length > LONGEST || step.length > LONGEST) return;
     const known = this.#definitions.findIndex((one) => one.name === name);
-    if (known >= 0) this.#definitions.splice(known, 1);
-    if (step !== "" && this.#definitions.length < MOST_METRICS) this.#definitions.push({ name, step });
+    // The axis' newest value is kept, too.
+    const length = lengthOf(name, step + step);
+    if (known >= 0) {
+      const [old] = this.#definitions.splice(known, 1);
+      this.#lengths.definitions -= lengthOf(old!.name, old!.step + old!.step);
+    }
+    if (step === "" || this.#definitions.length >= MOST_METRICS) return;
+    if (this.#lengths.definitions + length > MOST_TEXT) return;
+    this.#lengths.definitions += length;
+    this.#definitions.push({ name, step });
   }
 
   /** The values of the axes in a row of the history. */
@@ -76,19 +98,33 @@ export class WandbAxes {
 
   /** The history has this key, so the summary only repeats it. */
   logged(name: string): void {
-    if (this.#keys.size < MOST_KEYS && name.length <= LONGEST) this.#keys.add(name);
+    if (this.#keysAreMore || this.#keys.has(name)) return;
+    const length = this.#lengths.keys + name.length + AROUND;
+    if (this.#keys.size >= MOST_KEYS || name.length > LONGEST || length > MOST_TEXT) {
+      this.#keysAreMore = true;
+      this.#keys.clear();
+    } else {
+      this.#keys.add(name);
+      this.#lengths.keys = length;
+    }
   }
 
   result(name: string, value: number | string): void {
     const fits = name.length <= LONGEST &&
       (typeof value === "number" ? Number.isFinite(value) : value.length <= LONGEST);
-    if (fits && (this.#results.size < MOST_METRICS || this.#results.has(name))) this.#results.set(name, value);
+    if (!fits || this.#keysAreMore) return;
+    const before = this.#results.get(name);
+    const length = this.#lengths.results + lengthOf(name, value) - (before === undefined ? 0 : lengthOf(name, before));
+    if ((before === undefined && this.#results.size >= MOST_METRICS) || length > MOST_TEXT) return;
+    this.#lengths.results = length;
+    this.#results.set(name, value);
   }
 
   /** What the summary has and the history has not, once. */
   takeResults(): [name: string, value: number | string][] {
-    const found = this.#keys.size >= MOST_KEYS ? [] : [...this.#results].filter(([name]) => !this.#keys.has(name));
+    const found = this.#keysAreMore ? [] : [...this.#results].filter(([name]) => !this.#keys.has(name));
     this.#results.clear();
+    this.#lengths.results = 0;
     return found;
   }
 }

@@ -37,9 +37,23 @@ export class NotReadLines {
   }
 }
 
-/** "not read: train.csv … (and 2 more)"; "" if everything was read. */
-export function notReadNote(violations: Readonly<Record<string, number>>): string {
-  const names = Object.keys(violations).filter((name) => name.startsWith(NOT_READ));
+/** Of such kinds a few say nothing about a run whose numbers were read: one line of prose, a table beside the log. */
+const OF_OTHERS =
+  /(?:lines with numbers in no known form|lines whose step is no whole number|values with an unknown unit|a table with numbers|JSON lines with numbers)$/;
+
+interface Counted {
+  violations: Readonly<Record<string, number>>;
+  steps: number;
+  episodes: number;
+  metrics: number;
+}
+
+/** "not read: train.csv … (and 2 more)"; "" if everything was read that matters beside what was. */
+export function notReadNote({ violations, steps, episodes, metrics }: Counted): string {
+  const read = steps + episodes + metrics;
+  const names = Object.entries(violations)
+    .filter(([name, n]) => name.startsWith(NOT_READ) && !(OF_OTHERS.test(name) && n < read))
+    .map(([name]) => name);
   if (names.length === 0) return "";
   return names[0]! + (names.length > 1 ? ` (and ${names.length - 1} more)` : "");
 }

@@ -49,13 +49,13 @@ export function codeChangedText(run: RunJson): string {
 export function note(run: RunJson, now: number, barWidth = 0): string {
   const within = run.children === 0 ? "" : `${count(run.children)} runs within`;
   const said = [stateNote(run, now, barWidth), within, codeChangedText(run)].filter((text) => text !== "").join("; ");
-  return said === "" ? notReadNote(run.telemetry.violations) : said;
+  return said === "" ? notReadNote(run.telemetry) : said;
 }
 
 /** Queue position, reason or progress, with a bar if it has a width. */
 function stateNote(run: RunJson, now: number, barWidth: number): string {
   if (run.outcome !== null) {
-    return run.outcome === "succeeded" ? notReadNote(run.telemetry.violations) : run.reason ?? run.outcome;
+    return run.outcome === "succeeded" ? notReadNote(run.telemetry) : run.reason ?? run.outcome;
   }
   if (run.cancel_requested) return "being cancelled";
   if (run.state === "INIT" || run.waiting_for !== null) return waitsText(run);
@@ -69,7 +69,7 @@ function stateNote(run: RunJson, now: number, barWidth: number): string {
   const progress = run.max_steps === null ? "" : progressText(progressOf(run), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
   const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
-  return said === "" ? notReadNote(run.telemetry.violations) : said;
+  return said === "" ? notReadNote(run.telemetry) : said;
 }
 
 /** "on n1", "on n1 and 3 more". */

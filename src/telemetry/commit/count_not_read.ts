@@ -20,8 +20,10 @@ function countedBy({ kind, dataJson }: Named): { name: string; count: number } |
   const { source, what, detail, problem, count } = parsedObject(dataJson) ?? {};
   // A file that was replaced is read from its beginning.
   if (problem === "replaced") return undefined;
-  const text = kind === NOT_READ ? what : detail;
-  if (typeof text !== "string") return undefined;
+  const said = kind === NOT_READ ? what : detail;
+  if (typeof said !== "string") return undefined;
+  // The kind is counted, not each example.
+  const text = said.replace(/, as in ".*$/s, "");
   const file = typeof source === "string" ? `${source.slice(source.lastIndexOf("/") + 1)}: ` : "";
   const n = typeof count === "number" && Number.isSafeInteger(count) && count > 0 ? count : 1;
   return { name: `${PREFIX}${file}${text}`.slice(0, 200), count: n };

@@ -65,6 +65,8 @@ export class Twins {
   #verdict: Verdict = "unknown";
   /** Some pair differs by more than a float32 does. */
   #rounded = false;
+  /** How many of the first points were compared by their order. */
+  #inOrderUpTo = 0;
 
   /** @param sameName whether both sources call it by the same name */
   constructor(private readonly sameName: boolean) {}
@@ -116,7 +118,8 @@ export class Twins {
   #inOrder(): void {
     const [a, b] = this.#sides;
     const n = Math.min(a.first.length, b.first.length);
-    if (n < LEAST_OF_OTHER_NAMES) return;
+    if (n < LEAST_OF_OTHER_NAMES || n === this.#inOrderUpTo) return;
+    this.#inOrderUpTo = n;
     const pairs = a.first.slice(0, n).map((value, i): Pair => [value, b.first[i]!]);
     if (pairs.every((pair) => this.#equal(pair))) {
       if (this.#tells(pairs, LEAST_OF_OTHER_NAMES)) this.#verdict = "same";

@@ -128,6 +128,7 @@ withDirectory(
     exec 8> logs/${name}.jsonl
     echo '{"step": 1, "${name}": ${value}}' >&8
     mkfifo logs/${name}-fifo.jsonl; ln -s ${secret} logs/${name}-link.jsonl
+    printf 'step,loss\\n1,2\\n' > data-${name}.csv
     while [ ! -e end ]; do sleep 0.05; done`;
     const first = await shell(daemon, cwd, script("one", 1));
     const second = await shell(daemon, cwd, script("two", 2));
@@ -140,6 +141,12 @@ withDirectory(
     for (const run of [first, second]) await untilState(daemon, run, "TERMINATED");
     assert.deepEqual(await valuesOf(daemon, first), { one: [1] });
     assert.deepEqual(await valuesOf(daemon, second), { two: [2] });
+    // Data beside the logs would not have been read anyway.
+    const problems = [
+      ...await payloads(daemon, first, "source_problem"),
+      ...await payloads(daemon, second, "not_read"),
+    ];
+    assert.ok(!JSON.stringify(problems).includes("data-"), JSON.stringify(problems));
     Deno.removeSync(secret);
   },
 );
