@@ -1,7 +1,7 @@
 /** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
-import { Columns } from "./runs/columns.tsx";
+import { Columns } from "./runs/choose_columns.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
 import { createElement, render } from "./parts/preact.ts";

@@ -22,7 +22,7 @@ import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "../parts/keys.tsx";
 import { Island, Later, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import type { ColumnsProps } from "./columns.tsx";
+import type { ColumnsProps } from "./choose_columns.tsx";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
 import { GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
