@@ -96,6 +96,12 @@ export const FIELD_LIMITS: Readonly<Record<string, FieldLimit>> = {
   "mosaic.v1.AttemptCode.code_json": { bytes: 4 * MIB },
   "mosaic.v1.AttemptCode.environment_json": { bytes: 4 * MIB },
   "mosaic.v1.AttemptCode.diff": { bytes: 8 * MIB },
+  // MOST_SPEC_TEXT of src/sweeps/spec.ts.
+  "mosaic.v1.CreateSweepRequest.spec_json": { bytes: 4 * MIB },
+  "mosaic.v1.CreateSweepRequest.sweep_id": NAME,
+  "mosaic.v1.ChangeSweepRequest.sweep": NAME,
+  "mosaic.v1.ChangeSweepRequest.action": NAME,
+  "mosaic.v1.ChangeSweepRequest.extension_json": { bytes: 4 * MIB },
   "mosaic.v1.FetchRequest.have": { bytes: 0, entries: 20_000 },
 };
 

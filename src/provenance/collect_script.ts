@@ -20,6 +20,8 @@ const GIT_SECONDS = 60;
  */
 const FIND_REPOSITORY = `
 export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0
+# Versions before 2.39.4 fetch missing objects whatever GIT_NO_LAZY_FETCH says, by any program that the config names.
+export GIT_ALLOW_PROTOCOL=none
 export GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_LITERAL_PATHSPECS=1 GIT_PAGER=cat
 # Whoever waits for this script may be gone before it.
 limit=$(command -v timeout)
@@ -64,6 +66,13 @@ cd -P -- "$top" || exit 9
 base=$commit
 printf '%s\\n' "\${commit:-ref: refs/heads/none}" > "$tmp/HEAD"
 [ -n "$base" ] || base=$(git hash-object -t tree --stdin < /dev/null)
+# git itself makes no such index, but reads and writes what one names: files outside of the repository, or a config in a copy.
+if git ls-files -z --cached | grep -z -q -i -E '^/|(^|/)([.][.]?|[.]git)(/|$)'; then
+  say root "$top"
+  say problem "the repository's index names files outside of the working tree: they are not read"
+  say complete ""
+  exit 0
+fi
 # Nothing in the bytes of a diff may be changed on the way.
 diff() {
   git -c core.quotepath=false diff --no-ext-diff --no-textconv --no-color --no-renames --ignore-submodules=dirty --full-index \\
@@ -181,9 +190,17 @@ to=$1; shift
 ${OWN_REPOSITORY}
 git ls-files -z --cached > "$tmp/tracked"
 [ $# -eq 0 ] || printf '%s\\0' "$@" >> "$tmp/tracked"
-xargs -0 -r sh -c 'for f; do
-  if [ -h "$f" ] || [ -f "$f" ]; then printf "%s\\0" "$f"; fi
-done' sh < "$tmp/tracked" > "$tmp/present"
+# A directory that is a link now leads to files that the repository does not have: to git, they are deleted.
+xargs -0 -r sh -c 'known=; for f; do
+  [ -h "$f" ] || [ -f "$f" ] || continue
+  case $f in */*) in=$0/\${f%/*} ;; *) in=$0 ;; esac
+  if [ "$in" != "$known" ]; then
+    here=$(cd -P -- "$in" && pwd -P && printf .) || continue
+    [ "\${here%??}" = "$in" ] || continue
+    known=$in
+  fi
+  printf "%s\\0" "$f"
+done' "\${top%/}" < "$tmp/tracked" > "$tmp/present"
 xargs -0 -r cp -dp --parents --reflink=auto -t "$to" -- < "$tmp/present" 2> "$tmp/errors" || {
   say problem "$(head -c 500 "$tmp/errors")"; exit 0
 }

@@ -11,6 +11,8 @@ export const MOST_SPEC_TEXT = 4 << 20;
 /** A trial's run is named after its sweep and its number. */
 const LONGEST_NAME = LONGEST_RUN_NAME - 10;
 const MOST_RUNGS = 100;
+/** Different names of parameters: the list of sweeps has those of each. */
+export const MOST_NAMES = 500;
 
 /** Names that a sweep gives its trials itself. */
 export const OWN_NAMES = ["sweep", "trial"];
@@ -73,8 +75,8 @@ const stop = z.strictObject({
 
 export const SPEC = z.strictObject({
   name: z.string().min(1).max(LONGEST_NAME).regex(
-    /^[^\s/@][^/\n]*$/,
-    "must have no slash, and begin with no blank and no @",
+    /^[^\s/@\p{Cc}][^/\p{Cc}]*$/u,
+    "must have no slash and no control character, and begin with no blank and no @",
   ),
   /** The config of every trial; {NAME} in its texts is a parameter's value. */
   config: z.record(z.string(), z.unknown()),

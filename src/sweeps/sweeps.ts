@@ -14,7 +14,7 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { namesOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, specFrom, specText, type SweepSpec } from "./spec.ts";
+import { checked, extensionFrom, MOST_NAMES, specFrom, specText, type SweepSpec } from "./spec.ts";
 import { Judge } from "./judge.ts";
 import { retryFailed } from "./retry_failed.ts";
 import { spentOf } from "./spent.ts";
@@ -27,6 +27,8 @@ const SAFETY_NET_MS = 2000;
 /** After a pass, the driver rests for this many times its duration. */
 const PASS_REST = 9;
 const MOST_SWEEPS = 10_000;
+/** Characters of the specs that are kept as objects; beyond them they are read again. */
+const KNOWN_TEXT = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
 
@@ -50,6 +52,7 @@ export class Sweeps {
   readonly #host: SweepsHost;
   readonly #judge: Judge;
   readonly #specs = new Map<string, SweepSpec>();
+  #knownText = 0;
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
@@ -98,6 +101,7 @@ export class Sweeps {
     let spec = given;
     for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
     const trials = trialCount(spec);
+    requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
     const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
@@ -115,6 +119,11 @@ export class Sweeps {
     const known = this.#specs.get(row.sweepId);
     if (known !== undefined) return known;
     const spec = specFrom(row.specJson);
+    this.#knownText += row.specJson.length;
+    if (this.#knownText > KNOWN_TEXT) {
+      this.#specs.clear();
+      this.#knownText = row.specJson.length;
+    }
     this.#specs.set(row.sweepId, spec);
     return spec;
   }
@@ -157,6 +166,7 @@ export class Sweeps {
           budget: { ...spec.budget, ...budget },
           ...(max_parallel === undefined ? {} : { max_parallel }),
         });
+        requireFewNames(extended);
         const before = trialCount(spec);
         if (trialCount(extended) > before) {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
@@ -290,4 +300,11 @@ export class Sweeps {
       registry.sweeps.refuseTrial(of, error.message);
     }
   }
+}
+
+/** @throws MosaicError `invalid_argument` */
+function requireFewNames(spec: SweepSpec): void {
+  const { length } = namesOf(spec);
+  if (length <= MOST_NAMES) return;
+  throw new MosaicError("invalid_argument", `the sweep has ${length} parameters; it must have at most ${MOST_NAMES}`);
 }

@@ -1,9 +1,10 @@
 /** The run of a trial: its config, its name and its id. Pure. */
 import { MosaicError } from "../base/errors.ts";
 import { sha256 } from "../base/node_modules.ts";
+import { spelledWord } from "../base/text/terminal_text.ts";
 import { typed } from "../config/parameters.ts";
 import { namesOf, type Values, valuesAt } from "./points.ts";
-import type { SweepSpec, Value } from "./spec.ts";
+import { MOST_SPEC_TEXT, type SweepSpec, type Value } from "./spec.ts";
 
 /** The parameter whose value an array's trials have in MOSAIC_ARRAY_INDEX, too. */
 export const ARRAY_INDEX = "index";
@@ -24,15 +25,31 @@ const TEMPLATE = /\{\{([A-Za-z_][\w.:/-]*)\}\}|\{([A-Za-z_][\w.:/-]*)\}/g;
 interface Filling {
   values: Values;
   used: Set<string>;
+  /** Characters that values may still take: a template of three characters can stand for a million, any number of times. */
+  room: number;
 }
 
-function fillText(text: string, { values, used }: Filling): string {
+/** @throws MosaicError `invalid_argument` for values that make a config larger than the sweep may be */
+function taken(text: string, filling: Filling): string {
+  filling.room -= text.length;
+  if (filling.room >= 0) return text;
+  throw new MosaicError(
+    "invalid_argument",
+    `the config of a trial has more than ${MOST_SPEC_TEXT >> 20} MiB of values`,
+    {
+      hint: "Write long values to a file, and sweep over its name.",
+    },
+  );
+}
+
+function fillText(text: string, filling: Filling): string {
+  const { values, used } = filling;
   return text.replace(TEMPLATE, (whole, literal: string | undefined, name: string | undefined) => {
     const known = values.get((literal ?? name)!);
     if (known === undefined && !values.has((literal ?? name)!)) return whole;
     if (literal !== undefined) return `{${literal}}`;
     used.add(name!);
-    return textOf(known!);
+    return taken(textOf(known!), filling);
   });
 }
 
@@ -42,7 +59,9 @@ function fill(json: unknown, filling: Filling, words: boolean): unknown {
     const alone = /^\{([A-Za-z_][\w.:/-]*)\}$/.exec(json)?.[1];
     if (words || alone === undefined || !filling.values.has(alone)) return fillText(json, filling);
     filling.used.add(alone);
-    return meaningOf(filling.values.get(alone)!);
+    const known = filling.values.get(alone)!;
+    taken(textOf(known), filling);
+    return meaningOf(known);
   }
   if (Array.isArray(json)) return json.map((one) => fill(one, filling, words));
   if (typeof json !== "object" || json === null) return json;
@@ -65,7 +84,7 @@ const objectIn = (parent: Json, key: string): Json => ({ ...(parent[key] as Json
 export function trialConfig(spec: SweepSpec, sweepId: string, trial: number): Json {
   const values = valuesAt(spec, trial);
   const own: [string, Value][] = [["sweep", spec.name], ["trial", trial]];
-  const filling = { values: new Map([...values, ...own]), used: new Set<string>() };
+  const filling: Filling = { values: new Map([...values, ...own]), used: new Set<string>(), room: MOST_SPEC_TEXT };
   const config = fill(spec.config, filling, false) as Json;
   const metadata = objectIn(config, "metadata");
   const index = values.get(ARRAY_INDEX);
@@ -129,9 +148,11 @@ export function commandOf(config: Record<string, unknown>): string[] {
   return [String(config.entry_point), ...words];
 }
 
-/** Words for a shell. */
+/** Words for a shell, on one line: what a terminal would obey is spelled out. */
 export function shellLine(words: readonly string[]): string {
-  return words.map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+  return words.map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : spelledWord(word) ?? `'${word.replaceAll("'", `'\\''`)}'`
+  ).join(" ");
 }
 
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";

@@ -4,7 +4,16 @@ import { parseDuration } from "../base/text/format.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { typed } from "../config/parameters.ts";
 import { rowAt } from "../readers/tables/csv_row.ts";
-import type { Axis, Distribution, Part, Pieces, StopRule, SweepSpec, Value } from "./spec.ts";
+import {
+  type Axis,
+  type Distribution,
+  MOST_TRIALS,
+  type Part,
+  type Pieces,
+  type StopRule,
+  type SweepSpec,
+  type Value,
+} from "./spec.ts";
 
 function refused(message: string, hint?: string): MosaicError {
   return new MosaicError("invalid_argument", message, hint === undefined ? {} : { hint });
@@ -126,9 +135,13 @@ export function rowsOf(text: string, file: string): Record<string, Value>[] {
   return rows;
 }
 
+const tooMany = (file: string) => refused(`${file} has more than ${MOST_TRIALS} points`);
+
 function jsonRows(text: string, file: string): Record<string, Value>[] {
+  let points = 0;
   return text.split("\n").flatMap((line, i) => {
     if (line.trim() === "") return [];
+    if (++points > MOST_TRIALS) throw tooMany(file);
     let row: unknown;
     try {
       row = JSON.parse(line);
@@ -149,6 +162,7 @@ function csvRows(text: string, file: string): Record<string, Value>[] {
     const row = rowAt(bytes, at);
     if (row === undefined) throw refused(`${file}:${line}: a quote that begins here is never closed`);
     if (row.cells.some((cell) => cell.trim() !== "")) table.push({ cells: row.cells, line });
+    if (table.length > MOST_TRIALS + 1) throw tooMany(file);
     line += bytes.subarray(at, at + row.bytes).filter((byte) => byte === 10).length;
     at += row.bytes;
   }

@@ -132,3 +132,36 @@ Deno.test("a named token: made before the daemon's first start, it is good from 
     Deno.removeSync(parent, { recursive: true });
   }
 });
+
+Deno.test("a submit token: records what ran of its own runs only, and larger sweeps than a path may be are taken", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
+  const [one, two] = await Promise.all(["one", "two"].map(async (name) => {
+    const token = (await cli(daemon, "token", "create", "--name", name, "--role", "submit")).trim();
+    return new MosaicClient(daemon.http, { token });
+  }));
+  try {
+    const configJson = configOf({ command: ["true"] });
+    const { runId } = await one!.unary(TrainerService.method.submitRun, { configJson });
+    const codeJson = JSON.stringify({ cwd: "/r", git: null, words: [], problems: [] });
+    const none = { driver: null, cuda: null, interpreter: null };
+    const environmentJson = JSON.stringify({ host: "h", kernel: "k", ...none, packages: [], sources: {} });
+    const record = { runId, attempt: 0, codeJson, environmentJson };
+    await assert.rejects(
+      two!.unary(Mosaic.method.recordCode, record),
+      hasCode("permission_denied", /was submitted by one/),
+    );
+    await one!.unary(Mosaic.method.recordCode, record);
+    assert.equal((await two!.unary(Mosaic.method.getCode, { run: runId })).records[0]!.codeJson, codeJson);
+
+    const config = { ...JSON.parse(configJson), arguments: ["{a}"] };
+    const values = Array.from({ length: 1000 }, (_, i) => `value ${i}`);
+    const spec = { name: "s", config, pass: "templates", parts: [{ axes: [{ name: "a", values }] }], budget: {} };
+    const specJson = JSON.stringify({ ...spec, max_parallel: 1 });
+    const { total } = await two!.unary(Mosaic.method.createSweep, { specJson });
+    assert.equal(Number(total), 1000);
+    await daemon.client.unary(Mosaic.method.changeSweep, { sweep: "s", action: "cancel" });
+  } finally {
+    one!.close();
+    two!.close();
+  }
+});

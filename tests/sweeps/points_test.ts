@@ -113,3 +113,24 @@ Deno.test("trials: run ids are ULIDs, the same for the same trial, different for
   assert.deepEqual(ids[7], trialRunId(id, 7));
   assert.equal(shellLine(["a=b", "it's", "{x}"]), `a=b 'it'\\''s' '{x}'`);
 });
+
+Deno.test("trials: values that templates repeat until a config is enormous are refused before it is made", () => {
+  const words = (text: string) => ({ entry_point: "python", arguments: [text], environment: {} });
+  const long = "v".repeat(1 << 20);
+  const axes = [{ name: "lr", values: ["short", long] }];
+  const many = spec({ config: words("{lr}".repeat(400)), parts: [part({ axes })] });
+  assert.equal(trialConfig(many, newUlid(), 0).run_name, "ppo-0");
+  assert.throws(() => trialConfig(many, newUlid(), 1), hasCode("invalid_argument", /more than 4 MiB of values/));
+  const apart = { ...words(""), metadata: { list: Array.from({ length: 5 }, () => "{lr}") } };
+  const listed = spec({ config: apart, parts: [part({ axes })] });
+  assert.throws(() => trialConfig(listed, newUlid(), 1), hasCode("invalid_argument", /more than 4 MiB of values/));
+});
+
+Deno.test("trials: a command's line spells out what a terminal would obey, and a shell reads the same", () => {
+  const words = ["\x1b]0;title\x07", "it's \\ a\nb", "\u009b31m", "plain", "a b'c"];
+  const line = shellLine(["printf", "%s\\0", ...words]);
+  // deno-lint-ignore no-control-regex
+  assert.doesNotMatch(line, /[\x00-\x1f\x7f-\x9f]/);
+  const { stdout } = new Deno.Command("bash", { args: ["-c", line], env: { LC_ALL: "C.UTF-8" } }).outputSync();
+  assert.deepEqual(new TextDecoder().decode(stdout).split("\0").slice(0, -1), words);
+});

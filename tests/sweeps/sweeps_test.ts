@@ -180,6 +180,30 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
   assert.equal(played.row().nextTrial, 1);
 });
 
+Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
+  await using played = new Played();
+  const names = (from: number) => Array.from({ length: 400 }, (_, i) => [`n${from + i}`, "x"]);
+  const rows = (from: number) => partFrom({ axes: [], space: [], rows: [Object.fromEntries(names(from))] });
+  assert.throws(
+    () => played.begin({ pass: "flags", parts: [rows(0), rows(400)] }),
+    hasCode("invalid_argument", /800 parameters; it must have at most 500/),
+  );
+  played.begin({});
+  const extend = (kib: number) => {
+    const rows = Array.from({ length: kib }, (_, i) => ({ a: `${i}${"v".repeat(1000)}` }));
+    return played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], rows }));
+  };
+  extend(2500);
+  assert.throws(() => extend(2500), hasCode("invalid_argument", /more than 4 MiB/));
+  assert.equal(played.sweeps.specOf(played.row()).name, "s");
+  await played.again();
+  assert.equal(played.sweeps.specOf(played.row()).name, "s");
+  assert.throws(
+    () => checked({ ...played.sweeps.specOf(played.row()), name: "a\x1b[2J" }),
+    hasCode("invalid_argument", /control/),
+  );
+});
+
 Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   await using played = new Played();
   const { sweeps } = played;

@@ -52,6 +52,8 @@ for (
     ["median is over points", () => stopOf("median:max=9,over=point", undefined), /over is "point"; it must be trial/],
     ["a rule's first rung is too late", () => stopOf("asha:min=10,max=5", undefined), /must lie below the end/],
     ["a CSV row is short", () => rowsOf("a,b\n1,2\n3\n", "p.csv"), /p\.csv:3: 1 values.*2 names/],
+    ["CSV without end", () => rowsOf(`a\n${"1\n".repeat(100_001)}"`, "p.csv"), /p\.csv has more than 100000 points/],
+    ["JSON without end", () => rowsOf(`${'{"a":1}\n'.repeat(100_001)}x`, "p.jsonl"), /more than 100000 points/],
     ["a JSON line is none", () => rowsOf('{"a":1}\nx\n', "p.jsonl"), /p\.jsonl:2/],
     ["nothing is tried", () => partFrom({ axes: [], space: [] }), /nothing to try/],
     ["a sample has no space", () => partFrom({ axes: [], space: [], random: 3 }), /needs a space/],

@@ -19,6 +19,13 @@ export function escapeControl(text: string): string {
   return text.replace(/[\t\n\r]+/g, " ").replace(OBEYED, shown);
 }
 
+/** The text as a word of bash, zsh or ksh (`$'…'`) that a terminal shows as it is; undefined if every quoted word would do. */
+export function spelledWord(text: string): string | undefined {
+  if (text.search(OBEYED) < 0) return undefined;
+  const spelled = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `$'${text.replace(/[\\']/g, "\\$&").replaceAll("\n", "\\n").replace(OBEYED, spelled)}'`;
+}
+
 /** Escapes control characters in text of several lines; keeps the line breaks. */
 export function escapeControlLines(text: string): string {
   return text.split("\n").map(escapeControl).join("\n");

@@ -6,6 +6,7 @@ import { MosaicError } from "../../base/errors.ts";
 import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
+import { submitterOf as submitterIn } from "../../config/plan.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
@@ -173,7 +174,18 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         registryBytes: BigInt(core.runs.fileBytes()),
       };
     },
-    async recordCode(record) {
+    async recordCode(record, caller) {
+      const row = resolve(record.runId);
+      const { principal } = caller;
+      if (principal.type === "role" && principal.role === "submit") {
+        // An owner's command that runs the record's code again must not run somebody else's.
+        const by = submitterIn(row.configJson);
+        if (by !== submitterOf(caller)) {
+          throw new MosaicError("permission_denied", `run ${row.name} was submitted by ${by || "somebody else"}`, {
+            hint: "What ran is recorded by whoever submits it.",
+          });
+        }
+      }
       if (record.attempt !== 0) {
         throw new MosaicError(
           "invalid_argument",

@@ -6,6 +6,7 @@ import { describedBy, describedOptions } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
+import { escapeControl } from "../../text/text.ts";
 import { statesLine } from "../../text/sweep_text.ts";
 import { MosaicError } from "../../../base/errors.ts";
 
@@ -51,7 +52,9 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
         const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
         const json = JSON.parse(changed.json) as SweepJson;
         context.out.write(
-          flags["output"] === "json" ? `${JSON.stringify(json, null, 2)}\n` : `${json.name}  ${statesLine(json)}\n`,
+          flags["output"] === "json"
+            ? `${JSON.stringify(json, null, 2)}\n`
+            : `${escapeControl(json.name)}  ${statesLine(json)}\n`,
         );
         result.code = 0;
       });
