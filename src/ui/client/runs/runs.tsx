@@ -25,7 +25,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/
 import type { ColumnsProps } from "./choose_columns.tsx";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
-import { GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
+import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
 import { RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
@@ -280,7 +280,7 @@ export function Runs() {
       ]);
     }), []);
   useEffect(() => {
-    const shown = further.map((id) => ({
+    const shown = further.map((id): Column => ({
       name: id,
       label: labelOf(id),
       title: id,
