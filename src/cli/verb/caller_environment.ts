@@ -59,8 +59,11 @@ const OF_EVERY_PROGRAM = [
 const OF_ANOTHER_SERVER = ["MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME"];
 /** Longer values are no settings. In bytes of UTF-16. */
 const LONGEST_VALUE = 16 << 10;
-/** Such values say where a secret is, or how long one is, or whether it is wanted. */
-const NO_SECRET = /^(?:\/[\w./@+-]*|\d{1,3}(?:\.\d+)?|true|false|yes|no|on|off|)$/i;
+/** Such values say where a secret is, or how long one is, or whether it is wanted. (Keys in base64 may begin with "/".) */
+const NO_SECRET = /^(?:\/[\w./@+-]*\.\w{1,8}|\d{1,3}(?:\.\d+)?|true|false|yes|no|on|off|)$/i;
+/** And any path of such a name. */
+const NAME_OF_PATH = /(?:file|path|dir|directory|home|sock|socket|cache|store)$/i;
+const PATH = /^\/[\w./@+-]*$/;
 
 /**
  * The caller's variables that a run gets by default, and the names of others that a program may need.
@@ -90,7 +93,8 @@ export function inheritedFrom(
 function isPassedOn(name: string, value: string): boolean {
   if (name === "LD_LIBRARY_PATH") return true;
   if (is(OF_EVERY_PROGRAM, name) || is(OF_ANOTHER_SERVER, name) || value.length > LONGEST_VALUE) return false;
-  return !isSecretName(name) ? hideSecret("", value) === value : NO_SECRET.test(value);
+  if (!isSecretName(name)) return hideSecret("", value) === value;
+  return NO_SECRET.test(value) || (NAME_OF_PATH.test(name) && PATH.test(value));
 }
 
 function is(patterns: readonly string[], name: string): boolean {
