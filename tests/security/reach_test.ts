@@ -31,7 +31,7 @@ const SUBMIT = [
     "ListSeries",
     "ListColumns",
   ],
-  ...["GetSeries", "ListArtifacts", "GetHost", "GetDiskUsage", "GetCode", "RecordCode"],
+  ...["GetSeries", "ListArtifacts", "GetHost", "GetGpuUse", "GetDiskUsage", "GetCode", "RecordCode"],
   ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */

@@ -30,6 +30,20 @@ const CAUSES: readonly Cause[] = [
       "The worker sees no usable GPU. Request one (resources.gpus.requested); if it did, the driver or the CUDA build of its framework does not fit.",
   },
   {
+    pattern:
+      /(?:unrecognized arguments|[Nn]o such option|unknown option|unexpected argument)\b.*--(?:grpc|worker-id)\b/,
+    hint: () =>
+      "The program does not know --grpc or --worker-id, which the original's workers get. Set metadata.worker.use_grpc to false and leave out worker_id, or let the program accept them.",
+  },
+  {
+    pattern: /error: the following arguments are required: (.+)/,
+    hint: ([, names]) =>
+      `The command line lacks ${
+        quoted(names)
+      }: put it in the run's arguments (a worker's --config: in worker.config). ` +
+      "A worker of a config also gets the original's --grpc and --worker-id, unless use_grpc is false and worker_id is left out.",
+  },
+  {
     pattern: /No module named ['"]?([\w.]+)['"]?/,
     hint: ([, name]) =>
       `The Python module ${

@@ -75,6 +75,12 @@ const STDERR: [string, string[], RegExp][] = [
     ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'gymnasium'"],
     /"gymnasium" is not installed/,
   ],
+  [
+    "the original's arguments",
+    ["usage: cli.py [-h] --config CONFIG", "cli.py: error: unrecognized arguments: --grpc --grpc-target 127.0.0.1:1"],
+    /use_grpc to false/,
+  ],
+  ["an argument", ["x.py: error: the following arguments are required: --lr"], /lacks "--lr".*use_grpc/],
   ["missing module by -m", ["/usr/bin/python3: No module named cleanrl_worker"], /"cleanrl_worker" is not installed/],
   [
     "other version",

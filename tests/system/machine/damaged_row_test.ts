@@ -52,7 +52,7 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are quarantin
   const quarantined = await untilState(daemon, torn, "FAULTED");
   assert.match(
     quarantined.reason,
-    /^recovery_failed: the row of run \S+ in the registry is damaged \(proxy, worker cannot be read\)$/,
+    /^recovery_failed: the row of run \S+ in the registry is damaged \(worker, proxy cannot be read\)$/,
   );
   assert.match(quarantined.hint, /mosaic doctor --repair/);
   assert.deepEqual(quarantined.gpuSlots, []);

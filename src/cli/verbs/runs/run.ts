@@ -123,6 +123,7 @@ function submits(command: Command, context: Context, result: { code: number }): 
         before: async (link) => {
           if (!choosesGpus) warnOfUnusedGpus(await link.unary(link.methods.getHost, {}), context);
           if (missing.length > 0 && !await wasWarned(missing, link)) warnOfLeftOut(missing, context);
+          warnOfContainer(words, context);
         },
       });
     });
@@ -215,6 +216,16 @@ export function warnOfLeftOut(names: readonly string[], context: Context): void 
   context.err.write(
     `mosaic: the run does not get ${which} of your environment: secrets, and what would change every program ` +
       "(-e NAME passes one on, --env-all all; they are stored with the run)\n",
+  );
+}
+
+/** What a container engine runs is no process of the client that the run starts. */
+function warnOfContainer([program, verb]: readonly string[], context: Context): void {
+  const engine = program!.slice(program!.lastIndexOf("/") + 1);
+  if (!["docker", "podman", "nerdctl"].includes(engine) || !["run", "exec", "start"].includes(verb ?? "")) return;
+  context.err.write(
+    `mosaic: the container is a process of ${engine}'s, not of this run. A cancelled run ends the ${engine} client, and the ` +
+      "container may run on; let mosaic proxy be its entry point instead (mosaic docs containers)\n",
   );
 }
 
