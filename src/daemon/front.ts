@@ -73,7 +73,8 @@ export function front(
 /** Tools for agents. */
 async function answerTools(request: Request, answer: (path: string, call: Request) => Response | Promise<Response>) {
   try {
-    const { answerMcp, MCP_BODY } = await import("../mcp/http.ts");
+    const { answerMcp, MCP_BODY, requireReader } = await import("../mcp/http.ts");
+    await requireReader(request, answer);
     return await answerMcp(request, request.method === "POST" ? await textOf(request, MCP_BODY) : "", answer);
   } catch (error) {
     return refused(error);

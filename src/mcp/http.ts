@@ -11,6 +11,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { createMcpHandler } from "@modelcontextprotocol/server";
+import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { envelope, errorOfAnswer, messagesOf, STREAM_TYPE, UNARY_TYPE } from "../wire/http/connect.ts";
 import { methodPath } from "../wire/method_path.ts";
 import type { ToolApi } from "./tool.ts";
@@ -28,10 +29,17 @@ export type Answer = (path: string, request: Request) => Response | Promise<Resp
  */
 export async function answerMcp(request: Request, body: string, answer: Answer): Promise<Response> {
   const changes = new URL(request.url).searchParams.has("changes") && isProgram(request);
-  const handler = createMcpHandler(() => mcpServer(inProcess(request, answer), changes), { responseMode: "json" });
+  // Each handler counts its own streams only, and no tool tells of changes by itself. The mode "json" writes a line of text to
+  // standard error for each request.
+  const handler = createMcpHandler(() => mcpServer(inProcess(request, answer), changes), { maxSubscriptions: 0 });
   return await handler.fetch(
     new Request(request.url, { method: request.method, headers: request.headers, ...(body === "" ? {} : { body }) }),
   );
+}
+
+/** Before anything of the request is read: a stranger has no use of tools. @throws MosaicError `unauthenticated` */
+export async function requireReader(request: Request, answer: Answer): Promise<void> {
+  await inProcess(request, answer).unary(TrainerService.method.getHealth, {});
 }
 
 /**

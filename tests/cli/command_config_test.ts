@@ -68,7 +68,7 @@ Deno.test("run: a variable is passed on as a shell does, unless it is a secret, 
     ["WANDB_DIR", "/scratch/wandb", "passed"],
     ["HF_TOKEN_PATH", "/scratch/hf/token", "passed"],
     // A key in base64 that looks like a path.
-    ["AWS_SECRET_ACCESS_KEY", "/K7MDENG/bPxRfiCYwJalrXUtnFEMIexampleKEY", "named"],
+    ["S3_SECRET_KEY", "/K7MDENG/bPxRfiCYwJalrXUtnFEMIexampleKEY", "named"],
     ["HF_HOME", "/scratch/hf", "passed"],
     ["JAX_PLATFORMS", "cpu", "passed"],
     ["NCCL_DEBUG", "INFO", "passed"],

@@ -192,10 +192,29 @@ Deno.test("an agent over HTTP has the role of its token", async () => {
   } finally {
     await client.close();
   }
-  const nobody = await fetch(`http://${daemon.http}/mcp`, {
-    method: "POST",
-    headers: CALL,
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_runs", arguments: {} } }),
+  const post = async (method: string, params: unknown, headers: Record<string, string>) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+    const answered = await fetch(`http://${daemon.http}/mcp`, { method: "POST", headers, body });
+    return [answered.status, await answered.text()] as const;
+  };
+  // Nothing of the protocol is there for somebody without a role.
+  for (const [method, params] of [["tools/call", { name: "list_runs", arguments: {} }], ["tools/list", {}]] as const) {
+    const [status, text] = await post(method, params, CALL);
+    assert.equal(status, 401);
+    assert.match(text, /token/);
+  }
+  // A stream for news of tools would hold a connection for ever: the answer ends.
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+  };
+  const params = { notifications: { toolsListChanged: true }, _meta: meta };
+  const modern = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
+  const [, refused] = await post("subscriptions/listen", params, {
+    ...CALL,
+    ...modern,
+    authorization: `Bearer ${read}`,
   });
-  assert.match(await nobody.text(), /token/);
+  assert.match(refused, /"error".*limit/i);
 });

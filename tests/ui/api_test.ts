@@ -420,6 +420,40 @@ Deno.test(
 );
 
 Deno.test(
+  "again: another run belongs to who submits it; secrets are for admins, unknown fields are named",
+  withApp(async ({ core, app }) => {
+    const token = await tokenOf(app);
+    const config = (environment: Record<string, string>) =>
+      JSON.stringify({
+        run_name: "x",
+        entry_point: "/bin/true",
+        arguments: ["--lr", "1"],
+        environment,
+        resources: { gpus: { requested: 0 } },
+        artifacts: {},
+      });
+    const again = async (runId: string, body: unknown) => {
+      const answer = await app.fetch(change(`/api/runs/${runId}/again`, token, body));
+      return { status: answer.status, ...await answer.json() };
+    };
+    const { runId } = core.submit(config({ SEED: "1" }));
+    const made = await again(runId, { set: { lr: "2" } });
+    assert.notEqual(made.run.run_id, runId);
+    const row = core.registry.require(made.run.run_id);
+    assert.deepEqual(JSON.parse(row.configJson).arguments, ["--lr", "2"]);
+    assert.equal(JSON.parse(row.configJson).metadata.submitted_by, "operator");
+    assert.match(
+      (await again(runId, { colour: "red" })).error.message,
+      /^colour is unknown; .* set, an object of texts$/,
+    );
+    assert.equal((await again(runId, { set: { lr: 2 } })).status, 400);
+    const secret = core.submit(config({ API_KEY: "sk-1" }));
+    const refused = await again(secret.runId, {});
+    assert.deepEqual([refused.status, refused.error.code], [403, "permission_denied"]);
+  }, { authenticate: () => ({ name: "operator", readOnly: false, admin: false }) }),
+);
+
+Deno.test(
   "guard: without a credential there is no answer",
   withApp(async ({ get }) => {
     assert.equal((await get("/api/runs")).status, 401);

@@ -1,5 +1,6 @@
 /** The page in a real browser: where there is nothing yet, and what a person begins from there. */
 import assert from "node:assert/strict";
+import { until } from "../harness/wait.ts";
 import { violations } from "./axe.ts";
 import { inBrowser } from "./in_browser.ts";
 
@@ -51,4 +52,82 @@ inBrowser("an address without anything is a 404 with ways on; programs get JSON"
   await page.keyboard.press("Enter");
   await page.locator("tr", { hasText: "sought" }).waitFor();
   assert.match(page.url(), /\/\?name=sough$/);
+});
+
+inBrowser(
+  "run again: a dialog with command and parameters submits another run with what was changed",
+  async (scene) => {
+    const { core, page, base } = scene;
+    const words = ["--lr", "0.1", "--env", "CartPole-v1"];
+    const config = {
+      run_name: "first",
+      entry_point: "/bin/true",
+      arguments: words,
+      environment: {},
+      resources: { gpus: { requested: 0 } },
+      artifacts: {},
+      metadata: { tags: ["demo"] },
+    };
+    const { runId } = core.submit(JSON.stringify(config));
+    await page.goto(`${base}/runs/${runId}`);
+    await page.getByRole("button", { name: "Run again" }).click();
+    const dialog = page.getByRole("dialog", { name: "Run again with changes" });
+    await dialog.getByText("/bin/true --lr 0.1 --env CartPole-v1").waitFor();
+    assert.deepEqual(await violations(page), []);
+    const parameters = dialog.getByRole("textbox", { name: "Parameters" });
+    const lines = await parameters.inputValue();
+    assert.deepEqual(lines.split("\n").toSorted(), ["env=CartPole-v1", "lr=0.1"]);
+    await parameters.fill(`${lines}\nlrr=3`);
+    await dialog.getByRole("button", { name: "Submit" }).click();
+    await dialog.getByRole("alert").getByText(/no parameter "lrr".*lr/).waitFor();
+    await parameters.fill(lines.replace("0.1", "3e-4"));
+    await dialog.getByRole("textbox", { name: "Tags" }).fill("demo, again");
+    await dialog.getByRole("textbox", { name: "Name" }).fill("second");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "second" }).waitFor();
+    await dialog.waitFor({ state: "detached" });
+    const made = core.runs.require(page.url().split("/").at(-1)!);
+    assert.notEqual(made.runId, runId);
+    const { arguments: now, metadata } = JSON.parse(made.configJson);
+    assert.deepEqual(now, ["--lr", "3e-4", "--env", "CartPole-v1"]);
+    assert.deepEqual([metadata.tags, metadata.submission.rerun_of], [["demo", "again"], runId]);
+    assert.deepEqual(JSON.parse(core.runs.require(runId).configJson).arguments, words);
+    await page.goto(base);
+    await page.getByRole("checkbox", { name: /second/ }).check();
+    await page.getByRole("button", { name: "Run again" }).click();
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await dialog.waitFor({ state: "detached" });
+  },
+);
+
+inBrowser("columns: hidden, moved and added ones are in the address, and the same in a new tab", async (scene) => {
+  const { core, page, base } = scene;
+  const { runId } = core.addExecuting("one");
+  core.addEpisode(runId, 20);
+  await page.goto(base);
+  await page.getByRole("link", { name: "one" }).waitFor();
+  const heads = () =>
+    page.locator("th[data-column]").evaluateAll((all) => all.map((e) => e.getAttribute("data-column")));
+  const usual = await heads();
+  await page.getByRole("button", { name: "Columns" }).click();
+  const dialog = page.getByRole("dialog", { name: "Columns" });
+  await dialog.getByRole("checkbox", { name: "GPUs" }).uncheck();
+  await dialog.getByRole("button", { name: "Note earlier" }).click();
+  const note = usual.indexOf("note");
+  const expected = usual.filter((name) => name !== "gpus" && name !== "note").toSpliced(note - 2, 0, "note");
+  await until(async () => (await heads()).join() === expected.join(), { what: "the columns", state: heads });
+  assert.deepEqual(await violations(page), []);
+  await dialog.getByRole("button", { name: "Close" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.reload();
+  await page.getByRole("link", { name: "one" }).waitFor();
+  assert.deepEqual(await heads(), expected);
+  await page.goto(`${base}/?column=name&column=reward&column=nonsense`);
+  await page.getByRole("link", { name: "one" }).waitFor();
+  assert.deepEqual(await heads(), ["state", "name", "reward"]);
+  await page.getByText('no column "nonsense"').waitFor();
+  await page.getByRole("button", { name: "Columns" }).click();
+  await dialog.getByRole("button", { name: "Usual columns" }).click();
+  await until(async () => (await heads()).join() === usual.join(), { what: "the usual columns", state: heads });
+  assert.equal(new URL(page.url()).search, "");
 });

@@ -15,7 +15,8 @@ import type { Context } from "../link/context.ts";
 import type { Link } from "../link/daemon_link.ts";
 import { isThere, makeCopy } from "./code_copy.ts";
 import { fetchCode } from "./fetch_code.ts";
-import { configObject, moveConfig, objectIn, seedName, setParameters } from "./moved_config.ts";
+import { configObject, moveConfig, objectIn, seedName, setParameters } from "../../runs/moved_config.ts";
+import { copiedOf, leaveCopy, renew } from "../../runs/repeated_config.ts";
 import { editable, noteCopy } from "./snapshot.ts";
 import { collect } from "./submitted_code.ts";
 
@@ -47,14 +48,10 @@ export async function repeatRun(context: Context, link: Link, run: Run, how: Rep
   renew(config, run.runId, how.name);
   const worker = objectIn(objectIn(config, "metadata"), "worker");
   const records = await fetchCode(link, run.runId, how.atCommit);
-  // The run may have had a copy of its own, which goes with it.
   const { from, to } = copiedOf(config);
   const text = () => writeJson(config, { nonFinite: "bare" });
   if (!how.atCommit) {
-    if (from !== undefined && to !== undefined) {
-      objectIn(objectIn(config, "metadata"), "submission").delete("copied");
-      moveConfig(config, to, from, () => true);
-    }
+    leaveCopy(config);
     const [first] = records;
     if (how.here && first !== undefined) {
       const cwd = String(worker.get("cwd"));
@@ -106,26 +103,6 @@ export async function repeatRun(context: Context, link: Link, run: Run, how: Rep
 
 function cannot(why: string, hint: string): MosaicError {
   return new MosaicError("failed_precondition", why, { hint });
-}
-
-/** Everything by which a config belongs to one run. */
-function renew(config: JsonObject, runId: string, name: string | undefined): void {
-  const metadata = objectIn(config, "metadata");
-  const submission = objectIn(metadata, "submission");
-  submission.set("nonce", crypto.randomUUID());
-  submission.set("rerun_of", runId);
-  const own = objectIn(metadata, "worker").get("config");
-  if (own instanceof Map) own.delete("run_id");
-  // Its predecessors have ended, or are gone.
-  const queue = metadata.get("queue");
-  if (queue instanceof Map) queue.delete("after");
-  if (name !== undefined) config.set("run_name", name);
-}
-
-function copiedOf(config: JsonObject): { from?: string; to?: string } {
-  const copied = objectIn(objectIn(config, "metadata"), "submission").get("copied");
-  const [from, to] = copied instanceof Map ? [copied.get("from"), copied.get("to")] : [];
-  return typeof from === "string" && typeof to === "string" ? { from, to } : {};
 }
 
 function environmentOf(config: JsonObject): Record<string, string> {

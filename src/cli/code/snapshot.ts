@@ -6,7 +6,7 @@ import { escapeControl } from "../text/text.ts";
 import type { Context } from "../link/context.ts";
 import type { Link } from "../link/daemon_link.ts";
 import { type CodeCopy, isThere, makeCopy } from "./code_copy.ts";
-import { configObject, moveConfig, objectIn } from "./moved_config.ts";
+import { configObject, moveConfig, objectIn } from "../../runs/moved_config.ts";
 import { codeOf, collect } from "./submitted_code.ts";
 
 export interface Snapshot {

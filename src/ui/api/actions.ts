@@ -1,16 +1,20 @@
 /** Actions on runs from the page; each is one call of the core. */
+import { isPlainObject } from "../../base/text/exact_numbers.ts";
 import { parsedJson } from "../../base/text/json_text.ts";
+import { presentConfig } from "../../config/present_config.ts";
 import type { Core, Edit, SweepJson } from "../../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Identity } from "../http/viewer.ts";
-import { runJson } from "../../runs/fields/run_json.ts";
+import { runDetailJson, runJson } from "../../runs/fields/run_json.ts";
+import { type Changes, repeatedConfig } from "../../runs/repeated_config.ts";
 
 const MANY_LIMIT = 1000;
 
 type Body = Record<string, unknown>;
 
-const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown> = {
+const ACTIONS: Record<string, (core: Core, runId: string, body: Body, actor: Actor) => unknown> = {
+  again,
   cancel: (core, runId, body) =>
     core.cancel(runId, {
       reason: "user_cancel",
@@ -24,6 +28,33 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown
   edit: (core, runId, body) => core.edit(runId, editOf(body)),
   delete: (core, runId) => core.delete(runId),
 };
+
+/**
+ * Submits another run like this one: `{"name"?, "tags"?, "set"?: {PARAMETER: text}}`. Its code is what is there now.
+ * @throws MosaicError as `submit`; `permission_denied` for a config with secrets, unless the role is admin: another command
+ * line could print them
+ */
+function again(core: Core, runId: string, body: Body, { identity, submitter }: Actor): { runId: string } {
+  const row = core.runs.require(runId);
+  if (!identity.admin && presentConfig(row.configJson, false).hidden > 0) {
+    const message =
+      `the config has secrets, which ${identity.name} may not use in another run: that needs the role admin`;
+    throw new MosaicError("permission_denied", message);
+  }
+  const { name, tags, set = {}, ...others } = body;
+  const text = (v: unknown) => typeof v === "string";
+  const [unknown] = Object.keys(others);
+  const isRight = unknown === undefined && (name === undefined || text(name)) &&
+    (tags === undefined || Array.isArray(tags) && tags.every(text)) && isPlainObject(set) &&
+    Object.values(set).every(text);
+  if (!isRight) {
+    const rule = "another run has name, a text, tags, a list of texts, and set, an object of texts";
+    throw new MosaicError("invalid_argument", `${unknown === undefined ? "" : `${unknown} is unknown; `}${rule}`);
+  }
+  const known = runDetailJson(core.whole(row)).parameters.map((parameter) => parameter.name);
+  const changes = { name, tags, set: Object.entries(set) } as Changes;
+  return core.submit(repeatedConfig(row.configJson, runId, changes, known), undefined, submitter);
+}
 
 /** @throws MosaicError `invalid_argument` for an unknown field, or one of another type */
 function editOf(body: Body): Edit {
@@ -66,14 +97,17 @@ function parseBody(text: string): Body {
 /** The person who acts. */
 export interface Actor {
   identity: Identity;
+  /** Whose a run is that this person submits: a token's name, or uid:N; "" if neither is known. */
+  submitter: string;
   log: Logger;
   /** Writes to the audit log. */
   entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
 }
 
-async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<void> {
+async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<unknown> {
   if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
   const entry = { action: `page/${action}`, run: runId };
+  let result: unknown;
   try {
     if (action === "delete" && !actor.identity.admin) {
       throw new MosaicError(
@@ -81,7 +115,7 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
         `${actor.identity.name} may not delete runs: that needs the role admin`,
       );
     }
-    await ACTIONS[action]!(core, runId, body);
+    result = await ACTIONS[action]!(core, runId, body, actor);
   } catch (error) {
     const outcome = error instanceof MosaicError ? error.code : "internal";
     actor.entered({ ...entry, outcome, message: messageOf(error) });
@@ -89,12 +123,13 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
   }
   actor.entered({ ...entry, outcome: "ok" });
   actor.log.info({ run_id: runId, action }, "action from the page");
+  return result;
 }
 
-/** The run's line after the action; null if it was deleted. */
+/** The run's line after the action, that of the new run if it was to run again; null if it was deleted. */
 export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
-  await apply(core, runId, action, parseBody(bodyText), actor);
-  const row = core.runs.get(runId);
+  const made = await apply(core, runId, action, parseBody(bodyText), actor);
+  const row = core.runs.get(action === "again" ? (made as { runId: string }).runId : runId);
   return { run: row === undefined ? null : runJson(core.detail(row)) };
 }
 

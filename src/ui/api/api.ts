@@ -20,6 +20,7 @@ import { columnNames, runColumns } from "./columns.ts";
 import { evalSummary } from "../files/eval_summary.ts";
 import type { EventStreams } from "../http/event_stream.ts";
 import { type PageEnv, requestedBy } from "../http/guard.ts";
+import { LOCAL_OWNER } from "../http/viewer.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { hostJson } from "../../runs/fields/host_json.ts";
 import { eventLine, heads, runPage, seriesLine } from "./page_json.ts";
@@ -180,6 +181,17 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
     });
 }
 
+function actorIn(c: Ctx, log: Logger, audit: Audit | undefined): Actor {
+  const identity = c.get("identity");
+  const by = requestedBy(c.env);
+  return {
+    identity,
+    submitter: identity !== LOCAL_OWNER ? identity.name : by.uid === undefined ? "" : `uid:${by.uid}`,
+    log,
+    entered: (what) => audit?.did({ who: identity.name, ...by, ...what }),
+  };
+}
+
 const SWEEPS_LIMIT = 1000;
 const TRIALS_LIMIT = 10_000;
 
@@ -189,17 +201,12 @@ function sweepsApi(core: Core, { log, audit }: Pick<ApiOptions, "log" | "audit">
     .get("/:id", async (c) => c.json(await core.getSweep(c.req.param("id"), TRIALS_LIMIT)))
     .post("/:id/:action", async (c) => {
       const { id, action } = c.req.param();
-      const identity = c.get("identity");
-      const entered: Actor["entered"] = (what) => audit?.did({ who: identity.name, ...requestedBy(c.env), ...what });
-      return c.json(await changeSweep(core, id, action, { identity, log, entered }));
+      return c.json(await changeSweep(core, id, action, actorIn(c, log, audit)));
     });
 }
 
 function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: ApiOptions) {
-  const actorOf = (c: Context<PageEnv>): Actor => {
-    const identity = c.get("identity");
-    return { identity, log, entered: (what) => audit?.did({ who: identity.name, ...requestedBy(c.env), ...what }) };
-  };
+  const actorOf = (c: Ctx) => actorIn(c, log, audit);
   /** A run may be read by its name, a prefix of its id or "@last"; to change it, its id is required. */
   const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {

@@ -2,6 +2,8 @@
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { answer, api, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt, notice, type Question } from "./dialog.tsx";
+import { Later } from "./parts.tsx";
+import { useState } from "./preact.ts";
 import { isEnded } from "./states.tsx";
 
 interface Action {
@@ -77,6 +79,18 @@ const ACTIONS: Action[] = [
 /** A checkpoint belongs to one run. */
 const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
 
+/** Submits another run with changes. */
+export function RunAgain({ id }: { id: string }) {
+  const [opened, setOpened] = useState(false);
+  const props = { id, done: () => setOpened(false) } satisfies { id: string; done(): void };
+  return (
+    <>
+      <button type="button" data-action="again" onClick={() => setOpened(true)}>Run again …</button>
+      {opened && <Later view="Again" props={props} />}
+    </>
+  );
+}
+
 /** Buttons for what the run's state allows. */
 export function Actions({ run, done }: { run: RunJson; done(action: string): void }) {
   const take = async ({ id, ask: question, body }: Action) => {
@@ -90,6 +104,7 @@ export function Actions({ run, done }: { run: RunJson; done(action: string): voi
   };
   return (
     <div class="actions">
+      {!readOnly && <RunAgain id={run.run_id} />}
       {!readOnly &&
         ACTIONS.filter((a) => a.can(run)).map((a) => (
           <button

@@ -102,7 +102,10 @@ type Draw = (element: HTMLElement, view: string, props: object | null) => void;
  * @param props of that view: whoever uses this checks them against it by `satisfies`
  */
 export function Later(
-  { view, props }: { view: "ConfigDifferences" | "Explorer" | "Nowhere" | "Start"; props: object },
+  { view, props }: {
+    view: "Again" | "Columns" | "ConfigDifferences" | "Explorer" | "Nowhere" | "Start";
+    props: object;
+  },
 ) {
   const place = useRef<HTMLDivElement>(null);
   const newest = useRef(props);

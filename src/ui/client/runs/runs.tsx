@@ -1,7 +1,7 @@
 /** The list of all runs: live, filtered, sorted, with actions on several. */
 import type { EventJson, HostJson } from "../../../runs/fields/host_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { ManyActions } from "../parts/actions.tsx";
+import { ManyActions, RunAgain } from "../parts/actions.tsx";
 import {
   answer,
   api,
@@ -22,9 +22,10 @@ import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "../parts/keys.tsx";
 import { Island, Later, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
+import type { ColumnsProps } from "./choose_columns.tsx";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
-import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
+import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
 import { RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 const PAGE = 500;
@@ -33,11 +34,20 @@ const ALERTS = 1000;
 /** Columns offered at once; typing narrows them. */
 const OFFERED = 100;
 
+const usual = USUAL_COLUMNS.map(({ name }) => name);
+
 /** `param.lr` → "lr", `metric.loss:min` → "loss min", `metric.loss` → "loss". */
 function labelOf(id: string): string {
   const column = queryColumn(id, "param");
   return column.type === "metric" && column.aggregate !== "last" ? `${column.name} ${column.aggregate}` : column.name;
 }
+
+/**
+ * The columns in the address are parameters and metrics, which stand before the usual columns; or all columns in their
+ * order, if the name is one of them.
+ */
+const isWhole = (columns: readonly string[]) => columns.includes("name");
+const isFurther = (id: string) => /^(?:param|metric)\./.test(id);
 
 /** The list as it was left, for those who come back to the same address. */
 let left: { address: string; selected: string[]; scrollTop: number } | undefined;
@@ -147,7 +157,9 @@ export function Runs() {
   const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
   const search = useRef<HTMLInputElement>(null);
   const [evaluations, setEvaluations] = useState(false);
-  const [columns, setColumns] = useState(() => new URLSearchParams(location.search).getAll("column"));
+  const [columns, setColumns] = useState(columnsOfAddress);
+  const further = columns.filter(isFurther);
+  const [managed, setManaged] = useState(false);
   const [names, setNames] = useState<string[]>([]);
   const [typed, setTyped] = useState("");
   const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
@@ -200,7 +212,7 @@ export function Runs() {
     }), []);
   const choose = (ids: string[]) => {
     setColumns(ids);
-    if (/^(?:param|metric)\./.test(model.sort) && !ids.includes(model.sort)) model.sort = "submitted";
+    if (isFurther(model.sort) && !ids.includes(model.sort)) model.sort = "submitted";
     writeAddress(model, ids, groupBy, opened);
   };
   const find = (text: string) => {
@@ -268,7 +280,7 @@ export function Runs() {
       ]);
     }), []);
   useEffect(() => {
-    table.setColumns(columns.map((id) => ({
+    const shown = further.map((id): Column => ({
       name: id,
       label: labelOf(id),
       title: id,
@@ -279,9 +291,10 @@ export function Runs() {
         return value === undefined ? "" : figure(value);
       },
       figure,
-    })));
+    }));
+    table.setColumns(shown, isWhole(columns) ? columns : undefined);
     const read = () =>
-      readColumns([...new Set([...columns, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named])]).then(
+      readColumns([...new Set([...further, ...(groupBy.startsWith("param.") ? [groupBy] : []), ...named])]).then(
         (read) => {
           if (latest.current !== columns || grouping.current !== groupBy) return;
           model.setColumns(read);
@@ -291,7 +304,7 @@ export function Runs() {
     attempt(read);
     const timer = setInterval(() => {
       // The page already shows the state of the connection.
-      if (columns.length + named.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) {
+      if (further.length + named.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) {
         read().catch(() => {});
       }
     }, 5000);
@@ -421,7 +434,7 @@ export function Runs() {
             <option key={id} value={id}>{`Group by ${labelOf(id)}`}</option>
           ))}
         </select>
-        {columns.map((id) => (
+        {further.map((id) => (
           <button
             key={id}
             type="button"
@@ -432,6 +445,21 @@ export function Runs() {
             <span>{labelOf(id)}</span> ×
           </button>
         ))}
+        <button type="button" onClick={() => setManaged(true)}>Columns …</button>
+        {managed && (
+          <Later
+            view="Columns"
+            props={{
+              all: [
+                ...further.map((name) => ({ name, label: labelOf(name) })),
+                ...USUAL_COLUMNS,
+              ],
+              shown: isWhole(columns) ? columns.filter((c) => c !== "name") : [...further, ...usual],
+              change: (ids) => choose(ids === undefined ? further : ["name", ...ids]),
+              done: () => setManaged(false),
+            } satisfies ColumnsProps}
+          />
+        )}
         <input
           type="search"
           placeholder="lr>0.01 and env=CartPole-v1"
@@ -449,6 +477,7 @@ export function Runs() {
         <div class="selection">
           <strong role="status">{`${whole(chosen.length)} selected`}</strong>
           <ManyActions runs={chosen} done={redraw} />
+          {chosen.length === 1 && <RunAgain key={chosen[0]!.run_id} id={chosen[0]!.run_id} />}
           {chosen.length >= 2 && (
             <a
               class="button"
@@ -495,6 +524,14 @@ function grouped(model: RunsModel, runs: RunJson[], by: string, opened: Readonly
     const open = opened.has(label);
     return [{ ...members[0]!, run_id: GROUP + label, group: { label, members, open } }, ...(open ? members : [])];
   });
+}
+
+function columnsOfAddress(): string[] {
+  const named = [...new Set(new URLSearchParams(location.search).getAll("column"))];
+  const known = named.filter((id) => id === "name" || isFurther(id) || usual.includes(id));
+  const unknown = named.find((id) => !known.includes(id));
+  if (unknown !== undefined) notice(`The list has no column "${unknown}", which the address names.`);
+  return known;
 }
 
 /** The filters are in the address, so that a view can be kept and shared. */

@@ -79,6 +79,8 @@ const SHOWN: (Omit<Column, keyof RunColumn> & { name: string })[] = [
 ];
 const OF_RUNS = new Map(runColumns().map((column) => [column.name, column]));
 const COLUMNS: Column[] = SHOWN.map((shown) => ({ ...OF_RUNS.get(shown.name)!, ...shown }));
+/** What a table shows beside state and name, unless a person chooses. */
+export const USUAL_COLUMNS: readonly Column[] = COLUMNS;
 /** A parameter or a value of a metric. */
 const isValue = ({ name }: Column) => /^(?:param|metric)\./.test(name);
 /** Columns whose groups show a mean, besides parameters and metrics. */
@@ -137,9 +139,10 @@ export class RunsTable {
     });
   }
 
-  /** Shows these columns before the usual ones. */
-  setColumns(further: Column[]): void {
-    this.#columns = [...further, ...COLUMNS];
+  /** @param order names of all columns to show; without it, `further` are before the usual ones */
+  setColumns(further: Column[], order?: readonly string[]): void {
+    const known = [...further, ...COLUMNS];
+    this.#columns = order === undefined ? known : order.flatMap((name) => known.find((c) => c.name === name) ?? []);
     this.#heads.clear();
     this.table.toggleAttribute("data-further", further.length > 0);
     const head = ({ name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">) => {

@@ -1,6 +1,6 @@
 /** Parameters and paths of a config, as tables. */
 import { strict as assert } from "node:assert";
-import { moveConfig, seedName, setParameters } from "../../src/cli/code/moved_config.ts";
+import { moveConfig, seedName, setParameters } from "../../src/runs/moved_config.ts";
 import { type JsonObject, readJson, toPlain } from "../../src/config/lossless_json.ts";
 
 // deno-lint-ignore no-explicit-any -- a config of any shape

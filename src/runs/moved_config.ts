@@ -1,7 +1,7 @@
 /** A config whose files lie elsewhere, or that has other parameters. Pure. */
-import { MosaicError } from "../../base/errors.ts";
-import { didYouMean } from "../../base/text/nearest.ts";
-import { type JsonObject, type JsonValue, readJson } from "../../config/lossless_json.ts";
+import { MosaicError } from "../base/errors.ts";
+import { didYouMean } from "../base/text/nearest.ts";
+import { type JsonObject, type JsonValue, readJson } from "../config/lossless_json.ts";
 
 /** @throws MosaicError `invalid_argument` */
 export function configObject(configJson: string): JsonObject {
