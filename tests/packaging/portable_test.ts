@@ -325,6 +325,12 @@ async function everyVerb(): Promise<void> {
     [["run", "-eSEED=7", "-fn", "one", "sh", "-c", talks]],
     [["run", "--env=SEED=7", "-fn", "two", "--cwd", place, "--", "sh", "-c", talks]],
     [["submit", config, "--follow"]],
+    [["rerun", "submitted"]],
+    [["diff", "one", "two"]],
+    [["sweep", "-fn", "tried", "--grid", "x=1,2", "--", "sh", "-c", "exit 0", "{x}"]],
+    [["sweep", "show", "tried"]],
+    [["gpus"]],
+    [["usage"]],
     [["validate", config]],
     ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
       .map((words): [string[]] => [words]),

@@ -27,7 +27,7 @@ const environment = { MOSAIC_CACHE_DIR: `${directory}/cache`, MOSAIC_PERMISSIONS
 function sourcesOf(version: string): string {
   const root = `${directory}/sources`;
   Deno.mkdirSync(root);
-  const copied = ["src", "scripts", "proto", "schema", "deno.json", "deno.lock", "dev.lock"];
+  const copied = ["src", "docs", "scripts", "proto", "schema", "deno.json", "deno.lock", "dev.lock"];
   const done = new Deno.Command("cp", { args: ["-r", ...copied, root], cwd: ROOT }).outputSync();
   assert.ok(done.success);
   Deno.symlinkSync(`${ROOT}node_modules`, `${root}/node_modules`);
