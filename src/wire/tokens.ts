@@ -81,11 +81,39 @@ function isNamed(token: Partial<NamedToken> | null): boolean {
 
 /** The tokens; created if there are none. */
 export function ensureTokens(path: string): Tokens {
-  return readTokens(path) ?? rotateTokens(path, STANDARD_TOKENS);
+  return readTokens(path) ?? changing(path, () => firstTokens(path));
+}
+
+function firstTokens(path: string): Tokens {
+  return readTokens(path) ?? rotated(path, STANDARD_TOKENS);
+}
+
+/**
+ * Changes of the file one after another: of two commands at one time, each would write what it has read, and the token of
+ * one would be lost. The lock file stays.
+ */
+function changing<T>(path: string, change: () => T): T {
+  let lock: Deno.FsFile | undefined;
+  try {
+    lock = Deno.openSync(`${path}.lock`, { read: true, write: true, create: true, mode: 0o600 });
+    lock.lockSync(true);
+  } catch (error) {
+    // A file system without locks, or without its directory, which the change reports.
+    if (error instanceof Deno.errors.NotCapable) throw error;
+  }
+  try {
+    return change();
+  } finally {
+    lock?.close();
+  }
 }
 
 /** Replaces standard tokens; the old ones are invalid from then on. Named ones stay. */
 export function rotateTokens(path: string, which: readonly StandardToken[]): Tokens {
+  return changing(path, () => rotated(path, which));
+}
+
+function rotated(path: string, which: readonly StandardToken[]): Tokens {
   let before: Partial<Tokens> = {};
   try {
     before = readTokens(path) ?? {};
@@ -111,7 +139,14 @@ export function createToken(path: string, token: { name: string; role: Role; ttl
       hint: "It must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
     });
   }
-  const tokens = ensureTokens(path);
+  return changing(path, () => added(path, { name, role, ttlMs }));
+}
+
+function added(
+  path: string,
+  { name, role, ttlMs }: { name: string; role: Role; ttlMs: number | undefined },
+): string {
+  const tokens = firstTokens(path);
   const now = Date.now();
   const taken = [...STANDARD_TOKENS, ...tokens.named.map((other) => other.name)].includes(name);
   if (taken) {
@@ -128,6 +163,10 @@ export function createToken(path: string, token: { name: string; role: Role; ttl
 
 /** The named token is invalid from then on. @throws MosaicError `not_found` */
 export function revokeToken(path: string, name: string): void {
+  changing(path, () => revoked(path, name));
+}
+
+function revoked(path: string, name: string): void {
   const tokens = readTokens(path);
   const named = tokens?.named.filter((token) => token.name !== name) ?? [];
   if (tokens === undefined || named.length === tokens.named.length) {

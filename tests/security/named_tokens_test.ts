@@ -133,6 +133,14 @@ Deno.test("a named token: made before the daemon's first start, it is good from 
   }
 });
 
+Deno.test("named tokens: those that several commands make at one time are all good", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
+  const names = ["a", "b", "c", "d", "e", "f"];
+  await Promise.all(names.map((name) => cli(daemon, "token", "create", "--name", name, "--role", "read")));
+  const listed = JSON.parse(await cli(daemon, "token", "list", "-o", "json")) as { name: string }[];
+  assert.deepEqual(names.filter((name) => !listed.some((token) => token.name === name)), []);
+});
+
 Deno.test("a submit token: records what ran of its own runs only, and larger sweeps than a path may be are taken", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
   const [one, two] = await Promise.all(["one", "two"].map(async (name) => {

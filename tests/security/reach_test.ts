@@ -18,7 +18,7 @@ import { submit, untilState } from "../harness/runs.ts";
 
 /** Calls for the worker's own run; the same for another run are refused. */
 const WORKER = ["Heartbeat", "RegisterWorker", "ControlStream", "PublishRunSteps", "PublishRunEpisodes"];
-/** What reads; and SubmitRun. */
+/** What reads; SubmitRun, CreateSweep. RecordCode only of a run that the token has submitted (named_tokens_test.ts). */
 const SUBMIT = [
   ...["SubmitRun", "ListRuns", "WatchRuns", "GetHealth", "StreamRunSteps", "StreamRunEpisodes"],
   ...[
@@ -31,7 +31,7 @@ const SUBMIT = [
     "ListSeries",
     "ListColumns",
   ],
-  ...["GetSeries", "ListArtifacts", "GetHost", "GetGpuUse", "GetDiskUsage", "GetCode", "RecordCode"],
+  ...["GetSeries", "ListArtifacts", "GetHost", "GetGpuUse", "GetDiskUsage", "GetCode"],
   ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */

@@ -134,7 +134,7 @@ function unknown(path: string): Repairable {
 
 const KNOWN_AT_TOP = /^(backup\.json|trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|imports|tls|tokens\.json|audit\.jsonl(\.\d+)?|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|imports|tls|tokens\.json(\.lock)?|audit\.jsonl(\.\d+)?|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
 const KNOWN_IN_TELEMETRY = /^(reserve|(mosaic|telemetry)\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, temporary files of interrupted writes, and the content of lost+found. */
