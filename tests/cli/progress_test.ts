@@ -87,5 +87,9 @@ Deno.test("open: the address that a browser can use", () => {
     ["0.0.0.0:8055", "http://trainer:80/", true, "http://trainer:80/"],
     ["0.0.0.0:8055", "https://trainer", false, "https://trainer/"],
   ];
-  for (const [http, target, tls, address] of cases) assert.equal(pageAddress({ http, target, tls }), address);
+  for (const [http, target, tls, address] of cases) {
+    assert.equal(pageAddress({ http, https: false, target, tls }), address);
+  }
+  const ofTls = { http: "127.0.0.1:8055", https: true, target: undefined, tls: false };
+  assert.equal(pageAddress(ofTls), "https://127.0.0.1:8055/");
 });

@@ -3,6 +3,8 @@
 export interface PagePlace {
   /** HOST:PORT where the daemon says that it serves the page; "": nowhere. */
   http: string;
+  /** The daemon's address takes TLS only. */
+  https: boolean;
   /** What the client connects to (docs/reference/cli.md, "The daemon"); undefined: the daemon's own socket. */
   target: string | undefined;
   /** The client uses TLS where the target does not say. */
@@ -10,7 +12,7 @@ export interface PagePlace {
 }
 
 /** With a slash at its end; undefined: there is no page. */
-export function pageAddress({ http, target, tls }: PagePlace): string | undefined {
+export function pageAddress({ http, https, target, tls }: PagePlace): string | undefined {
   // The page is where the API is. A name that works from here is better than what the daemon knows of itself.
   if (target !== undefined && target !== "" && !/^(unix:|\/)/.test(target)) {
     const named = /^https?:\/\//.test(target) ? target : `${tls ? "https" : "http"}://${target}`;
@@ -18,5 +20,7 @@ export function pageAddress({ http, target, tls }: PagePlace): string | undefine
   }
   if (http === "") return undefined;
   // An address to listen on is none to connect to.
-  return `http://${http.replace(/^0\.0\.0\.0(?=:)/, "127.0.0.1").replace(/^\[::\](?=:)/, "[::1]")}/`;
+  return `${https ? "https" : "http"}://${
+    http.replace(/^0\.0\.0\.0(?=:)/, "127.0.0.1").replace(/^\[::\](?=:)/, "[::1]")
+  }/`;
 }

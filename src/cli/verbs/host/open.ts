@@ -23,22 +23,22 @@ export function define(command: Command, context: Context): void {
           ["mosaic open @last", "the page of the newest run"],
           ['xdg-open "$(mosaic open @last)"', "show it in the browser"],
         ],
-        exits: { 4: "no such run", 6: "the daemon serves no page: it was started with --http off" },
+        exits: { 4: "no such run", 6: "the daemon serves no page: it was started with --http none" },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
       const connection = connectionFlags(flags);
       using link = await Link.open(context, connection);
-      const [{ http }, found] = await Promise.all([
+      const [{ http, tls: https }, found] = await Promise.all([
         link.unary(link.methods.getHost, {}),
         run === undefined ? undefined : link.unary(link.methods.getRun, { run }),
       ]);
       const target = connection.target || (connection.stateDir ? undefined : context.env("MOSAIC_TARGET"));
       const tls = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT"].some((name) => context.env(name));
-      const address = pageAddress({ http, target, tls });
+      const address = pageAddress({ http, https, target, tls });
       if (address === undefined) {
         throw new MosaicError("failed_precondition", "the daemon serves no page", {
-          hint: "It was started with --http off; start it again with --http HOST:PORT.",
+          hint: "It was started with --http none; start it again with --http HOST:PORT.",
         });
       }
       context.out.write(`${address}${found === undefined ? "" : `runs/${encodeURIComponent(found.runId)}`}\n`);
