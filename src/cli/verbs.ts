@@ -212,7 +212,7 @@ export const VERBS: readonly Verb[] = [
     name: "open",
     group: "Host",
     summary: "print the address of the page, or of a run's page",
-    load: () => import("./verbs/host/open.ts"),
+    load: () => import("./verbs/help/open.ts"),
   },
   {
     name: "mcp",
