@@ -121,7 +121,11 @@ Deno.test("preempt: after one in vain, the run stops nobody and its victim is sp
     else if (step === "failed") vain.startFailed("by", now);
     else if (step === "came up") vain.cameUp("by");
     else now += 60_000;
-    assert.deepEqual([vain.mayPreempt("by", now), vain.isSpared("victim", now)], [mayPreempt, spared], `${at}: ${step}`);
+    assert.deepEqual(
+      [vain.mayPreempt("by", now), vain.isSpared("victim", now)],
+      [mayPreempt, spared],
+      `${at}: ${step}`,
+    );
   }
   // Another run that cannot start finds the victim spared, too.
   vain.gaveWay("victim", "other");
@@ -256,6 +260,31 @@ Deno.test("preemptible: a run whose process cannot be created does not stop the 
   const waitingFor = () => f.engine.detail(f.row(urgent)).waitingFor;
   await until(() => waitingFor().startsWith("a place"), { what: "the end of its back-off", state: waitingFor });
   assert.deepEqual([second.stops, f.row(victim).faultRequested, tries], [[], null, 1]);
+});
+
+Deno.test("preemptible: a worker that ends well before it is sent SIGTERM has succeeded, and does not start once more", async () => {
+  await using f = EngineFixture.start({ gpuCount: 1 });
+  const victim = f.engine.submit(low()).runId;
+  const proxy = await f.connect(victim);
+  const urgent = f.engine.submit(high()).runId;
+  await stopped(proxy);
+  proxy.exit({ byItself: true });
+  const row = await f.state(victim, "TERMINATED");
+  assert.equal(row.outcome, "succeeded");
+  (await f.connect(urgent)).exit();
+  await f.state(urgent, "TERMINATED");
+
+  // Of an earlier daemon's stop it is not known whether that daemon has signalled the worker itself.
+  const other = f.engine.submit(low()).runId;
+  const before = await f.connect(other);
+  f.engine.submit(high());
+  await stopped(before);
+  await f.engine.close();
+  await using next = f.successor(1);
+  const again = await next.connect(other);
+  await stopped(again);
+  again.exit({ byItself: true });
+  await next.state(other, "INIT", 2);
 });
 
 Deno.test("preemptible: at whatever point the daemon dies, the next one completes it once", async () => {

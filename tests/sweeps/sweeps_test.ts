@@ -278,7 +278,10 @@ Deno.test("sweeps: no more failed trials are retried at once than max_parallel",
   const retry = () => assert.rejects(async () => await played.sweeps.change(played.row(), "retry_failed", ""));
   await assert.rejects(
     async () => await played.sweeps.change(played.row(), "retry_failed", ""),
-    hasCode("resource_exhausted", /4 of 6 failed trials cannot be retried, the first is trial 2: 2 .*max_parallel is 2/),
+    hasCode(
+      "resource_exhausted",
+      /4 of 6 failed trials cannot be retried, the first is trial 2: 2 .*max_parallel is 2/,
+    ),
   );
   assert.deepEqual(played.live(), played.made.slice(0, 2));
   played.end(played.made[0]!, { type: "exited_ok" });
