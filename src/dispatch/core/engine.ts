@@ -231,6 +231,7 @@ export class Engine implements Core {
         ...options,
         supervisor: this.#supervisor,
         ownerOf: (row) => users.ownerOf(row),
+        troubleOf: (row) => starter.troubleOf(row),
         wake: () => this.#dispatcher.wake(),
         checkpointMs: options.preemptCheckpointMs,
       }),
@@ -385,7 +386,10 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
-        retry: (runId) => this.#control.retry(runId),
+        retry: (runId) => {
+          this.#submissions.requireRoom();
+          this.#control.retry(runId);
+        },
       });
       sweeps.start();
       return { sweeps, summary };
