@@ -135,7 +135,8 @@ async function serve(
     if (options.tls !== undefined) stop.hangUp(() => renewCertificates(servers, log));
     const own = new OwnListeners([listen, local, http]);
     const side = await startSideServices({ core: engine, log, layout, own, ...options });
-    engine.begin({ listen: dialable(local), http, socket, own }, options.tls === undefined ? dialable(http) : "");
+    const tls = options.tls !== undefined;
+    engine.begin({ listen: dialable(local), http, tls, socket, own }, tls ? "" : dialable(http));
     const samples = startUsageSamples({
       live: () => registry.live(),
       gpus,

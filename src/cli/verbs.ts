@@ -209,6 +209,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/status.ts"),
   },
   {
+    name: "open",
+    group: "Host",
+    summary: "print the address of the page, or of a run's page",
+    load: () => import("./verbs/help/open.ts"),
+  },
+  {
     name: "mcp",
     group: "Host",
     summary: "serve tools to an agent (Model Context Protocol)",

@@ -303,6 +303,18 @@ ALTER TABLE gpu_slots ADD COLUMN counted_at INTEGER NOT NULL DEFAULT 0;
 CREATE UNIQUE INDEX runs_within ON runs (parent, child_key) WHERE parent IS NOT NULL;
 `,
   },
+  {
+    version: 16,
+    sql: `
+-- Runs whose stored records announce trials, since before the first was stored: each record up to seq has its run. Open: there
+-- may be more.
+CREATE TABLE trial_cursors (
+  run_id TEXT PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  open INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

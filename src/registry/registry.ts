@@ -98,6 +98,8 @@ export class Registry implements RunReader {
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
+  /** A transaction of several writes is under way. */
+  #together = false;
   #probedAt = -Infinity;
   /** Newest heartbeats; `written` is the one in the run's row. */
   readonly #heartbeats = new Map<string, { at: number; written: number }>();
@@ -197,6 +199,34 @@ export class Registry implements RunReader {
   /** The id of the run within a run that has this key. */
   child(parent: string, key: string): string | undefined {
     return this.#sql.get("SELECT run_id FROM runs WHERE parent = ? AND child_key = ?", parent, key)?.run_id as string;
+  }
+
+  /** Trials are about to be announced by this run's records after `seq`, or after those that it announced before. */
+  expectTrials(runId: string, seq: number): void {
+    this.#write(() =>
+      this.#sql.run(
+        "INSERT INTO trial_cursors VALUES (?, ?, 1) ON CONFLICT (run_id) DO UPDATE SET open = 1 WHERE open = 0",
+        runId,
+        seq,
+      )
+    );
+  }
+
+  /** The records up to `seq` have their runs. @param open more may come */
+  trialsMade(runId: string, seq: number, open = true): void {
+    this.#write(() =>
+      this.#sql.run("UPDATE trial_cursors SET seq = ?, open = ? WHERE run_id = ?", seq, Number(open), runId)
+    );
+  }
+
+  /** The runs that may have announced trials without a run yet, except those that are being deleted; of one run and those within it, or of all. */
+  openTrials(of?: string): { runId: string; seq: number }[] {
+    return this.#sql.all(
+      `SELECT c.run_id, c.seq FROM trial_cursors c JOIN runs r ON r.run_id = c.run_id
+       WHERE c.open = 1 AND (?1 IS NULL OR r.run_id = ?1 OR r.parent = ?1)
+         AND coalesce(r.parent, r.run_id) NOT IN (SELECT run_id FROM deletions)`,
+      of ?? null,
+    ).map(({ run_id, seq }) => ({ runId: run_id as string, seq: seq as number }));
   }
 
   childrenOf(parent: string): number {
@@ -843,8 +873,21 @@ export class Registry implements RunReader {
     this.#sql.close();
   }
 
+  /** Several writes in one transaction: all of them, or none. */
+  together<T>(work: () => T): T {
+    return this.#write(() => {
+      this.#together = true;
+      try {
+        return work();
+      } finally {
+        this.#together = false;
+      }
+    });
+  }
+
   /** Runs `work` in a transaction; waiters are woken after the commit. */
   #write<T>(work: () => T, always = false): T {
+    if (this.#together) return work();
     const transitionHead = this.#transitionHead;
     const eventHead = this.#eventHead;
     try {

@@ -7,12 +7,13 @@ import type { Registry } from "../registry/registry.ts";
 const AT_ONCE = 100;
 
 /**
+ * As many as the sweep may have at once.
  * @param retry a run, or throws @param onRetried called before others have their turn, after some were retried
  * @throws MosaicError once all were tried, if some cannot be retried: with the code of the first of them
  */
 export async function retryFailed(
   { sweeps }: Pick<Registry, "sweeps">,
-  sweepId: string,
+  { sweepId, name, maxParallel }: { sweepId: string; name: string; maxParallel: number },
   retry: (runId: string) => void,
   onRetried: () => void,
 ): Promise<void> {
@@ -21,10 +22,19 @@ export async function retryFailed(
   for (let from = 0;;) {
     const trials = sweeps.trials(sweepId, from, AT_ONCE);
     const before = retried;
+    // Others may have been made meanwhile.
+    let live = sweeps.live().filter((trial) => trial.sweepId === sweepId).length;
     for (const { trial, runId, state } of trials) {
       if (state !== "FAULTED") continue;
       try {
+        if (live >= maxParallel) {
+          throw new MosaicError(
+            "resource_exhausted",
+            `${live} trials of sweep ${name} wait or run already, and its max_parallel is ${maxParallel} (retry again when some have ended)`,
+          );
+        }
         retry(runId!);
+        live++;
         retried++;
       } catch (error) {
         // It keeps no other from being retried.

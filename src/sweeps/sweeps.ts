@@ -183,9 +183,11 @@ export class Sweeps {
     }
   }
 
-  async #retryFailed({ sweepId }: SweepRow): Promise<SweepRow> {
+  async #retryFailed(row: SweepRow): Promise<SweepRow> {
     const { sweeps } = this.#host.registry;
-    await retryFailed(this.#host.registry, sweepId, this.#host.retry, () => {
+    const { sweepId, name } = row;
+    const { max_parallel: maxParallel = Infinity } = this.specOf(row);
+    await retryFailed(this.#host.registry, { sweepId, name, maxParallel }, this.#host.retry, () => {
       // Those that run again are the sweep's, whatever becomes of the others.
       if (sweeps.get(sweepId)?.state === "finished") this.#begin(sweeps.change(sweepId, { state: "running" }));
     });

@@ -253,8 +253,12 @@ export class TelemetryStore implements TelemetryLog {
     this.#group.flush();
   }
 
+  ingestAll(batches: readonly WaitingBatch[]): Outcome[] {
+    return this.#ingestGroup(batches);
+  }
+
   /** One transaction for all batches; if it fails, one for each, so that one batch cannot fail another. */
-  #ingestGroup(group: WaitingBatch[]): Outcome[] {
+  #ingestGroup(group: readonly WaitingBatch[]): Outcome[] {
     if (group.length > 1) {
       try {
         const results = this.#transaction(() =>
@@ -311,8 +315,11 @@ export class TelemetryStore implements TelemetryLog {
     events: WorkerEventRecord[] = [],
     label = "",
   ): void {
-    const none = { events, otherLines: 0, malformedLines: 0, violations: {}, journal: undefined, label };
-    this.#transaction(() => this.#writer.write({ runId, attempt, steps: columnsOf(steps), episodes, ...none }));
+    const none = { otherLines: 0, malformedLines: 0, violations: {}, journal: undefined, label };
+    this.#transaction(() => {
+      const fresh = withoutRepeats(this.#states.get(runId), events);
+      this.#writer.write({ runId, attempt, steps: columnsOf(steps), episodes, events: fresh, ...none });
+    });
   }
 
   sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {

@@ -111,6 +111,13 @@ export interface TelemetryLog extends TelemetryReader {
    */
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
   /**
+   * The same for several at once, in one transaction if it can be. Each has its result or its error: one that cannot be stored
+   * does not fail the others.
+   */
+  ingestAll(
+    batches: readonly { runId: string; attempt: number; batch: IngestBatch }[],
+  ): ({ result: IngestResult } | { error: unknown })[];
+  /**
    * Position up to which the attempt's journal is stored. @throws MosaicError `unavailable` if the database's value is
    * damaged
    */

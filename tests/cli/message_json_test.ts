@@ -174,6 +174,7 @@ Deno.test("json: an event, an artifact, the host", () => {
     stateDir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
+    tls: true,
     gpus: [
       { slot: 0, runId: ID_A, name: "H100", uuid: "GPU-1", memoryMb: 81559, usedMb: 4, percent: 0 },
       { slot: 1, runId: "", name: "H100", others: "pid 7" },
@@ -195,6 +196,7 @@ Deno.test("json: an event, an artifact, the host", () => {
     state_dir: "/state",
     listen: "127.0.0.1:50055",
     http: "127.0.0.1:8055",
+    tls: true,
     gpus: [
       { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
       { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },

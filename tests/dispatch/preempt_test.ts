@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
-import { type Blocked, preemptions, type Runner } from "../../src/dispatch/queue/preempt.ts";
+import { InVain, restMs } from "../../src/dispatch/queue/in_vain.ts";
+import { type Blocked, preemptions, preemptionsForAble, type Runner } from "../../src/dispatch/queue/preempt.ts";
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture, type PlayedProxy } from "../harness/engine.ts";
 import { until } from "../harness/wait.ts";
@@ -74,6 +75,66 @@ Deno.test("preempt: who gives way to whom", () => {
       `${blocked} | ${running}: ${why}`,
     );
   }
+});
+
+Deno.test("preempt: nobody gives way to a run that could not start anyway", () => {
+  for (
+    const [blocked, running, able, expected, why] of [
+      ["5g0", "v1g0", "", "", "its disk is full"],
+      ["5g0 4g0", "v1g0", "b", "0→b", "the next one that can start gets the place"],
+      ["5g0 4g0 3g0", "v1g0 v1g0", "ac", "1→a 0→c", "between two that can"],
+      ["5g2 4g1", "v1g1 v1g1", "b", "1→b", "it keeps no GPUs"],
+    ] as [string, string, string, string, string][]
+  ) {
+    const room = { places: running.includes("g1") ? 9 : 0, gpus: 0 };
+    const found = preemptionsForAble(wants(blocked), runners(running), room, (runId) => able.includes(runId));
+    assert.equal(found.map(({ victim, by }) => `${victim}→${by}`).join(" "), expected, why);
+  }
+  const many = Array.from({ length: 1000 }, (_, i) => ({ ...wants("5g0")[0]!, runId: `${i}` }));
+  let looks = 0;
+  assert.deepEqual(preemptionsForAble(many, runners("v1g0"), { places: 0, gpus: 0 }, () => ++looks < 0), []);
+  assert.ok(looks < 30, `${looks} looks`);
+});
+
+Deno.test("preempt: after one in vain, the run stops nobody and its victim is spared, for longer each time", () => {
+  const steps: [step: string, mayPreempt: boolean, spared: boolean][] = [
+    ["gave way", true, false],
+    ["failed", false, true],
+    ["1 min", true, false],
+    ["gave way", true, false],
+    ["failed", false, true],
+    ["1 min", false, true],
+    ["1 min", true, false],
+    // Without a victim, only the run itself rests.
+    ["failed", false, false],
+    ["came up", true, false],
+    ["failed", false, false],
+    ["1 min", true, false],
+    ["gave way", true, false],
+    ["came up", true, false],
+    ["failed", false, false],
+  ];
+  const vain = new InVain();
+  let now = 1000;
+  for (const [at, [step, mayPreempt, spared]] of steps.entries()) {
+    if (step === "gave way") vain.gaveWay("victim", "by");
+    else if (step === "failed") vain.startFailed("by", now);
+    else if (step === "came up") vain.cameUp("by");
+    else now += 60_000;
+    assert.deepEqual(
+      [vain.mayPreempt("by", now), vain.isSpared("victim", now)],
+      [mayPreempt, spared],
+      `${at}: ${step}`,
+    );
+  }
+  // Another run that cannot start finds the victim spared, too.
+  vain.gaveWay("victim", "other");
+  vain.startFailed("other", now);
+  assert.ok(vain.isSpared("victim", now + 4 * 60_000 - 1) && !vain.isSpared("victim", now + 4 * 60_000));
+  vain.startFailed("victim", now);
+  vain.ended("victim");
+  assert.deepEqual([vain.mayPreempt("victim", now), vain.isSpared("victim", now)], [true, false]);
+  assert.deepEqual([1, 2, 6, 7, 9999].map(restMs), [60_000, 120_000, 1_920_000, 3_600_000, 3_600_000]);
 });
 
 // -------------------------------------------------------------------------------------------------------------- engine
@@ -178,6 +239,52 @@ Deno.test("preemptible: places count as GPUs do; at a user's limit only that use
   const [event] = f.registry.eventsSince(0, { runId: bobs, kinds: ["preempted"], limit: 9 });
   assert.equal(JSON.parse(event!.dataJson).by, place);
   assert.equal(f.row(later).state, "INIT");
+});
+
+Deno.test("preemptible: a run whose process cannot be created does not stop the same run again and again", async () => {
+  await using f = EngineFixture.start({ gpuCount: 1, maxRuns: 1 });
+  const victim = f.engine.submit(low()).runId;
+  const proxy = await f.connect(victim);
+  const start = f.proxies.start.bind(f.proxies);
+  let tries = 0;
+  f.proxies.start = (given) => {
+    if (given.runId === victim) return start(given);
+    tries++;
+    throw new Error("no process can be created (os error 11)");
+  };
+  const urgent = f.engine.submit(configOf({ command, metadata: { priority: 9 } })).runId;
+  await stopped(proxy);
+  proxy.exit(killed);
+  await until(() => tries === 1, { what: "the start that fails" });
+  const second = await f.connect(victim, 2);
+  const waitingFor = () => f.engine.detail(f.row(urgent)).waitingFor;
+  await until(() => waitingFor().startsWith("a place"), { what: "the end of its back-off", state: waitingFor });
+  assert.deepEqual([second.stops, f.row(victim).faultRequested, tries], [[], null, 1]);
+});
+
+Deno.test("preemptible: a worker that ends well before it is sent SIGTERM has succeeded, and does not start once more", async () => {
+  await using f = EngineFixture.start({ gpuCount: 1 });
+  const victim = f.engine.submit(low()).runId;
+  const proxy = await f.connect(victim);
+  const urgent = f.engine.submit(high()).runId;
+  await stopped(proxy);
+  proxy.exit({ byItself: true });
+  const row = await f.state(victim, "TERMINATED");
+  assert.equal(row.outcome, "succeeded");
+  (await f.connect(urgent)).exit();
+  await f.state(urgent, "TERMINATED");
+
+  // Of an earlier daemon's stop it is not known whether that daemon has signalled the worker itself.
+  const other = f.engine.submit(low()).runId;
+  const before = await f.connect(other);
+  f.engine.submit(high());
+  await stopped(before);
+  await f.engine.close();
+  await using next = f.successor(1);
+  const again = await next.connect(other);
+  await stopped(again);
+  again.exit({ byItself: true });
+  await next.state(other, "INIT", 2);
 });
 
 Deno.test("preemptible: at whatever point the daemon dies, the next one completes it once", async () => {

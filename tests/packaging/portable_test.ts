@@ -330,6 +330,8 @@ async function everyVerb(): Promise<void> {
     [["sweep", "-fn", "tried", "--grid", "x=1,2", "--", "sh", "-c", "exit 0", "{x}"]],
     [["sweep", "show", "tried"]],
     [["gpus"]],
+    [["open"]],
+    [["open", "one"]],
     [["usage"]],
     [["validate", config]],
     ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]

@@ -18,6 +18,7 @@ Deno.test("proxy: an exit code above 128 is the program's own, and no signal", a
     await inScene(async (scene) => {
       assert.equal(await scene.shell(`exit ${code}`).code(), code);
       assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, ""]);
+      assert.equal(scene.daemon.exit?.byItself, true);
       const { code: written, signal } = scene.exitRecord()!;
       assert.deepEqual([written, signal], [code, ""]);
     });
@@ -133,7 +134,7 @@ Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
     await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     scene.daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 6);
-    assert.equal(scene.daemon.exit?.code, 6);
+    assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.byItself], [6, false]);
     assert.equal(scene.daemon.steps.length, 2);
     assert.deepEqual(scene.group(), []);
   }));

@@ -267,6 +267,56 @@ Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no ot
   assert.equal(played.row().state, "running");
 });
 
+Deno.test("sweeps: no more failed trials are retried at once than max_parallel", async () => {
+  await using played = new Played();
+  played.begin({ max_parallel: 2 });
+  for (let made = 2; made <= 6; made += 2) {
+    await played.untilMade(made);
+    for (const runId of played.live()) played.end(runId, { type: "failed", reason: "exit_code_1" });
+  }
+  await played.untilState("finished");
+  const retry = () => assert.rejects(async () => await played.sweeps.change(played.row(), "retry_failed", ""));
+  await assert.rejects(
+    async () => await played.sweeps.change(played.row(), "retry_failed", ""),
+    hasCode(
+      "resource_exhausted",
+      /4 of 6 failed trials cannot be retried, the first is trial 2: 2 .*max_parallel is 2/,
+    ),
+  );
+  assert.deepEqual(played.live(), played.made.slice(0, 2));
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await retry();
+  assert.deepEqual(played.live(), played.made.slice(1, 3));
+});
+
+Deno.test("sweeps: failed trials are retried while the queue takes runs", async () => {
+  await using f = EngineFixture.start({ maxRuns: 1, bounds: { maxQueue: 1 } });
+  const spec = checked({
+    name: "s",
+    config: JSON.parse(configOf({ command: ["/bin/true", "{a}"] })),
+    pass: "templates",
+    parts: [partFrom({ axes: [gridAxis("a=1..2")], space: [] })],
+    budget: {},
+    max_parallel: 2,
+  });
+  await f.engine.beginSweep(JSON.stringify(spec), "", false, "");
+  await until(() => f.registry.sweeps.live().length === 2, { what: "two trials" });
+  const trials = f.registry.sweeps.live().map(({ runId }) => runId);
+  for (const runId of trials) {
+    (await f.connect(runId)).exit({ code: 1 });
+    await f.state(runId, "FAULTED");
+  }
+  f.engine.submit(configOf({ command: ["/bin/true", "first"] }));
+  await until(() => f.proxies.started.length === 3, { what: "the run to start" });
+  const waiting = f.engine.submit(configOf({ command: ["/bin/true", "second"] })).runId;
+  const retry = () => f.engine.changeSweep("s", "retry_failed", "");
+  await assert.rejects(retry, hasCode("resource_exhausted", /2 of 2 failed trials .*the limit is 1 \(--max-queue\)/));
+  assert.deepEqual(trials.map((runId) => f.row(runId).state), ["FAULTED", "FAULTED"]);
+  f.engine.cancel(waiting);
+  await assert.rejects(retry, hasCode("resource_exhausted", /1 of 2 failed trials/));
+  assert.deepEqual(trials.map((runId) => f.row(runId).state), ["INIT", "FAULTED"]);
+});
+
 Deno.test("sweeps: as many trials at once as the host has GPUs, also if its driver answers late", async () => {
   using fake = new FakeGpuTools("a100x4");
   const log = createLogger({ sinks: [] });

@@ -11,7 +11,7 @@ export function statusPage(host: HostJson, { now, color }: { now: number; color:
   return facts([
     ["daemon", `mosaic ${host.version}, pid ${host.pid}${up}`],
     ["listens on", host.listen],
-    ["page", host.http === "" ? "" : `http://${host.http}/`],
+    ["page", host.http === "" ? "" : `${host.tls ? "https" : "http"}://${host.http}/`],
     ["state", host.state_dir],
     ["runs", states.length === 0 ? "none" : states.join(", ")],
     ["gpus", host.gpus.length === 0 ? "none" : `${free} of ${host.gpus.length} free`],

@@ -38,6 +38,8 @@ export class Attempt {
   readonly backpressure: Backpressure;
   /** The alert that paused the run; undefined: a person did. Not known after a restart of the daemon. */
   pausedBy: string | undefined;
+  /** This daemon has committed the fault; of an earlier one it is not known whether it has signalled the worker itself. */
+  faultedHere = false;
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
   readonly #graceMs: number;

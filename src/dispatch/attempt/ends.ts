@@ -60,10 +60,11 @@ export class Ends {
     if (ended.t === "not_started") return this.#startAgain(attempt, now);
     const row = this.#options.registry.require(attempt.runId);
     const leftOut = planIfReadable(row.configJson)?.leftOut;
+    const report = ended.report && { ...ended.report, byItself: attempt.faultedHere && ended.report.byItself === true };
     return this.#end(
       attempt,
       row,
-      () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine, leftOut),
+      () => verdictOf(row, report, runFailed(), ended.oom, ended.engine, leftOut),
       now,
     );
   }

@@ -142,6 +142,7 @@ export class Performer {
     const row = this.row(attempt);
     if (row.faultRequested === null && row.cancelRequestedAt === null) {
       registry.update(runId, { faultRequested: reason });
+      attempt.faultedHere = true;
       log.warn({ run_id: runId, attempt: attempt.attempt, reason }, "run is stopped");
     } else if (attempt.state.phase.t !== "running") {
       return;

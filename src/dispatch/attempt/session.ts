@@ -83,6 +83,7 @@ export class Session implements ProxySession {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current();
     const { attempt, intake } = supervised;
+    this.#options.children.expectTrials(attempt.runId, delivered.events);
     const { result, batch } = await intake.store(delivered);
     if (result.type === "gap") return result.position;
     const now = clock();
@@ -94,7 +95,7 @@ export class Session implements ProxySession {
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
-      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
+      this.#options.children.makeTrials(attempt.runId, result.events);
       intake.sample(batch, samples, now);
     }
     // The attempt may have ended during the commit.
@@ -118,6 +119,7 @@ export class Session implements ProxySession {
     const within = file === undefined ? undefined : this.#options.children.runOf(attempt.runId, attempt.attempt, file);
     const announced = intake.withoutAnnounced(received);
     const delivered = within === undefined ? announced : { ...announced, within };
+    this.#options.children.expectTrials(within ?? attempt.runId, delivered.events);
     const { result } = await intake.store(delivered);
     if (result.type === "gap") {
       throw new MosaicError(
@@ -130,7 +132,7 @@ export class Session implements ProxySession {
       if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
-      this.#options.children.trials(attempt.runId, attempt.attempt, result.events);
+      this.#options.children.makeTrials(within ?? attempt.runId, result.events);
       this.#metricStepReached(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;

@@ -153,6 +153,7 @@ export class Supervisor {
   close(): void {
     this.#closed = true;
     this.#ticker.stop();
+    this.children.close();
     for (const { attempt } of this.#runs.values()) {
       const { link } = attempt;
       attempt.disconnected();

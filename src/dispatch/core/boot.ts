@@ -64,7 +64,7 @@ export class Boot {
   /** Call it when clients and proxies can connect, before runs are dispatched. */
   begin(): void {
     this.#begun = true;
-    this.#options.supervisor.children.endLeft();
+    this.#options.supervisor.children.resume();
     this.#endOrphans();
     this.#readDueParameters().catch((error) => {
       this.#options.log.error(

@@ -140,7 +140,7 @@ export class Engine implements Core {
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
-  #addresses = { listen: "", http: "", socket: "" };
+  #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
   #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
@@ -231,6 +231,7 @@ export class Engine implements Core {
         ...options,
         supervisor: this.#supervisor,
         ownerOf: (row) => users.ownerOf(row),
+        troubleOf: (row) => starter.troubleOf(row),
         wake: () => this.#dispatcher.wake(),
         checkpointMs: options.preemptCheckpointMs,
       }),
@@ -319,8 +320,11 @@ export class Engine implements Core {
    * Starts and supervises runs. Call it when clients and proxies can connect.
    * @param trackingAddress where workers can reach the API over HTTP without TLS; "": nowhere
    */
-  begin(addresses: { listen: string; http: string; socket: string; own?: OwnListeners }, trackingAddress = ""): void {
-    this.#addresses = addresses;
+  begin(
+    addresses: { listen: string; http: string; tls?: boolean; socket: string; own?: OwnListeners },
+    trackingAddress = "",
+  ): void {
+    this.#addresses = { ...addresses, tls: addresses.tls === true };
     this.#own = addresses.own;
     this.#trackingAddress = trackingAddress;
     this.#supervisor.watch();
@@ -382,7 +386,10 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
-        retry: (runId) => this.#control.retry(runId),
+        retry: (runId) => {
+          this.#submissions.requireRoom();
+          this.#control.retry(runId);
+        },
       });
       sweeps.start();
       return { sweeps, summary };

@@ -32,7 +32,7 @@ export interface ViewsOptions {
   /** Of runs that choose none; undefined: none. */
   objective?: string | undefined;
   /** What is known of the daemon itself. */
-  daemon: () => { version: string; startedAt: number; listen: string; http: string };
+  daemon: () => { version: string; startedAt: number; listen: string; http: string; tls: boolean };
 }
 
 const STORE_FULL = "free space on the disk of the telemetry database: the worker is held, and continues by itself";

@@ -76,6 +76,17 @@ export class Starter {
     }));
   }
 
+  /** What keeps a run from starting for now, as far as that is known without trying; undefined: nothing. */
+  troubleOf(row: RunRow): string | undefined {
+    try {
+      requireDescriptors(this.#options.descriptors, "start a run");
+      requireFreeSpace(this.#options.layout.baseDir(row.baseDir));
+      return undefined;
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
   /** An engine has started the attempt of an INIT run, or has tried to. */
   begin(row: RunRow, supervisor: Supervisor): void {
     const { spawned, stepsBefore } = this.#enterSpawned(row, row.sessionToken ?? newSessionToken());

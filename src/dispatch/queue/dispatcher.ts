@@ -280,7 +280,7 @@ export class Dispatcher {
   }
 
   #start(runId: string, slots: readonly number[]): void {
-    const { registry, supervisor, starter, log } = this.#options;
+    const { registry, supervisor, starter, log, preemptions } = this.#options;
     const row = registry.get(runId);
     this.#waiting.delete(runId);
     if (row === undefined || !waits(row)) return;
@@ -299,6 +299,7 @@ export class Dispatcher {
         if (trouble === undefined) this.#troubles.delete(runId);
         else this.#troubles.set(runId, trouble);
         const now = registry.get(runId);
+        if (now !== undefined) preemptions.tried(now);
         if (now !== undefined && waits(now)) {
           const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
           this.#waiting.set(runId, { ...waitingOf(now, this.#options.users), ...waits });

@@ -89,6 +89,26 @@ export function preemptions(blocked: readonly Blocked[], runners: readonly Runne
   return chosen;
 }
 
+/** Runs that cannot start which one decision finds at most: each is a look at a disk. Beyond them nobody gives way for now. */
+const MOST_UNABLE = 20;
+
+/** As `preemptions`, but nobody gives way to a run that could not start anyway: it counts as not there. */
+export function preemptionsForAble(
+  blocked: readonly Blocked[],
+  runners: readonly Runner[],
+  room: Room,
+  canStart: (runId: string) => boolean,
+): Preemption[] {
+  for (let [able, unable] = [blocked, 0]; unable <= MOST_UNABLE;) {
+    const chosen = preemptions(able, runners, room);
+    const without = new Set(chosen.map(({ by }) => by).filter((by) => !canStart(by)));
+    if (without.size === 0) return chosen;
+    unable += without.size;
+    able = able.filter(({ runId }) => !without.has(runId));
+  }
+  return [];
+}
+
 /** First those that were asked already, then by the least priority, then those that have run for the least time. */
 function leastLoss(a: Runner, b: Runner): number {
   return Number(b.asked) - Number(a.asked) || a.priority - b.priority || b.startedAt - a.startedAt ||

@@ -9,8 +9,10 @@ import { planIfReadable } from "../../config/plan.ts";
 import { PREEMPTED } from "../attempt/state/restart.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../../registry/row_types.ts";
-import { type Blocked, preemptions, type Runner } from "./preempt.ts";
+import { InVain } from "./in_vain.ts";
+import { type Blocked, type Preemption, preemptionsForAble, type Runner } from "./preempt.ts";
 
 /** How long a worker may take to save the checkpoint that it was asked for. */
 const CHECKPOINT_MS = 60_000;
@@ -22,6 +24,8 @@ export interface PreemptionsOptions {
   log: Logger;
   supervisor: Pick<Supervisor, "idsHere" | "fault" | "askCheckpoint">;
   ownerOf: (row: RunRow) => string;
+  /** What would keep a run from starting if it had its place now; undefined: nothing that is known. */
+  troubleOf: (row: RunRow) => string | undefined;
   /** It is time for another pass. */
   wake: () => void;
   /** A test's. */
@@ -34,6 +38,9 @@ export class Preemptions {
   readonly #preemptible = new Set<string>();
   /** Runs that were asked for a checkpoint: when, milliseconds of a monotonic clock, and after which event. */
   readonly #asked = new Map<string, { at: number; seq: number }>();
+  readonly #inVain = new InVain();
+  /** Started runs that have not registered. */
+  readonly #starting = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(options: PreemptionsOptions) {
@@ -55,12 +62,25 @@ export class Preemptions {
     const { runId, state, configJson } = row;
     // Before it has registered nothing is known of its worker.
     const isUp = state === "READY" || state === "EXECUTING" || state === "PAUSED";
+    if (isUp) this.#inVain.cameUp(runId);
+    if (isEnded(state)) this.#inVain.ended(runId);
+    if (state !== "HANDSHAKE" && this.#starting.delete(runId) && state === "INIT") this.#startFailed(runId);
     if (isUp && configJson.includes('"queue":{') && planIfReadable(configJson)?.queue.preemptible === true) {
       this.#preemptible.add(runId);
     } else {
       this.#preemptible.delete(runId);
       this.#asked.delete(runId);
     }
+  }
+
+  /** A run has had its place, and was started or waits again. */
+  tried({ runId, state }: RunRow): void {
+    if (state === "HANDSHAKE") this.#starting.add(runId);
+    else if (state === "INIT") this.#startFailed(runId);
+  }
+
+  #startFailed(runId: string): void {
+    this.#inVain.startFailed(runId, performance.now());
   }
 
   /**
@@ -70,7 +90,7 @@ export class Preemptions {
   check(blocked: readonly Blocked[], room: { places: number; gpus: number }, unsure = false): void {
     clearTimeout(this.#timer);
     if (this.#preemptible.size === 0) return;
-    const chosen = blocked.length === 0 ? [] : preemptions(blocked, this.#runners(), room);
+    const chosen = this.#choose(blocked, room);
     for (const runId of this.#asked.keys()) {
       // The run that needed its place is gone, or got another.
       if (!unsure && !chosen.some(({ victim }) => victim === runId)) this.#asked.delete(runId);
@@ -86,7 +106,18 @@ export class Preemptions {
     if (chosen.length > 0) this.#timer = setTimeout(() => this.#options.wake(), AGAIN_MS);
   }
 
-  #runners(): Runner[] {
+  /** Nobody gives way to a run that could not start anyway. */
+  #choose(blocked: readonly Blocked[], room: { places: number; gpus: number }): Preemption[] {
+    const now = performance.now();
+    const able = blocked.filter(({ runId }) => this.#inVain.mayPreempt(runId, now));
+    if (able.length === 0) return [];
+    return preemptionsForAble(able, this.#runners(now), room, (runId) => {
+      const row = this.#options.registry.get(runId);
+      return row !== undefined && this.#options.troubleOf(row) === undefined;
+    });
+  }
+
+  #runners(now: number): Runner[] {
     const { registry, supervisor } = this.#options;
     return supervisor.idsHere().flatMap((runId) => {
       const row = registry.get(runId);
@@ -98,7 +129,7 @@ export class Preemptions {
         gpus: row.gpuSlots.length,
         startedAt: row.startedAt ?? 0,
         ending: row.cancelRequestedAt !== null || row.faultRequested !== null,
-        preemptible: this.#preemptible.has(runId),
+        preemptible: this.#preemptible.has(runId) && !this.#inVain.isSpared(runId, now),
         asked: this.#asked.has(runId),
       }];
     });
@@ -129,5 +160,6 @@ export class Preemptions {
       saved,
     });
     supervisor.fault(runId, PREEMPTED);
+    this.#inVain.gaveWay(runId, by);
   }
 }

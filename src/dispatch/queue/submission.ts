@@ -74,10 +74,7 @@ export function submit(
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
   const prepared = admitted(read, runId, context, trial);
-  if (context.queueLength >= context.maxQueue) {
-    const what = `the queue is full: ${context.queueLength} runs wait already`;
-    throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
-  }
+  requireRoom(context);
   const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
   const written = [{ path: layout.configFile(runId), text: stored }];
   if (workerConfigFile !== undefined) written.push(workerConfigFile);
@@ -92,6 +89,13 @@ export function submit(
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
+}
+
+/** @throws MosaicError `resource_exhausted` where the queue takes no further run */
+export function requireRoom({ queueLength, maxQueue }: Pick<SubmissionContext, "queueLength" | "maxQueue">): void {
+  if (queueLength < maxQueue) return;
+  const what = `the queue is full: ${queueLength} runs wait already`;
+  throw boundReached("maxQueue", maxQueue, what, "Submit again when some have started");
 }
 
 type Admission = Pick<

@@ -15,7 +15,7 @@ import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
-import { requireAdmissible, submit } from "./submission.ts";
+import { requireAdmissible, requireRoom, submit } from "./submission.ts";
 
 export interface SubmissionsOptions {
   registry: Registry;
@@ -58,7 +58,7 @@ export class Submissions {
     trial?: TrialOf,
   ): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
-    const { admit, placer, onChanged, maxGpusPerUser } = this.#options;
+    const { admit, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -73,7 +73,7 @@ export class Submissions {
         submitter,
         maxGpusPerUser,
         admit,
-        queueLength: dispatcher.queueLength + placer.waiting,
+        queueLength: this.#queueLength,
         placeFor: (priority) => dispatcher.placeFor(priority),
         maxQueue: bounds.maxQueue,
       }, trial);
@@ -90,6 +90,15 @@ export class Submissions {
       activity.submissions.add(result);
       activity.submitSeconds.observe((performance.now() - arrived) / 1000);
     }
+  }
+
+  get #queueLength(): number {
+    return this.#options.dispatcher.queueLength + this.#options.placer.waiting;
+  }
+
+  /** @throws MosaicError `resource_exhausted` where the queue takes no further run */
+  requireRoom(): void {
+    requireRoom({ queueLength: this.#queueLength, maxQueue: this.#options.bounds.maxQueue });
   }
 
   /** Checks a config without entering it. @throws MosaicError where it can never become a run */

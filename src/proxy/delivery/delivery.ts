@@ -173,7 +173,7 @@ export class Delivery implements Receiver {
       case "control":
         return { case: "control", value: message.applied };
       case "exit": {
-        const { end: { exit, stderrTail }, finalPosition } = message;
+        const { end: { exit, stderrTail, byItself = false }, finalPosition } = message;
         return {
           case: "exit",
           value: {
@@ -183,6 +183,7 @@ export class Delivery implements Receiver {
             stderrTail,
             spawnError: exit?.spawnError ?? "",
             finalPosition: BigInt(finalPosition),
+            byItself,
           },
         };
       }

@@ -49,6 +49,8 @@ export type WorkerRequest = "pause" | "resume" | "checkpoint";
 export interface WorkerEnd {
   exit: WorkerExit | undefined;
   stderrTail: string[];
+  /** This proxy has started it, and had not begun to end its group. */
+  byItself?: boolean;
 }
 
 /** Why a connection ended. */

@@ -77,12 +77,13 @@ export class WorkerHandle {
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;
+      const byItself = start !== undefined && this.#groupEnd === undefined;
       await this.#plan.clear?.();
       const { leader } = worker;
       const rest = leader !== undefined && await retryOnShortage(() => groupAlive(leader));
       this.#hasEnded = true;
       if (!rest || this.#groupHasEnded) await this.#endJournal();
-      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail() }, rest });
+      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail(), byItself }, rest });
     } catch (error) {
       this.#queue.fail(error);
     }

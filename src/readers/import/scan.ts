@@ -21,19 +21,22 @@ export interface ScannedRun extends FoundRun {
   leftOut: string[];
 }
 
+const RECORDS_BETWEEN = 1000;
 const CHUNK_BYTES = 1 << 20;
 /** Crockford's base 32, as in every run id. */
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const ID_LENGTH = 26;
 
 /** @throws MosaicError for a missing file or anything but a regular file */
-export function scanRun(run: FoundRun): ScannedRun {
+export function scanRun(run: FoundRun, onRecords: (read: number) => void = () => {}): ScannedRun {
   const lines = new Lines(MAX_METRICS);
   const parameters = new Parameters();
   const tracker = { id: "", name: "", project: "", group: "", tags: [] as string[] };
   const onProblem = (path: string, problem: Problem) => lines.problem(baseName(path), problem);
+  let read = 0;
   for (const source of sourcesOf(run.files)) {
     for (const record of recordsOfSource(source, onProblem)) {
+      if (++read % RECORDS_BETWEEN === 0) onRecords(read);
       if (record.kind === "params") parameters.add(record);
       else if (record.kind === "run") learn(tracker, record);
       lines.add(record, source.label);

@@ -13,6 +13,8 @@ export interface ExitReport {
   finalPosition: number;
   stderrTail: string[];
   spawnError: string;
+  /** Its proxy is sure to have sent no SIGTERM before. */
+  byItself?: boolean;
 }
 
 export interface Ending {

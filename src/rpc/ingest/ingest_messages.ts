@@ -129,5 +129,6 @@ export function exitOf(exit: Exit): ExitReport {
     finalPosition: Number(exit.finalPosition),
     stderrTail: exit.stderrTail,
     spawnError: exit.spawnError,
+    byItself: exit.byItself,
   };
 }

@@ -42,6 +42,7 @@ export const HOST_FIELDS = [
   { json: "state_dir", kind: "text" },
   { json: "listen", kind: "text" },
   { json: "http", kind: "text" },
+  { json: "tls", kind: "flag" },
   { json: "gpus", kind: "object", list: true, fields: GPU_FIELDS },
   { json: "gpu_problem", kind: "text" },
   { json: "cpus", kind: "integer" },

@@ -7,6 +7,7 @@
 import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { BASE_DIRS, Layout, RunFiles } from "../../base/layout.ts";
+import type { OnProgress } from "../../base/text/progress_text.ts";
 import { VERSION } from "../../base/version.ts";
 import { readDatabase } from "../../os/database/read_database.ts";
 import {
@@ -58,6 +59,7 @@ export interface BackupOutcome {
 }
 
 /**
+ * @param options.onProgress is told how much of each database is copied, and of how many runs the files
  * @param options.secrets also tokens and keys; a sandboxed worker can read a backup outside of the state directory
  * @param to created if it does not exist; otherwise empty or an earlier backup, of which only changed files are copied again
  * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other), `failed_precondition`
@@ -66,7 +68,7 @@ export interface BackupOutcome {
 export async function backUp(
   stateDir: string,
   to: string,
-  { secrets = false }: { secrets?: boolean } = {},
+  { secrets = false, onProgress = () => {} }: { secrets?: boolean; onProgress?: OnProgress } = {},
 ): Promise<BackupOutcome> {
   const from = new Layout(stateDir);
   if (infoIfThere(from.registryDb) === undefined) {
@@ -79,7 +81,7 @@ export async function backUp(
   }
   const lock = prepared(to);
   try {
-    return await new Backup(from, new Layout(to), secrets).make();
+    return await new Backup(from, new Layout(to), secrets, onProgress).make();
   } finally {
     lock.close();
   }
@@ -111,8 +113,11 @@ class Backup {
   readonly #from: Layout;
   readonly #to: Layout;
   readonly #done: BackupOutcome;
+  readonly #onProgress: OnProgress;
+  #runsDone = 0;
 
-  constructor(from: Layout, to: Layout, secrets: boolean) {
+  constructor(from: Layout, to: Layout, secrets: boolean, onProgress: OnProgress) {
+    this.#onProgress = onProgress;
     this.#from = from;
     this.#to = to;
     this.#done = {
@@ -196,7 +201,13 @@ class Backup {
         Deno.mkdirSync(parentOf(path), { recursive: true, mode: 0o700 });
         Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
       });
-      await copyDatabase(snapshot, unfinished, { rate: 4096 });
+      const pageBytes = Number(snapshot.prepare("PRAGMA page_size").get()!["page_size"]);
+      const progress = ({ totalPages, remainingPages }: { totalPages: number; remainingPages: number }) =>
+        this.#onProgress({
+          ...{ name, unit: "bytes" },
+          ...{ done: (totalPages - remainingPages) * pageBytes, total: totalPages * pageBytes },
+        });
+      await copyDatabase(snapshot, unfinished, { rate: 4096, progress });
     } catch (error) {
       if (error instanceof MosaicError) throw error;
       const full = /is full|No space/i.test(messageOf(error));
@@ -266,6 +277,7 @@ class Backup {
       if (kept.has(name) || (NOT_COPIED.test(below) && !/(^|\/)imports$|\.tmp$/.test(below))) continue;
       writing(below, () => Deno.removeSync(`${target}/${name}`, { recursive: true }));
     }
+    if (/^trainer\/[^/]+\/[^/]+$/.test(path)) this.#runsDone++;
   }
 
   #file(from: string, to: string): boolean {
@@ -273,6 +285,7 @@ class Backup {
       const bytes = copyIfChanged(from, to, this.#from.stateDir, this.#unfinished);
       if (bytes === undefined) return false;
       this.#done.files++;
+      this.#onProgress({ name: "files", unit: "runs", done: this.#runsDone, total: this.#done.runs });
       if (bytes > 0) {
         this.#done.copied_files++;
         this.#done.copied_bytes += bytes;

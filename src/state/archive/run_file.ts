@@ -8,6 +8,7 @@ import { sha256, zlib } from "../../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
+import type { OnProgress } from "../../base/text/progress_text.ts";
 import { parentOf, removeIfThere } from "../../os/files/files.ts";
 import { openForeign } from "../../os/database/foreign_database.ts";
 import { readDatabase } from "../../os/database/read_database.ts";
@@ -62,9 +63,16 @@ export interface RunFileOutcome {
 
 /**
  * @param withArtifacts also the run's checkpoints, videos and other recorded files
+ * @param onProgress is told how many bytes of each file are in
  * @throws MosaicError `not_found` (no such run), `failed_precondition` (it is live), `unavailable`
  */
-export function writeRunFile(stateDir: string, runId: string, file: string, withArtifacts: boolean): RunFileOutcome {
+export function writeRunFile(
+  stateDir: string,
+  runId: string,
+  file: string,
+  withArtifacts: boolean,
+  onProgress: OnProgress = () => {},
+): RunFileOutcome {
   const layout = new Layout(stateDir);
   const [unfinished, rows] = [`${file}.tmp`, `${file}.rows.tmp`];
   const cleanUp = () => [unfinished, rows, `${rows}-journal`, `${unfinished}-journal`].forEach(removeIfThere);
@@ -81,7 +89,7 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
     return writing(file, () => {
       Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
       using db = new DatabaseSync(unfinished);
-      const writer = new Writer(db);
+      const writer = new Writer(db, onProgress);
       const inRows = (name: string, extract: (to: DatabaseSync) => boolean) => {
         Deno.openSync(rows, { write: true, createNew: true, mode: 0o600 }).close();
         using to = new DatabaseSync(rows);
@@ -135,9 +143,11 @@ function reading(path: string): DatabaseSync & Disposable {
 class Writer {
   readonly #db: DatabaseSync;
   readonly #entries: Entry[] = [];
+  readonly #onProgress: OnProgress;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, onProgress: OnProgress) {
     this.#db = db;
+    this.#onProgress = onProgress;
     db.exec(`PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT};
       ${TABLES} BEGIN`);
   }
@@ -177,6 +187,7 @@ class Writer {
       hash.update(bytes);
       insert.run(entry, n, zlib().zstdCompressSync(bytes) as Uint8Array);
       at += bytes.length;
+      this.#onProgress({ name: path, unit: "bytes", done: at, total: size });
     }
     this.#entries.push({ path, kind: "file", ...of, bytes: size, content: hash.digest("hex") });
   }
@@ -293,13 +304,20 @@ export class RunFile implements Disposable {
    * @param most bytes of all files, without holes; undefined: by the file's size
    * @throws as the constructor, and MosaicError `resource_exhausted` beyond `most`; nothing is left then
    */
-  unpack(into: string, most = Math.max(UNPACKED.least, UNPACKED.ratio * Deno.statSync(this.#path).size)): void {
+  unpack(
+    into: string,
+    most = Math.max(UNPACKED.least, UNPACKED.ratio * Deno.statSync(this.#path).size),
+    onProgress: OnProgress = () => {},
+  ): void {
     try {
       writing(into, () => Deno.mkdirSync(into, { recursive: true, mode: 0o700 }));
       // Links last, so that nothing is written through one.
       const order = { directory: 0, file: 1, link: 2 };
       const entries = [...this.#entries.entries()].sort(([, a], [, b]) => order[a.kind] - order[b.kind]);
       let left = most;
+      const total = this.#entries.reduce((sum, { bytes }) => sum + bytes, 0);
+      let done = 0;
+      const onBytes = (bytes: number) => onProgress({ name: this.#path, unit: "bytes", done: done += bytes, total });
       for (const [n, entry] of entries) {
         left -= this.#entry(n, entry, into, (bytes) => {
           if (bytes <= left) return;
@@ -308,7 +326,7 @@ export class RunFile implements Disposable {
             `${this.#path} unpacks to more than ${most} bytes, at ${entry.path}`,
             { hint: "If you trust who made it: mosaic import --max-unpacked BYTES." },
           );
-        });
+        }, onBytes);
       }
       for (const { kind, path } of this.#entries) {
         if (kind === "file" && ROWS.test(path)) this.#checkRows(`${into}/${path}`, path as ForeignRows);
@@ -331,12 +349,17 @@ export class RunFile implements Disposable {
     }
   }
 
-  /** @param requireRoom called with the bytes of the entry before they are written @returns the bytes, without holes */
+  /**
+   * @param requireRoom called with the bytes of the entry before they are written
+   * @param onBytes called with the bytes of each part, holes included
+   * @returns the bytes, without holes
+   */
   #entry(
     n: number,
     { path, kind, mode, mtime, bytes, content }: Entry,
     into: string,
     requireRoom: (bytes: number) => void,
+    onBytes: (bytes: number) => void,
   ): number {
     const to = `${into}/${path}`;
     if (kind === "directory") {
@@ -366,6 +389,7 @@ export class RunFile implements Disposable {
         });
       }
       at += chunk.length;
+      onBytes(chunk.length);
     }
     if (hash.digest("hex") !== content) throw this.#damaged(path);
     writing(to, () => file.truncateSync(bytes));

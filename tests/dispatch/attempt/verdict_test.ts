@@ -27,6 +27,23 @@ Deno.test("verdict: how the worker left decides, unless something was asked of t
   assert.equal(ending({}, exit({ code: 1 }), "no environment"), "failed exit_code_1");
 });
 
+Deno.test("verdict: a worker that ended well before the SIGTERM of a preemption has succeeded", () => {
+  const requests = { faultRequested: "preempted" };
+  const byItself = true;
+  for (
+    const [report, runFailed, expected] of [
+      [{ byItself }, undefined, "exited_ok"],
+      // It saved its checkpoint at SIGTERM, or that is not known.
+      [{}, undefined, "failed preempted"],
+      [{ byItself: false }, undefined, "failed preempted"],
+      [{ byItself, code: 1 }, undefined, "failed preempted"],
+      [{ byItself }, "no environment", "failed preempted"],
+    ] as [Partial<ExitReport>, string | undefined, string][]
+  ) assert.equal(ending(requests, exit(report), runFailed), expected, JSON.stringify(report));
+  assert.equal(ending({ faultRequested: "max_steps" }, exit({ byItself })), "failed max_steps");
+  assert.equal(ending({ ...requests, cancelRequestedAt: 1 }, exit({ byItself })), "cancelled user_cancel");
+});
+
 Deno.test("verdict: a cancellation wins over a fault, a fault over how the worker was stopped", () => {
   const stopped = exit({ code: null, signal: "SIGTERM" });
   assert.equal(ending({ faultRequested: "max_steps" }, stopped), "failed max_steps");

@@ -3,11 +3,12 @@ import type { Command } from "commander";
 import { resolveStateDir } from "../../../base/layout.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
+import { Progress } from "../../link/progress.ts";
 import { outputOption } from "../../verb/flags.ts";
 import { bytes, count } from "../../../base/text/format.ts";
 import { escapeControl } from "../../text/text.ts";
 
-export function define(command: Command, context: Context, result: { code: number }): void {
+export function define(command: Command, caller: Context, result: { code: number }): void {
   command
     .description(
       "Copies a state directory, beside its daemon or without one; runs continue. Both databases are copied from the same moment, " +
@@ -37,10 +38,13 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (directory: string, options: { stateDir?: string; secrets?: true; output: string }) => {
+      using progress = new Progress(caller);
+      const { context } = progress;
       const { backUp } = await import("../../../state/archive/backup.ts");
       const stateDir = resolveStateDir(options.stateDir, context.env);
       const done = await backUp(stateDir, resolveStateDir(directory, context.env), {
         secrets: options.secrets === true,
+        onProgress: progress.report,
       });
       for (const what of done.left_out) context.err.write(`mosaic: not copied: ${escapeControl(what)}\n`);
       if (done.left_out.length > 0) result.code = 1;

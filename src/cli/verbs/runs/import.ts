@@ -6,6 +6,7 @@ import { Layout } from "../../../base/layout.ts";
 import { sleep } from "../../../base/time/sleep.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
+import { Progress } from "../../link/progress.ts";
 import { Link } from "../../link/daemon_link.ts";
 import {
   bytesValue,
@@ -16,6 +17,7 @@ import {
   repeated,
   wholeNumber,
 } from "../../verb/flags.ts";
+import type { OnProgress } from "../../../base/text/progress_text.ts";
 import { compact, count } from "../../../base/text/format.ts";
 import type { ScannedRun } from "../../../readers/import/scan.ts";
 import type { Import } from "../../../registry/contract.ts";
@@ -28,7 +30,7 @@ const DEPTH = 8;
 /** The daemon copies all records of the run. */
 const IMPORT_MS = 3_600_000;
 
-export function define(command: Command, context: Context, result: { code: number }): void {
+export function define(command: Command, caller: Context, result: { code: number }): void {
   command
     .description(
       "Imports past runs that programs have left on disk: TensorBoard event files, Stable-Baselines3's monitor.csv and " +
@@ -71,6 +73,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (paths: string[], flags: Record<string, unknown>) => {
+      using progress = new Progress(caller);
+      const { context } = progress;
       const { isRunFile } = await import("../../../state/archive/run_file.ts");
       const files = paths.filter(isRunFile);
       if (files.length > 0) {
@@ -82,7 +86,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         using link = flags["dryRun"] === true ? undefined : await Link.open(context, connectionFlags(flags));
         const done: ImportJson[] = [];
         const most = flags["maxUnpacked"] as number | undefined;
-        for (const file of files) done.push(await importRunFile(link, file, most));
+        for (const file of files) done.push(await importRunFile(link, file, most, progress.report));
         return print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
       }
       const found = await find(context, paths, Number(flags["depth"] ?? DEPTH));
@@ -97,10 +101,17 @@ export function define(command: Command, context: Context, result: { code: numbe
       const dryRun = flags["dryRun"] === true;
       using link = dryRun ? undefined : await Link.open(context, connectionFlags(flags));
       const done: ImportJson[] = [];
-      for (const directory of found.runs) {
+      for (const [at, directory] of found.runs.entries()) {
         try {
           const { scanRun } = await import("../../../readers/import/scan.ts");
-          const run = scanRun(directory);
+          const run = scanRun(directory, (records) => {
+            const total = found.runs.length;
+            progress.report(
+              total > 1
+                ? { name: "import", unit: "runs", done: at, total }
+                : { name: "import", unit: "records read", done: records, total: 0 },
+            );
+          });
           const { series, points, episodes, texts } = run.counts;
           if (points + episodes + texts + Object.keys(run.parameters).length === 0) {
             context.err.write(`mosaic: ${escapeControl(run.directory)}: ${run.files.length} files without records\n`);
@@ -136,7 +147,12 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 /** A run that mosaic has exported becomes the same run here. @param link undefined: it is only read and checked */
-async function importRunFile(link: Link | undefined, path: string, most: number | undefined): Promise<ImportJson> {
+async function importRunFile(
+  link: Link | undefined,
+  path: string,
+  most: number | undefined,
+  onProgress: OnProgress,
+): Promise<ImportJson> {
   const { RunFile } = await import("../../../state/archive/run_file.ts");
   using file = new RunFile(path);
   const { runId, files } = file;
@@ -144,7 +160,7 @@ async function importRunFile(link: Link | undefined, path: string, most: number 
   if (link !== undefined && known === undefined) {
     const { stateDir } = await link.unary(link.methods.getHost, {});
     const directory = `${runId}-${crypto.randomUUID()}`;
-    file.unpack(`${new Layout(stateDir).imports}/${directory}`, most);
+    file.unpack(`${new Layout(stateDir).imports}/${directory}`, most, onProgress);
     await link.unary(link.methods.importRun, { directory }, undefined, IMPORT_MS);
   }
   const [run, series] = link === undefined ? [] : await Promise.all([

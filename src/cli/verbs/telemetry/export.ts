@@ -10,6 +10,7 @@ import { warnOfGap } from "../../link/gaps.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { runDetailJsonOf } from "../../../runs/fields/run_json.ts";
 import { codeJson, fetchCode } from "../../code/fetch_code.ts";
+import { Progress } from "../../link/progress.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { didYouMean } from "../../../base/text/nearest.ts";
 import { fileOutput, type Output } from "../../link/output.ts";
@@ -23,7 +24,7 @@ const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "minari", "mosaic"] a
 type ExportFormat = typeof FORMATS[number];
 const RETRY_MS = 120_000;
 
-export function define(command: Command, context: Context, result: { code: number }): void {
+export function define(command: Command, caller: Context, result: { code: number }): void {
   command
     .description(
       "Writes a run's telemetry to files, one per kind of record, and run.json (everything known about the run). " +
@@ -65,24 +66,34 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
+      using progress = new Progress(caller);
+      const { context } = progress;
       const format = flags["format"] as ExportFormat;
       checkMinariFlags(flags, refs.length, format);
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: RETRY_MS });
-        if (format === "minari") return await exportMinari(context, link, refs, flags, signal);
+        if (format === "minari") return await exportMinari(progress, link, refs, flags, signal);
         const run = await link.unary(link.methods.getRun, { run: refs[0]! }, signal);
         const whole = flags["overwritten"] !== false || run.attempt < 2;
         if (format === "mosaic") {
           const { writeRunFile } = await import("../../../state/archive/run_file.ts");
           const { stateDir } = await link.unary(link.methods.getHost, {}, signal);
           const file = String(flags["out"] ?? `${run.runId}.mosaic`);
-          const { files, bytes, damaged } = writeRunFile(stateDir, run.runId, file, flags["artifacts"] !== false);
+          const { files, bytes, damaged } = writeRunFile(
+            stateDir,
+            run.runId,
+            file,
+            flags["artifacts"] !== false,
+            progress.report,
+          );
           for (const { first, last } of damaged) warnOfGap(context, "steps", first - 1, last + 1);
           context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
           return EXIT.ok;
         }
-        const batches = (kind: Kind) => chosenOf(context, link, run.runId, kind, whole, signal);
+        // Its reader may show it on the same terminal.
+        const shown = isStandardOutput(String(flags["out"])) ? { context, report: () => {} } : progress;
+        const batches = (kind: Kind) => chosenOf(shown, link, run.runId, kind, whole, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (isStandardOutput(String(flags["out"]))) {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
@@ -152,12 +163,13 @@ function checkMinariFlags(flags: Record<string, unknown>, runs: number, format: 
 }
 
 async function exportMinari(
-  context: Context,
+  progress: Shown,
   link: Link,
   refs: readonly string[],
   flags: Record<string, unknown>,
   signal: AbortSignal,
 ): Promise<number> {
+  const { context } = progress;
   const { checkDatasetId, datasetIdOf, writeMinari } = await import("../../export/minari.ts");
   const runs = [];
   for (const ref of refs) {
@@ -168,9 +180,9 @@ async function exportMinari(
       runId,
       name,
       gaps,
-      environment: await environmentOf(recordsOf(batchesOf(context, link, runId, "events", signal))),
+      environment: await environmentOf(recordsOf(batchesOf(progress, link, runId, "events", signal))),
       steps: () =>
-        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(context, link, runId, "steps", whole, signal, gaps))),
+        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(progress, link, runId, "steps", whole, signal, gaps))),
     });
   }
   const text = (name: string) => flags[name] as string | undefined;
@@ -218,6 +230,8 @@ async function* upTo(seq: number, records: AsyncIterable<TelemetryRecord>): Asyn
   }
 }
 
+type Shown = Pick<Progress, "context" | "report">;
+
 /** Lines of a kind, as the daemon writes them. */
 interface Lines {
   jsonl: Uint8Array;
@@ -226,7 +240,7 @@ interface Lines {
 
 /** Warns once how many records cannot be read. @param gaps their first and last seqs, as far as known */
 async function* batchesOf(
-  context: Context,
+  { context, report }: Shown,
   link: Link,
   run: string,
   kind: Kind,
@@ -250,6 +264,7 @@ async function* batchesOf(
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
     upTo(Number(firstSeq));
     last = Number(lastSeq);
+    report({ name: kind, unit: "records", done: last, total: kind === "metrics" ? 0 : Number(telemetry?.[kind] ?? 0) });
     yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
   }
   // The daemon does not count a run's metrics.
@@ -258,7 +273,7 @@ async function* batchesOf(
 
 /** All points, or without those that later attempts overwrote. */
 function chosenOf(
-  context: Context,
+  progress: Shown,
   link: Link,
   run: string,
   kind: Kind,
@@ -266,7 +281,7 @@ function chosenOf(
   signal: AbortSignal,
   gaps?: [number, number][],
 ): AsyncGenerator<Lines> {
-  const batches = batchesOf(context, link, run, kind, signal, gaps);
+  const batches = batchesOf(progress, link, run, kind, signal, gaps);
   return all ? batches : withoutOverwritten(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 

@@ -4,9 +4,6 @@
  */
 import { newUlid } from "../../../config/ulid.ts";
 import { messageOf } from "../../../base/errors.ts";
-import { isPlainObject } from "../../../base/text/exact_numbers.ts";
-import { parsedObject } from "../../../base/text/json_text.ts";
-import { withoutSecrets } from "../../../base/text/secrets.ts";
 import type { Logger } from "../../../base/log.ts";
 import { LONGEST_RUN_NAME } from "../../../base/run_name.ts";
 import { childPlaceOf } from "../../../readers/files/child_places.ts";
@@ -16,11 +13,10 @@ import { isEnded, type LifecycleEvent } from "../../../registry/lifecycle/lifecy
 import type { Registry } from "../../../registry/registry.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
+import { TrialRuns } from "./trial_runs.ts";
 
 /** Beyond it, records stay with the parent. */
 const MOST_CHILDREN = 10_000;
-/** Studies of one program. */
-const MOST_STUDIES = 100;
 /** Known places in memory; the registry has them all. */
 const MOST_KNOWN = 20_000;
 
@@ -34,9 +30,14 @@ export class ChildRuns {
   readonly #options: ChildRunsOptions;
   /** By parent, attempt and key; "": the parent itself. */
   readonly #known = new Map<string, string>();
+  /** Runs with too many runs within, which was said. */
+  readonly #full = new Set<string>();
+  readonly #trials: TrialRuns;
 
   constructor({ registry, telemetry, log }: ChildRunsOptions) {
     this.#options = { registry, telemetry, log };
+    const child = (parent: string, key: string, name: string) => this.#child(parent, key, name);
+    this.#trials = new TrialRuns({ registry, telemetry, log, child, most: MOST_CHILDREN });
   }
 
   /** The child run that the records of a tracker's file belong to; undefined: the run itself. Makes it if it is new. */
@@ -70,10 +71,13 @@ export class ChildRuns {
     const known = registry.child(parentId, key);
     if (known !== undefined) return known;
     if (registry.childrenOf(parentId) >= MOST_CHILDREN) {
-      log.warn(
-        { run_id: parentId, key },
-        `more than ${MOST_CHILDREN} runs within a run: records stay with the run itself`,
-      );
+      if (!this.#full.has(parentId)) {
+        log.warn(
+          { run_id: parentId, key },
+          `more than ${MOST_CHILDREN} runs within a run: records of further ones stay with the run itself`,
+        );
+      }
+      this.#full.add(parentId);
       return undefined;
     }
     const parent = registry.require(parentId);
@@ -108,37 +112,20 @@ export class ChildRuns {
     return runId;
   }
 
-  /** Trials of a study in the program's own process, from what it prints when one ends: each is made, filled and ended. */
-  trials(runId: string, attempt: number, events: readonly WorkerEventRecord[]): void {
-    for (const { kind, dataJson, tsNs } of events) {
-      if (kind !== TRIAL_KIND) continue;
-      const { number, state, values, parameters } = trialIn(dataJson);
-      if (!Number.isSafeInteger(number)) continue;
-      const { registry, telemetry } = this.#options;
-      // Another study in the same program counts from 0 again.
-      let key = `study:${attempt}:${number}`;
-      for (let i = 2; registry.child(runId, key) !== undefined && i <= MOST_STUDIES; i++) {
-        key = `study-${i}:${attempt}:${number}`;
-      }
-      const child = this.#child(runId, key, `trial-${number}`);
-      if (child === undefined || isEnded(registry.require(child).state)) continue;
-      const numbers = (Array.isArray(values) ? values : []).filter((value) => typeof value === "number");
-      const points = numbers.map((value, i) => [numbers.length === 1 ? "value" : `value_${i}`, value]);
-      const given = withoutSecrets("", parameters ?? {});
-      telemetry.append(child, 1, [], [], [
-        { kind: "parameters", dataJson: JSON.stringify({ source: "optuna", values: given }), tsNs },
-        ...(points.length === 0
-          ? []
-          : [{ kind: "metrics", dataJson: JSON.stringify(Object.fromEntries(points)), tsNs }]),
-      ]);
-      registry.apply(child, trialEnd(state));
-    }
+  /** These records of the run are about to be stored. @throws if the registry cannot be written */
+  expectTrials(runId: string, events: readonly WorkerEventRecord[]): void {
+    this.#trials.expect(runId, events);
+  }
+
+  /** Makes the trials that these records, which are stored, have announced, and those that are left of earlier ones. */
+  makeTrials(runId: string, events: readonly WorkerEventRecord[]): void {
+    if (events.some(({ kind }) => kind === TRIAL_KIND) || this.#trials.waits(runId)) this.#trials.make(runId);
   }
 
   /** The parent's attempt has ended, and so have its children. */
   end(parent: RunRow): void {
     const { registry, log } = this.#options;
-    if (!isEnded(parent.state)) return;
+    if (!isEnded(parent.state) || !this.#finished(parent.runId)) return;
     for (const runId of registry.liveChildren(parent.runId)) {
       try {
         registry.apply(runId, endOf(parent));
@@ -149,27 +136,50 @@ export class ChildRuns {
         );
       }
     }
+    this.#full.delete(parent.runId);
     for (const id of this.#known.keys()) if (id.startsWith(`${parent.runId} `)) this.#known.delete(id);
   }
 
-  /** Those whose parent ended while no daemon lived. */
-  endLeft(): void {
-    for (const parentId of this.#options.registry.parentsOfLive()) {
-      const parent = this.#options.registry.get(parentId);
-      if (parent !== undefined) this.end(parent);
+  /** Trials first: they have ends of their own. */
+  #finished(parentId: string): boolean {
+    try {
+      return this.#trials.finish(parentId);
+    } catch (error) {
+      this.#options.log.error(
+        { run_id: parentId, error: messageOf(error) },
+        "trials of a run that has ended are not runs yet; the next start tries again",
+      );
+      return false;
     }
   }
-}
 
-/** The event's data; that of an imported log is one level deeper. */
-function trialIn(dataJson: string): Record<string, unknown> {
-  const data = parsedObject(dataJson) ?? {};
-  return isPlainObject(data["payload"]) ? data["payload"] as Record<string, unknown> : data;
-}
+  /** What an earlier daemon has left: trials without a run, and runs whose parent ended while no daemon lived. */
+  resume(): void {
+    const { registry } = this.#options;
+    const open = registry.openTrials().map(({ runId }) => ({ runId, parentId: registry.get(runId)?.parent ?? runId }));
+    for (const { runId, parentId } of open) this.#trials.make(runId, () => this.#endIfEnded(parentId, runId));
+    const waiting = new Set(open.map(({ parentId }) => parentId));
+    for (const parentId of registry.parentsOfLive()) if (!waiting.has(parentId)) this.#endIfEnded(parentId);
+  }
 
-function trialEnd(state: unknown): LifecycleEvent {
-  if (state === "pruned") return { type: "cancelled", reason: "pruned" };
-  return state === "failed" ? { type: "failed", reason: "trial_failed" } : { type: "exited_ok" };
+  /** @param settled the run whose trials are all made: the parent, or one within it */
+  #endIfEnded(parentId: string, settled?: string): void {
+    const parent = this.#options.registry.get(parentId);
+    if (parent === undefined || !isEnded(parent.state)) return;
+    this.end(parent);
+    if (settled === undefined) return;
+    try {
+      this.#trials.settled(settled);
+    } catch (error) {
+      // It is only looked at once more.
+      this.#options.log.debug({ run_id: settled, error: messageOf(error) }, "the next start looks for trials again");
+    }
+  }
+
+  /** The registry is about to be closed. */
+  close(): void {
+    this.#trials.close();
+  }
 }
 
 function endOf({ state, reason }: RunRow): LifecycleEvent {

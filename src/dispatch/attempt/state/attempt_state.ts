@@ -238,7 +238,9 @@ function exited<S>(
   if (phase.t === "ended") return { state, effects: [{ do: "settle" }] };
   const stop = phase.t === "running" ? undefined : phase.stop;
   const oom = phase.t === "exited" ? phase.oom : undefined;
-  return finish({ phase: { t: "exited", report, oom, stop }, connection }, event);
+  // The proxy does not know of the daemon's own SIGTERM.
+  const told = report !== undefined && stop?.terminated === true ? { ...report, byItself: false } : report;
+  return finish({ phase: { t: "exited", report: told, oom, stop }, connection }, event);
 }
 
 /** The attempt ends only when no process of the group is left; until then the run can be cancelled. */

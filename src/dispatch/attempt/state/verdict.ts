@@ -3,6 +3,7 @@ import { type ExitReport, explain, type OutOfMemory } from "../../../registry/fa
 import type { LifecycleEvent } from "../../../registry/lifecycle/lifecycle.ts";
 import type { RunPatch, RunRow } from "../../../registry/row_types.ts";
 import type { EngineEnd } from "./host.ts";
+import { PREEMPTED } from "./restart.ts";
 
 export type Requests = Pick<RunRow, "cancelRequestedAt" | "cancelReason" | "faultRequested">;
 
@@ -45,6 +46,10 @@ export function verdictOf(
       patch: { ...patch, hint: explanation?.hint ?? null },
     };
   }
+  // It ended before the SIGTERM that was to make it give way: it has succeeded, and must not start once more.
+  const hasDone = requests.faultRequested === PREEMPTED && exit?.byItself === true && exit.code === 0 &&
+    runFailed === undefined;
+  if (hasDone) return { event: { type: "exited_ok" }, patch };
   const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd, leftOut });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };
   return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
