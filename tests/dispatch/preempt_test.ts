@@ -192,7 +192,10 @@ Deno.test("preemptible: a worker that reads messages is asked for a checkpoint, 
   // The run that wants the GPU is gone: nobody is stopped, and a later one asks again.
   f.engine.cancel(urgent);
   await proxy.event("checkpoint_saved", { path: "/ckpt/1" });
-  f.engine.submit(configOf({ command, gpus }));
+  const other = f.engine.submit(configOf({ command, gpus })).runId;
+  // Before the queue has been looked at without it, the checkpoint that is there would do.
+  const waitingFor = () => f.engine.detail(f.row(other)).waitingFor;
+  await until(() => /GPU/.test(waitingFor()), { what: "a look at the queue", state: waitingFor });
   const next = f.engine.submit(high()).runId;
   await until(() => proxy.checkpointsAsked === 2, { what: "the second request" });
   assert.deepEqual(proxy.stops, []);

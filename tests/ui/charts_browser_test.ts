@@ -250,12 +250,14 @@ inBrowser("the x axis is any metric: of runs, of groups, and by its address", as
   const chart = page.locator("[data-series=loss]");
   await chart.locator("canvas").waitFor();
   await page.getByLabel("X axis").selectOption("metric:tokens");
-  const last = async () => {
-    await chart.getByRole("img").focus();
-    await page.keyboard.press("Home");
-    await page.keyboard.press("End");
-    await chart.locator(".readout", { hasText: "at tokens 10,000" }).waitFor();
-  };
+  // The chart is drawn anew when the other axis has come.
+  const last = () =>
+    until(async () => {
+      await chart.getByRole("img").focus();
+      await page.keyboard.press("Home");
+      await page.keyboard.press("End");
+      return await chart.locator(".readout", { hasText: "at tokens 10,000" }).isVisible();
+    }, { what: "the last point by tokens" });
   await last();
   await page.locator(".tip .value", { hasText: /^0, 2 runs$/ }).waitFor();
   assert.equal(await chart.locator(".value").first().textContent(), "0");
