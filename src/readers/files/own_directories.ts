@@ -19,10 +19,7 @@ export class OwnDirectories {
    * (`~/ray_results/EXPERIMENT/TRIAL`); in a working directory, where `runs/` may be of several, it is the file's own.
    */
   add(path: string, root: string, place: FoundFile["place"]): void {
-    const top = path.slice(root.length + 1).split("/", 1)[0]!;
-    const directory = place === "common" ? `${root}/${top}` : directoryOf(path);
-    if (directory === root || directory === path || this.#own.size >= MAX_DIRECTORIES) return;
-    this.#own.add(directory);
+    addExperiment(this.#own, path, root, place);
   }
 
   addMixed(path: string): void {
@@ -31,10 +28,7 @@ export class OwnDirectories {
 
   /** A file that a process of another run has written: its directory, in a place of all programs its experiment. */
   addOthers(path: string, root: string, place: FoundFile["place"]): void {
-    const top = path.slice(root.length + 1).split("/", 1)[0]!;
-    const directory = place === "common" ? `${root}/${top}` : directoryOf(path);
-    if (directory === root || directory === path || this.#others.size >= MAX_DIRECTORIES) return;
-    this.#others.add(directory);
+    addExperiment(this.#others, path, root, place);
   }
 
   /** Whether another run writes there. */
@@ -52,4 +46,11 @@ export class OwnDirectories {
     }
     return false;
   }
+}
+
+function addExperiment(to: Set<string>, path: string, root: string, place: FoundFile["place"]): void {
+  const top = path.slice(root.length + 1).split("/", 1)[0]!;
+  const directory = place === "common" ? `${root}/${top}` : directoryOf(path);
+  if (directory === root || directory === path || to.size >= MAX_DIRECTORIES) return;
+  to.add(directory);
 }

@@ -1,7 +1,7 @@
 /** One chart: for each data set a mean line in its min/max band. uPlot draws; this file decides what. */
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../../api/page_json.ts";
-import { Crowd, valueAt } from "./crowd.ts";
+import { around, Crowd, valueAt } from "./crowd.ts";
 import { isCrowd } from "../parts/early.ts";
 import { colorCode } from "../parts/colors.ts";
 import { ask, attempt, notice } from "../parts/dialog.tsx";
@@ -48,13 +48,9 @@ function faint(color: string, alpha: number): string {
 /** The point of a line that is nearest to a position within it. */
 function nearest({ table }: Line, at: number): number | undefined {
   const [x, y] = [table[0], table[4]!];
-  if (x.length === 0 || at < x[0]! || at > x.at(-1)!) return undefined;
-  let [low, high] = [0, x.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (x[middle]! <= at) low = middle;
-    else high = middle;
-  }
+  const place = around(x, at);
+  if (place === undefined) return undefined;
+  const [low, high] = place;
   const i = at - x[low]! < x[high]! - at ? low : high;
   return (y[i] ?? null) === null ? undefined : i;
 }

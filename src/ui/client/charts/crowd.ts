@@ -140,15 +140,23 @@ function trace(
   ctx.stroke();
 }
 
-/** The interpolated value between two points of a line. */
-export function valueAt({ x, y }: Pick<CrowdLine, "x" | "y">, at: number): number | undefined {
-  if (x.length === 0 || at < x[0]! || at > x.at(-1)!) return undefined;
+/** The indices of the two points around a position: the last at or before it, and the next; undefined outside the line. */
+export function around(x: ArrayLike<number>, at: number): [low: number, high: number] | undefined {
+  if (x.length === 0 || at < x[0]! || at > x[x.length - 1]!) return undefined;
   let [low, high] = [0, x.length - 1];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
     if (x[middle]! <= at) low = middle;
     else high = middle;
   }
+  return [low, high];
+}
+
+/** The interpolated value between two points of a line. */
+export function valueAt({ x, y }: Pick<CrowdLine, "x" | "y">, at: number): number | undefined {
+  const place = around(x, at);
+  if (place === undefined) return undefined;
+  const [low, high] = place;
   const [a, b] = [y[low]!, y[high]!];
   if (a === null || b === null) return a ?? b ?? undefined;
   return x[high]! === x[low]! ? a : a + (b - a) * (at - x[low]!) / (x[high]! - x[low]!);
