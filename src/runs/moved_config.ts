@@ -112,6 +112,13 @@ export function setParameters(
 ): void {
   for (const [name, value] of settings) {
     if (setParameter(config, name, value)) continue;
+    if (known.includes(name)) {
+      throw new MosaicError(
+        "invalid_argument",
+        `the parameter "${name}" cannot be changed: its command line names no --${name} or ${name}=, nor does its config`,
+        { hint: "Submit the changed command with mosaic run." },
+      );
+    }
     throw new MosaicError(
       "invalid_argument",
       `the run has no parameter "${name}" on its command line or in its config.${didYouMean(name, known)}`,

@@ -34,6 +34,10 @@ Deno.test("set: a parameter where the config has it, and nowhere else", () => {
     /--cuda of the command takes no value/,
   );
   assert.throws(() => changed({}, (config) => setParameters(config, [["lr", "1"]], ["rl"])), /no parameter "lr"/);
+  assert.throws(
+    () => changed({ arguments: ["t.py", "8"] }, (config) => setParameters(config, [["lr", "9"]], ["lr"])),
+    /"lr" cannot be changed: its command line names no --lr or lr=/,
+  );
 });
 
 Deno.test("seed: by its name, if there is one", () => {
