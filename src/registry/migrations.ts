@@ -315,6 +315,15 @@ CREATE TABLE trial_cursors (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 17, sql: "" },
+  {
+    version: 18,
+    sql: `
+-- The trash: few among many runs, and looked up by each read of events.
+CREATE INDEX runs_deleted ON runs (deleted_at, run_id) WHERE deleted_at IS NOT NULL;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {
