@@ -427,7 +427,7 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
-/** As src/sweeps/summary.ts makes it. */
+/** As src/sweeps/results/summary.ts makes it. */
 export const Sweep = z.strictObject({
   sweep_id: text(),
   name: text(),
@@ -437,6 +437,7 @@ export const Sweep = z.strictObject({
   made: integer(),
   states: z.unknown(),
   parameters: z.array(text()),
+  seeds: z.array(text()),
   max_parallel: maybe(integer()),
   budget: z.unknown(),
   metric: z.unknown(),

@@ -13,8 +13,17 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, MOST_NAMES, specFrom, specText, type SweepSpec } from "./spec.ts";
+import { namesOf, trialCount, valuesAt } from "./points.ts";
+import {
+  checked,
+  extensionFrom,
+  MOST_NAMES,
+  type Pieces,
+  specFrom,
+  specText,
+  type SweepSpec,
+  type Value,
+} from "./spec.ts";
 import { Judge } from "./judge.ts";
 import { retryFailed } from "./retry_failed.ts";
 import { spentOf } from "./spent.ts";
@@ -157,7 +166,8 @@ export class Sweeps {
         return this.#retryFailed(row);
       case "extend": {
         const spec = this.specOf(row);
-        const { budget, max_parallel, ...pieces } = extensionFrom(extension);
+        const { budget, max_parallel, like, ...given } = extensionFrom(extension);
+        const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
           pieces.random !== undefined || pieces.seeds !== undefined;
         const extended = checked({
@@ -302,6 +312,19 @@ export class Sweeps {
       registry.sweeps.refuseTrial(of, error.message);
     }
   }
+}
+
+/** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
+function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Record<string, Value> {
+  if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
+  const { axes, space, rows, random, seeds } = given;
+  if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
+    throw new MosaicError("invalid_argument", "further trials of one point differ in their seeds only", {
+      hint: "Give --seeds, and no other values.",
+    });
+  }
+  const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
+  return Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
 }
 
 /** @throws MosaicError `invalid_argument` */

@@ -51,7 +51,7 @@ import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
-import type { SweepJson } from "../../sweeps/summary.ts";
+import type { SweepJson } from "../../sweeps/results/summary.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
@@ -143,7 +143,7 @@ export class Engine implements Core {
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
-  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
+  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -372,10 +372,10 @@ export class Engine implements Core {
   // -------------------------------------------------------------------------------------------------------- sweeps
 
   /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
-  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> {
+  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> {
     return this.#sweeps ??= Promise.all([
       import("../../sweeps/sweeps.ts"),
-      import("../../sweeps/summary.ts"),
+      import("../../sweeps/results/summary.ts"),
     ]).then(([{ Sweeps }, summary]) => {
       const { registry, telemetry, log, gpus } = this.#options;
       const sweeps = new Sweeps({

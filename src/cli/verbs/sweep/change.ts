@@ -1,6 +1,6 @@
 /** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
 import type { Command } from "commander";
-import type { SweepJson } from "../../../sweeps/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/summary.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { describedBy, describedOptions } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
@@ -29,6 +29,7 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
   retry: [["mosaic sweep retry --failed ppo", "another attempt of what failed"]],
   extend: [
     ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
+    ["mosaic sweep extend ppo --winner --seeds 9..16", "eight more seeds for the best point"],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
   ],
@@ -39,15 +40,17 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
     const command = parent.command(verb).description(description)
       .argument("<sweep>", "name or id of the sweep, or @last");
     if (verb === "retry") command.requiredOption("--failed", "the trials that failed");
-    if (verb === "extend") describedOptions(command);
+    if (verb === "extend") describedOptions(command).option("--winner", "the --seeds are for the best point only");
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText(
         "after",
         manual({ examples: EXAMPLES[verb], exits: { 4: "no such sweep", 6: "its state does not allow it" } }),
       )
       .action(async (sweep: string, flags: Flags) => {
-        const extensionJson = verb === "extend" ? await extensionOf(flags, context) : "";
+        const extension = verb === "extend" ? await extensionOf(flags, context) : undefined;
         using link = await Link.open(context, connectionFlags(flags));
+        const like = extension === undefined || flags["winner"] !== true ? {} : { like: await winnerOf(link, sweep) };
+        const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
         const action = verb === "retry" ? "retry_failed" : verb;
         const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
         const json = JSON.parse(changed.json) as SweepJson;
@@ -61,7 +64,19 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
   }
 }
 
-async function extensionOf(flags: Flags, context: Context): Promise<string> {
+/** A trial of the best point. */
+async function winnerOf(link: Link, sweep: string): Promise<number> {
+  const { json } = await link.unary(link.methods.getSweep, { sweep, trials: 0 });
+  const { name, detail, metric } = JSON.parse(json) as SweepJson;
+  if (detail?.winner) return detail.winner.trial;
+  throw new MosaicError("failed_precondition", `sweep ${name} has no best point yet`, {
+    hint: metric === null
+      ? "It has no metric: begin it with --metric NAME:max."
+      : `No trial has a value of ${metric.name}.`,
+  });
+}
+
+async function extensionOf(flags: Flags, context: Context): Promise<object> {
   const { pieces, budget, max_parallel } = await describedBy(flags, () => context.readInput());
   const { axes, space, ...more } = pieces;
   const nothing = axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
@@ -70,9 +85,9 @@ async function extensionOf(flags: Flags, context: Context): Promise<string> {
       hint: "Give --seeds, --random, --grid, --points, --budget or --max-parallel.",
     });
   }
-  return JSON.stringify({
+  return {
     ...pieces,
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
     ...(max_parallel === undefined ? {} : { max_parallel }),
-  });
+  };
 }
