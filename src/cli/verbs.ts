@@ -154,6 +154,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/telemetry/logs.ts"),
   },
   {
+    name: "observe",
+    group: "Telemetry",
+    summary: "read further files as a run's, while it runs or after its end",
+    load: () => import("./verbs/telemetry/observe.ts"),
+  },
+  {
     name: "plot",
     group: "Telemetry",
     summary: "draw a run's reward or metric in the terminal",

@@ -71,6 +71,13 @@ export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
 export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
 
+/** What `mosaic observe` prints. */
+export const ObservedFiles = z.strictObject({
+  run_id: text(),
+  observed: z.array(text()),
+  files: z.array(z.strictObject({ path: text(), format: maybe(text()), records: integer(), note: maybe(text()) })),
+});
+
 export const Pruning = z.strictObject({
   dry_run: z.boolean(),
   freed_bytes: integer(),
@@ -455,6 +462,7 @@ export const SHAPES = {
   "Submission": Submission,
   "Deletion": Deletion,
   "Pruning": Pruning,
+  "ObservedFiles": ObservedFiles,
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,

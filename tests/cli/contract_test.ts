@@ -306,6 +306,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       ...{ runId: live, workerId: "w-2", workerKind: "trainer", protoVersion: "MOSAIC/1.0" },
       ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
     });
+    Deno.writeTextFileSync(`${directory}/named.csv`, "step,loss\n1,0.5\n");
+    await holds("observe", [rich, `${directory}/named.csv`, `${directory}/none.csv`]);
     await holds("throttle", ["--hz", "100", live]);
     await holds("tag", [live, "noted"]);
     await holds("note", [live, "some words"]);

@@ -42,11 +42,22 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage, WholeRun } from "./core.ts";
+import type {
+  Core,
+  Edit,
+  HostInfo,
+  LogOf,
+  ObservedFile,
+  RegisterRequest,
+  RunDetail,
+  RunQueryPage,
+  WholeRun,
+} from "./core.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
 import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
+import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
@@ -137,6 +148,7 @@ export class Engine implements Core {
   readonly #cleanup: Cleanup;
   readonly #imports: ImportOptions;
   readonly #control: Control;
+  readonly #observing: Observing;
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
@@ -271,6 +283,7 @@ export class Engine implements Core {
       onChanged,
       refuseDeleted: (runId) => this.#cleanup.refuseDeleted(runId),
     });
+    this.#observing = new Observing(parts);
     this.#boot = new Boot({ ...parts, host: local, recovery, control: this.#control, cleanup: this.#cleanup });
     this.#submissions = new Submissions({
       ...parts,
@@ -498,6 +511,9 @@ export class Engine implements Core {
 
   edit(runId: string, change: Edit): RunRow {
     return this.#control.edit(runId, change);
+  }
+  observe(runId: string, patterns: readonly string[]): Promise<ObservedFile[]> {
+    return this.#observing.observe(runId, patterns);
   }
   retry(runId: string): RunRow {
     return this.#control.retry(runId);

@@ -73,6 +73,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.resumeRun, OPERATE],
   [mosaic.throttleRun, OPERATE],
   [mosaic.editRun, OPERATE],
+  [mosaic.observeFiles, OPERATE],
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
