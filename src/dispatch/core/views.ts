@@ -74,8 +74,8 @@ export class Views {
   }
 
   rewardOf(row: RunRow): number | null {
-    const { meanReward100, toldReward } = this.#options.telemetry.summary(row.runId);
-    return oneNumber(this.#objective(row), meanReward100, toldReward);
+    const { meanReward100, reportedReward } = this.#options.telemetry.summary(row.runId);
+    return oneNumber(this.#objective(row), meanReward100, reportedReward);
   }
 
   #objective({ runId, configJson }: RunRow): ObjectiveValue | null {
@@ -113,7 +113,7 @@ export class Views {
     return {
       ...this.detail(row),
       transitions: this.#options.registry.transitions(row.runId),
-      heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
+      enforcedLimits: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
       ranks: this.ranks(row),
       hostGpus: this.#options.gpus.size,
     };
