@@ -442,7 +442,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
         [
-          "RunDetail.held_to",
+          "RunDetail.enforced_limits",
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
           "RunGpuUse.idle_share",

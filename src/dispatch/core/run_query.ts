@@ -174,9 +174,9 @@ function rewardLookup({ runs, records, objective }: Readers): Lookup {
   return ({ runId }) => {
     own ??= runs.objectives();
     const chosen = own.get(runId) ?? objective;
-    const { meanReward100, toldReward } = records.summary(runId);
+    const { meanReward100, reportedReward } = records.summary(runId);
     const value = chosen === undefined ? undefined : { value: valuesOf(chosen).get(runId) };
-    return oneNumber(value, meanReward100, toldReward) ?? undefined;
+    return oneNumber(value, meanReward100, reportedReward) ?? undefined;
   };
 }
 
