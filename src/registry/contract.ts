@@ -120,6 +120,9 @@ export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpu
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 
+/** A test message. */
+export const Sent = z.strictObject({ receiver: text(), error: maybe(text()) });
+
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
   name: text(),
@@ -468,6 +471,7 @@ export const SHAPES = {
   "Gpu": Gpu,
   "UserGpuUse": UserGpuUse,
   "RunGpuUse": RunGpuUse,
+  "Sent": Sent,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

@@ -333,6 +333,8 @@ async function everyVerb(): Promise<void> {
     [["open"]],
     [["open", "one"]],
     [["usage"]],
+    // It has no receivers.
+    [["notify", "test"], 6],
     [["validate", config]],
     ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
       .map((words): [string[]] => [words]),

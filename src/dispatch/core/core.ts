@@ -122,6 +122,16 @@ export interface Core {
    */
   query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage>;
 
+  /** Whether a run fits a filter, as `query` reads it. @throws MosaicError `invalid_argument` for an invalid filter */
+  fits(row: RunRow, where: string): boolean;
+
+  /**
+   * Sends a test message to the receivers of --notify. @param receiver a receiver's name; "" for all
+   * @returns an error for each, "" if it was sent
+   * @throws MosaicError `failed_precondition` if there are none, `not_found`
+   */
+  testMessages(receiver: string): Promise<{ receiver: string; error: string }[]>;
+
   /** Returns at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
   pause(runId: string): RunRow;

@@ -95,6 +95,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],
+  [mosaic.testMessages, ADMIN],
   [mosaic.shutdown, ADMIN],
 
   [Ingest.method.deliver, OWN_DELIVERY],

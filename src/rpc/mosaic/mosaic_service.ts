@@ -203,6 +203,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getCode: ({ run, diffs }) => ({
       records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
     }),
+    testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};
