@@ -167,7 +167,7 @@ export class Supervisor {
     plan: RunPlan,
     known: { usedMs: number; stepsBefore: number; absenceMs: number },
   ): Supervised {
-    const { layout, registry, telemetry, log, hostOf, graceSeconds, onFileNamed } = this.#options;
+    const { layout, registry, telemetry, hostOf, graceSeconds, onFileNamed } = this.#options;
     const { runId } = row;
     const files = new RunFiles(layout.runDir(row.baseDir, runId), row.workerId);
     const now = this.#clock();

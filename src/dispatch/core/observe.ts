@@ -170,7 +170,6 @@ function checked(patterns: readonly string[]): readonly string[] {
       ? "must be absolute"
       : pattern.length > MAX_LENGTH
       ? `must have ${MAX_LENGTH} characters at most`
-      // deno-lint-ignore no-control-regex
       : /[\n\0]/.test(pattern)
       ? "must have no line breaks and no NUL"
       : observationOf({ cwd: "/", env: {} }, [pattern]).globs[0]!.root === "/"
