@@ -20,7 +20,8 @@ interface JudgeHost {
 }
 
 interface Watch {
-  reports: SweepReport[];
+  /** By rung: only these are compared, and there may be 100 000 trials. */
+  reports: Map<number, SweepReport[]>;
   /** By trial: how many rungs are entered. */
   rungs: Map<number, number>;
   /** Trials that may have further rungs, by their runs. */
@@ -66,23 +67,17 @@ export class Judge {
       const rungs = rungsOf(rule, trial);
       const entered: SweepReport[] = [];
       for (let rung = (watch.rungs.get(trial) ?? 0) + 1; rung <= rungs.length; rung++) {
-        const at = atRung(records, runId, name, rule, rungs[rung - 1]!, goal);
+        const { startedAt = null, attempt = 1 } = registry.get(runId) ?? {};
+        const at = atRung(records, runId, name, rule, rungs[rung - 1]!, goal, startedAt);
         if (at === undefined) break;
         const report = { trial, rung, ...at };
-        const { stops, reason } = decide(
-          rule,
-          goal,
-          [...watch.reports, ...entered],
-          report,
-          pointOf,
-        );
-        const attempt = registry.get(runId)?.attempt ?? 1;
+        const { stops, reason } = decide(rule, goal, watch.reports.get(rung) ?? [], report, pointOf);
         entered.push({ ...report, stops, reason, attempt, at: Date.now() });
         if (stops) break;
       }
       if (entered.length > 0) {
         registry.sweeps.addReports(row, entered, runId);
-        watch.reports.push(...entered);
+        for (const report of entered) remember(watch, report);
         watch.rungs.set(trial, entered.at(-1)!.rung);
       }
       const stopped = entered.at(-1)?.stops === true;
@@ -100,9 +95,16 @@ export class Judge {
   #begin(sweepId: string): Watch {
     const { registry, cancel } = this.#host;
     const reports = registry.sweeps.reports(sweepId);
-    const watch: Watch = { reports, rungs: new Map(), open: new Map(), stopped: new Set(), points: new Map() };
+    const watch: Watch = {
+      reports: new Map(),
+      rungs: new Map(),
+      open: new Map(),
+      stopped: new Set(),
+      points: new Map(),
+    };
     const stopped = new Map<number, SweepReport>();
     for (const report of reports) {
+      remember(watch, report);
       watch.rungs.set(report.trial, report.rung);
       if (!report.stops) continue;
       stopped.set(report.trial, report);
@@ -118,4 +120,10 @@ export class Judge {
     this.#watched.set(sweepId, watch);
     return watch;
   }
+}
+
+function remember({ reports }: Watch, report: SweepReport): void {
+  const known = reports.get(report.rung);
+  if (known === undefined) reports.set(report.rung, [report]);
+  else known.push(report);
 }

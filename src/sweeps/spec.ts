@@ -58,10 +58,13 @@ const part = z.strictObject({
   seeds: axis.optional(),
 });
 
+/** What early stopping ranks. */
+export const OVER = ["trial", "point", "mean", "median", "iqm"] as const;
+
 const stop = z.strictObject({
   rule: z.enum(["asha", "hyperband", "median"]),
-  /** What rungs count: the worker's steps, or points of the metric. */
-  unit: z.enum(["step", "points"]),
+  /** What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a metric such as epoch. */
+  unit: z.string().min(1).max(1000),
   /** First rung. */
   min: z.int().min(1),
   /** No rung lies at or beyond it. */
@@ -69,8 +72,8 @@ const stop = z.strictObject({
   /** Each rung lies this many times further than the one before, and one trial in as many goes on. */
   reduction: z.number().min(1.1).max(100),
   brackets: z.int().min(1).max(10),
-  /** What is ranked: each trial by itself (the default), or points by the mean over their seeds. */
-  over: z.enum(["trial", "point"]).optional(),
+  /** What is ranked: each trial by itself (the default), or points by a value over their seeds; `point` is the mean. */
+  over: z.enum(OVER).optional(),
 }).refine(({ min, max }) => min < max, "needs a first rung below its end");
 
 export const SPEC = z.strictObject({

@@ -41,7 +41,7 @@ Deno.test("statement: the estimate with its interval, the number of trials, and 
     "Of 2 points, lr=0.1 has the best reward (last value of a trial, the higher the better): mean 200, 95 % confidence " +
       "interval 195 to 205 over 4 seeds; interquartile mean 201, 95 % bootstrap interval 196 to 204. Next is lr=0.001: 20 in " +
       "one trial, without an interval. Of 9 trials, 5 ran to their end; discarded: 2 stopped early, 1 failed, 1 refused. " +
-      "Early stopping (asha, one in 3 goes on) judged trials at 3 rungs from 1,000 to 27,000 steps; it saved about 50,000 " +
+      "Early stopping (asha, one in 3 goes on) judged trials at 3 rungs from 1,000, of 27,000 steps; it saved about 50,000 " +
       "steps and 25m 00s, at each stopped trial's own pace. In all 120,000 steps and 1h 00m of running time. The best of " +
       "several points is chosen by the values that estimate it, so its estimate is optimistic.",
   );

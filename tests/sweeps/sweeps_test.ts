@@ -398,7 +398,7 @@ Deno.test("sweeps: steps that were spent are a budget, too", async () => {
 
 Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next daemon carries out and repeats no decision", async () => {
   await using played = new Played();
-  const rule = stopOf("asha:min=10,max=90", undefined);
+  const rule = stopOf("asha:min=10,max=90", {});
   const seeds = wholeAxis("seed", "1..3");
   const parts = [partFrom({ axes: [gridAxis("a=1,2")], space: [], seeds })];
   const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
@@ -467,10 +467,33 @@ Deno.test("curves: the first point at or beyond a rung, with the mean and the be
       dataJson: JSON.stringify({ loss: 5000 - i, step: (i + 1) * 10 }),
     }));
     store.ingest("R", 1, batch(0, 1, { events }));
-    const at = (rung: number, unit: "step" | "points" = "step") => atRung(store, "R", "loss", { unit }, rung, "min");
+    const at = (rung: number, unit = "step") => atRung(store, "R", "loss", { unit }, rung, "min");
     assert.deepEqual(at(31), { step: 40, value: 4997, mean: 4998.5, best: 4997 });
     assert.deepEqual(at(30, "points"), { step: 30, value: 4971, mean: 4985.5, best: 4971 });
     assert.deepEqual(at(49_991), { step: 50_000, value: 1, mean: 2500.5, best: 1 });
     assert.equal(at(50_001), undefined);
     assert.equal(atRung(store, "R", "other", { unit: "step" }, 1, "min"), undefined);
+  }));
+
+Deno.test("curves: rungs by running time, and by a metric that counts, in the same lines or in others", () =>
+  withStore(({ store }) => {
+    const event = (seconds: number, data: Record<string, number>) => ({
+      kind: "metrics",
+      tsNs: String(BigInt(seconds) * 1_000_000_000n),
+      dataJson: JSON.stringify(data),
+    });
+    const one = [1, 2, 3, 4].map((i) => event(100 + 10 * i, { loss: 9 - i, epoch: i / 2, step: i * 100 }));
+    store.ingest("R", 1, batch(0, 1, { events: one }));
+    const at = (unit: string, rung: number, run = "R", startedAt: number | null = 100_000) =>
+      atRung(store, run, "loss", { unit }, rung, "min", startedAt)?.value;
+    assert.deepEqual([5, 10, 11, 40, 41].map((rung) => at("time", rung)), [8, 8, 7, 5, undefined]);
+    assert.equal(at("time", 1, "R", null), undefined, "it has not started");
+    assert.deepEqual([1, 2, 3].map((rung) => at("epoch", rung)), [7, 5, undefined]);
+    assert.equal(at("other", 1), undefined);
+    const apart = [
+      ...[event(1, { loss: 9 }), event(2, { epoch: 1 }), event(3, { loss: 8 }), event(4, { loss: 7 })],
+      event(5, { epoch: 2 }),
+    ];
+    store.ingest("S", 1, batch(0, 1, { events: apart }));
+    assert.deepEqual([1, 2].map((rung) => at("epoch", rung, "S")), [8, undefined]);
   }));

@@ -67,7 +67,7 @@ function importanceLines(importance: Importance, { metric, detail }: SweepJson):
   const { differing, parameters } = importance;
   // The only parameter needs no comparison.
   if (metric === null || differing < 2) return "";
-  const at = detail!.judged_at === null ? "" : ` at ${detail!.judged_at}`;
+  const at = detail!.judged_at === null ? "" : " at the first rung";
   const longest = Math.max(0, ...parameters.map(({ name }) => name.length));
   return "\n" + [
     `importance for ${metric.name}${at}: ${importanceText(importance)}`,

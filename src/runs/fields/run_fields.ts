@@ -52,7 +52,7 @@ export interface RunField {
     | "Rank"
     | "TelemetryCounts"
     | "Capabilities"
-    | "ToldReward"
+    | "ReportedReward"
     | "Objective";
   /** Of an object. It is null where the value of its first field is. */
   fields?: readonly RunField[];
@@ -147,11 +147,11 @@ const TELEMETRY = [
     about: "the highest step of a metric; 0: none. `list`, `show` and the page show it if it is above `steps`",
   },
   {
-    json: "told_reward",
+    json: "reported_reward",
     kind: "object",
     null: "both",
     proto: 15,
-    type: "ToldReward",
+    type: "ReportedReward",
     fields: [
       { json: "name", kind: "text", proto: 1, about: "of the metric" },
       { json: "value", kind: "number", proto: 2 },
@@ -294,6 +294,14 @@ export const RUN_FIELDS = [
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "observed",
+    kind: "texts",
+    column: "observed",
+    since: 17,
+    proto: 72,
+    about: "patterns of files that `mosaic observe` has added",
+  },
   {
     json: "code_changed",
     kind: "text",
@@ -471,7 +479,7 @@ export const RUN_FIELDS = [
     about: "as stored, with run id and paths",
   },
   {
-    json: "held_to",
+    json: "enforced_limits",
     kind: "texts",
     single: true,
     proto: 34,

@@ -63,17 +63,16 @@ export function statement(
       `${live > 0 ? `; ${count(live)} live` : ""}.`,
   );
   if (stop !== null) {
-    const where = rungs.length === 1
-      ? `at ${count(rungs[0]!)}`
-      : `at ${rungs.length} rungs from ${count(rungs[0] ?? stop.max)}`;
+    const place = (at: number) => stop.unit === "time" ? duration(at * 1000) : count(at);
+    const first = place(rungs[0] ?? stop.max);
+    const where = rungs.length === 1 ? `at ${first}` : `at ${rungs.length} rungs from ${first}`;
+    const of = { step: " steps", points: " points", time: "" }[stop.unit] ?? ` of ${stop.unit}`;
     const rule = stop.rule === "median" ? "median" : `${stop.rule}, one in ${stop.reduction} goes on`;
     said.push(
-      `Early stopping (${rule}) judged trials ${where} to ${count(stop.max)} ${
-        stop.unit === "step" ? "steps" : "points"
-      }; it ` +
-        `saved about ${count(saved.steps)} steps and ${
-          duration(saved.seconds * 1000)
-        }, at each stopped trial's own pace.`,
+      `Early stopping (${rule}) judged trials ${where}, of ${place(stop.max)}${of}; it saved about ${
+        count(saved.steps)
+      } steps ` +
+        `and ${duration(saved.seconds * 1000)}, at each stopped trial's own pace.`,
     );
   }
   said.push(`In all ${count(spent.steps)} steps and ${duration(spent.seconds * 1000)} of running time.`);

@@ -86,7 +86,7 @@ export interface SweepJson {
     winner: WinnerJson | null;
     /** For a paper or a message: the estimate with its interval, the number of trials, what was discarded. */
     statement: string;
-    /** The step, or the number of points, of the first rung, at which `judged` compares trials; null: by their values. */
+    /** The first rung, in the unit of the rule, at which `judged` compares trials; null: by their values. */
     judged_at: number | null;
     points: PointJson[];
     /** Newest first. */
@@ -329,9 +329,10 @@ function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) 
 function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"], reports: readonly SweepReport[]) {
   const pruned = trials.filter(({ state }) => state === PRUNED);
   if (stop === undefined) return { trials: pruned.length, steps: 0, seconds: 0 };
-  const points = new Map(stop.unit === "points" ? reports.map(({ trial, step }) => [trial, step]) : []);
+  const rungs = new Map(reports.map(({ trial, rung }) => [trial, rung]));
   const left = pruned.map(({ trial, steps, seconds }) => {
-    const done = stop.unit === "points" ? points.get(trial) ?? 0 : steps;
+    const place = rungsOf(stop, trial)[(rungs.get(trial) ?? 0) - 1] ?? 0;
+    const done = stop.unit === "step" ? steps : stop.unit === "time" ? seconds : place;
     const rest = Math.max(0, stop.max - done);
     // At its own pace.
     const times = done === 0 ? 0 : rest / done;
