@@ -94,6 +94,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
       "ChangeSweep",
       "ControlStream",
       "EditRun",
+      "ObserveFiles",
       "PauseRun",
       "ResetRun",
       "ResumeRun",
