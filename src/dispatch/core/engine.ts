@@ -400,6 +400,9 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
+        canPause: (runId) => this.#control.canPause(runId),
+        pause: (runId) => this.#control.pause(runId),
+        resume: (runId) => this.#control.resume(runId),
         retry: (runId) => {
           this.#submissions.requireRoom();
           this.#control.retry(runId);
