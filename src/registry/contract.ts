@@ -437,7 +437,7 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
-/** As src/sweeps/results/summary.ts makes it. */
+/** As src/sweeps/results/sweep_json.ts describes it. */
 export const Sweep = z.strictObject({
   sweep_id: text(),
   name: text(),

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { Mosaic, type Sweep } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { checked } from "../../src/sweeps/spec.ts";
-import type { SweepJson } from "../../src/sweeps/results/summary.ts";
+import type { SweepJson } from "../../src/sweeps/results/sweep_json.ts";
 import { gridAxis, partFrom, wholeAxis } from "../../src/sweeps/words.ts";
 import { configOf } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";

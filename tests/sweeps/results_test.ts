@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
 import { statement } from "../../src/sweeps/results/statement.ts";
-import type { PointJson, SweepJson, TrialJson } from "../../src/sweeps/results/summary.ts";
+import type { PointJson, SweepJson, TrialJson } from "../../src/sweeps/results/sweep_json.ts";
 import { csvBytes, parquetBytes, sweepTable } from "../../src/sweeps/results/sweep_table.ts";
 
 const sweep: SweepJson = {

@@ -2,7 +2,7 @@
 import { count, duration, number } from "../../base/text/format.ts";
 import { type Importance, importanceOf, importanceText } from "../../runs/importance.ts";
 import { parametersText } from "../../sweeps/results/statement.ts";
-import type { PointJson, SweepJson, TrialJson } from "../../sweeps/results/summary.ts";
+import type { PointJson, SweepJson, TrialJson } from "../../sweeps/results/sweep_json.ts";
 import { namesIn, ranked } from "../../sweeps/results/sweep_table.ts";
 import { shellLine } from "../../sweeps/trial_config.ts";
 import { sparkline } from "./chart.ts";

@@ -11,7 +11,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import type { SweepJson } from "../../sweeps/results/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Logger } from "../../base/log.ts";
 import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";

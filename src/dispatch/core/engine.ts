@@ -62,7 +62,7 @@ import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
-import type { SweepJson } from "../../sweeps/results/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";

@@ -1,6 +1,6 @@
 /** What one can publish of a sweep: the estimate with its interval over seeds, how many trials, and what was discarded. Pure. */
 import { count, duration, number } from "../../base/text/format.ts";
-import type { PointJson, SweepJson } from "./summary.ts";
+import type { PointJson, SweepJson } from "./sweep_json.ts";
 
 type Detail = NonNullable<SweepJson["detail"]>;
 

@@ -1,6 +1,6 @@
 /** A sweep as a table, of its points or of its trials: CSV and Parquet. */
 import { csv } from "../../base/text/csv_text.ts";
-import type { PointJson, SweepJson } from "./summary.ts";
+import type { PointJson, SweepJson } from "./sweep_json.ts";
 
 export interface SweepTable {
   header: string[];

@@ -1,6 +1,6 @@
 /** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
 import type { Command } from "commander";
-import type { SweepJson } from "../../../sweeps/results/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { describedBy, describedOptions, naming } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";

@@ -1,7 +1,7 @@
 /** `mosaic sweep list` and `mosaic sweep show` */
 import { type Command, Option } from "commander";
 import { MosaicError } from "../../../base/errors.ts";
-import type { SweepJson } from "../../../sweeps/results/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import { csvBytes, parquetBytes, sweepTable, type TableOf, TABLES } from "../../../sweeps/results/sweep_table.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { manual, oneOf } from "../../verb/verb_parser.ts";
