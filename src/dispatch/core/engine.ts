@@ -74,6 +74,8 @@ export interface EngineOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -394,6 +396,10 @@ export class Engine implements Core {
       sweeps.start();
       return { sweeps, summary };
     });
+  }
+
+  ownerOfSweep(ref: string): string {
+    return this.#options.registry.sweeps.resolve(ref).submitter;
   }
 
   async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {

@@ -82,7 +82,7 @@ export function submit(
     const { durable } = context;
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     const { parameters, leftOut } = parametersOf(stored);
-    const entered = { ...run, digest: read.digest, configJson: stored };
+    const entered = { ...run, digest: read.digest, configJson: stored, owner: context.submitter };
     const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial);
     return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
