@@ -108,7 +108,7 @@ function targetOf(
   try {
     const { webhook, worker } = planOf(row.configJson);
     if (webhook === null || webhook.secretFile === null) return webhook ?? undefined;
-    return { ...webhook, user: users.reader(worker.user, layout.runDir(row.baseDir, runId)) };
+    return { ...webhook, user: users.reader(worker.user, row.owner, layout.runDir(row.baseDir, runId)) };
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;

@@ -336,7 +336,7 @@ export function daemonOptions(
     .addOption(
       checked(
         "--worker-user <user>",
-        "user of all workers, if root runs the daemon: a name, a uid, or FIRST-LAST to give each run its own uid",
+        "user of all workers, if root runs the daemon: a name, a uid, FIRST-LAST to give each run its own uid, or @owner: each run's owner",
         parseWorkerUser,
       ),
     )

@@ -281,9 +281,9 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       gpus,
-      admit: (plan) => {
+      admit: (plan, owner) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
-        admit(plan);
+        admit(plan, owner);
       },
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
