@@ -3,6 +3,8 @@ import { processRef } from "./os/processes/identity.ts";
 import { dialable } from "./wire/address/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/start/exit_codes.ts";
 import { configDefaults } from "./daemon/start/config_defaults.ts";
+import { notifyFile } from "./daemon/start/notify_file.ts";
+import type { Receivers } from "./observability/messages/receivers.ts";
 import { LogFile } from "./daemon/start/log_file.ts";
 import { startIdleHeap } from "./daemon/idle_heap.ts";
 import { startSuccessor, watchMemory } from "./daemon/start/memory_limit.ts";
@@ -49,6 +51,7 @@ const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
   const defaults = configDefaults(options);
+  const messages = await notifyFile(options.notify);
   checkWorkerUser(options.workerUser);
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
@@ -58,7 +61,7 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const sinks = options.detached ? [file.write] : [stderrSink, file.write];
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks });
   try {
-    return await serve({ ...options, ...defaults }, layout, held, log, args);
+    return await serve({ ...options, ...defaults, messages }, layout, held, log, args);
   } finally {
     held.release();
     file.close();
@@ -66,7 +69,10 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
 }
 
 async function serve(
-  options: Omit<DaemonOptions, "alerts" | "slurm"> & ReturnType<typeof configDefaults>,
+  options:
+    & Omit<DaemonOptions, "alerts" | "slurm">
+    & ReturnType<typeof configDefaults>
+    & { messages: Receivers | undefined },
   layout: Layout,
   held: Held,
   log: Logger,

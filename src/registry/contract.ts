@@ -71,6 +71,13 @@ export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
 export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
 
+/** What `mosaic observe` prints. */
+export const ObservedFiles = z.strictObject({
+  run_id: text(),
+  observed: z.array(text()),
+  files: z.array(z.strictObject({ path: text(), format: maybe(text()), records: integer(), note: maybe(text()) })),
+});
+
 export const Pruning = z.strictObject({
   dry_run: z.boolean(),
   freed_bytes: integer(),
@@ -112,6 +119,9 @@ const gpuTime = {
 export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
+
+/** A test message. */
+export const Sent = z.strictObject({ receiver: text(), error: maybe(text()) });
 
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
@@ -456,11 +466,13 @@ export const SHAPES = {
   "Submission": Submission,
   "Deletion": Deletion,
   "Pruning": Pruning,
+  "ObservedFiles": ObservedFiles,
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,
   "UserGpuUse": UserGpuUse,
   "RunGpuUse": RunGpuUse,
+  "Sent": Sent,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

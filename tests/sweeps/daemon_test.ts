@@ -99,6 +99,58 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   assert.equal(missing.code, 4);
 });
 
+Deno.test("hold: programs that know nothing of it wait at a rung, paused, across a restart, and go on or are stopped", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--max-runs", "8"] });
+  const go = `${daemon.stateDir}/go`;
+  // A trial that is not held goes on until the test lets it end.
+  const script = `echo '{"score": '$1', "step": 10}'; while [ $1 -lt 9 ] && [ ! -e ${go} ]; do sleep 0.05; done; ` +
+    `echo '{"score": '$1', "step": 100}'`;
+  const sweep = [
+    "--name",
+    "h",
+    "--grid",
+    "k=9,8,1,2,3,4",
+    "--metric",
+    "score:max",
+    "--stop",
+    "asha:max=30,min=10,hold=4",
+  ];
+  const begun = await mosaic(
+    daemon,
+    "sweep",
+    ...sweep,
+    "--max-parallel",
+    "1",
+    "--",
+    "/bin/sh",
+    "-c",
+    script,
+    "x",
+    "{k}",
+  );
+  assert.equal(begun.code, 0, begun.err);
+  const trials = async () => JSON.parse((await getSweep(daemon, "h")).json).detail.trials.toReversed();
+  const stateOf = async (trial: number) => (await trials())[trial]?.state;
+  await until(async () => await stateOf(3) === "paused", { what: "trial 3 to wait", state: trials });
+  assert.equal(await stateOf(1), "paused");
+  await daemon.restart();
+  await until(async () => await stateOf(1) === "executing", { what: "trial 1 to go on", state: trials });
+  await until(async () => await stateOf(5) === "paused", { what: "the last trial to wait", state: trials });
+  Deno.writeTextFileSync(go, "");
+  const { states } = await untilState(daemon, "h", "finished");
+  assert.deepEqual(states, { pruned: 4, terminated: 2 });
+  const [, { run_id: run, value, steps }] = await trials();
+  assert.deepEqual([value, steps], [8, 100]);
+  const events = await mosaic(daemon, "events", run, "-k", "rung", "-o", "jsonl");
+  assert.deepEqual(events.out.trim().split("\n").map((line) => JSON.parse(line).data.reason), [
+    "rung 1 of 1: 8 is 2nd of 2, 1 goes on",
+    "rung 1 of 1: 8 is 2nd of 6, 2 go on",
+  ]);
+  const retried = await mosaic(daemon, "sweep", "retry", "h", "--trials", "2");
+  assert.equal(retried.code, 0, retried.err);
+  assert.deepEqual((await untilState(daemon, "h", "finished")).states, { pruned: 3, terminated: 3 });
+});
+
 Deno.test("command line: a sweep whose trials can never run is refused as a whole, with the reason of a run", async () => {
   await using daemon = await TestDaemon.start();
   const refused = await mosaic(daemon, "sweep", "--grid", "a=1", "--gpus", "2", "--", "/bin/sh", "{a}");

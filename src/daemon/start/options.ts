@@ -75,6 +75,8 @@ export interface DaemonOptions {
   webhook: string | undefined;
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
+  /** The file that says who gets messages; see ../messages.ts. */
+  notify: string | undefined;
   /** `token`: API calls and the page require a token from the state directory's tokens.json. */
   auth: Auth;
   /** PEM files; undefined: connections without TLS. */
@@ -388,6 +390,7 @@ export function daemonOptions(
         parseEventKinds,
       ),
     )
+    .option("--notify <file>", "who gets messages, about which runs (JSON; see docs/how-to/messages.md)")
     .addOption(
       oneOf(
         new Option(
@@ -498,6 +501,7 @@ export function daemonOptions(
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
+    notify: given.notify && absolutePath(given.notify, Deno.cwd()),
     auth: given.auth,
     tls: tlsFiles(given),
     logLevel: given.logLevel,

@@ -84,6 +84,11 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     throttleRun: (request) => answer(core.throttle(resolve(request.run).runId, request.maxRateHz)),
     editRun: ({ run, name, addTags, removeTags, notes }) =>
       answer(core.edit(resolve(run).runId, { name, addTags, removeTags, notes })),
+    async observeFiles({ run, patterns }) {
+      const { runId } = resolve(run);
+      const files = await core.observe(runId, patterns);
+      return { run: answer(core.runs.require(runId)), files: files.map((f) => ({ ...f, records: BigInt(f.records) })) };
+    },
     retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
     resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
     importRun: async ({ directory }) => answer(await core.importRun(directory)),
@@ -201,6 +206,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getCode: ({ run, diffs }) => ({
       records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
     }),
+    testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};

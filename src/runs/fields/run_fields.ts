@@ -304,6 +304,14 @@ export const RUN_FIELDS = [
   },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
   {
+    json: "observed",
+    kind: "texts",
+    column: "observed",
+    since: 17,
+    proto: 72,
+    about: "patterns of files that `mosaic observe` has added",
+  },
+  {
     json: "code_changed",
     kind: "text",
     column: "code_changed",

@@ -98,6 +98,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
       "ChangeSweep",
       "ControlStream",
       "EditRun",
+      "ObserveFiles",
       "PauseRun",
       "ResetRun",
       "ResumeRun",
