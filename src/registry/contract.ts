@@ -386,6 +386,7 @@ export const Backup = z.strictObject({
 export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
+  own: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });

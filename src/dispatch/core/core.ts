@@ -93,6 +93,8 @@ export interface Core {
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
   beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  /** Who began the sweep. @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string): string;
   /** Newest first, without their trials. */
   listSweeps(limit: number): Promise<SweepJson[]>;
   /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */

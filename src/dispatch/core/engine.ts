@@ -85,6 +85,8 @@ export interface EngineOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -293,9 +295,9 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       gpus,
-      admit: (plan) => {
+      admit: (plan, owner) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
-        admit(plan);
+        admit(plan, owner);
       },
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
@@ -411,6 +413,10 @@ export class Engine implements Core {
       sweeps.start();
       return { sweeps, summary };
     });
+  }
+
+  ownerOfSweep(ref: string): string {
+    return this.#options.registry.sweeps.resolve(ref).submitter;
   }
 
   async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
