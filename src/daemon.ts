@@ -3,6 +3,8 @@ import { processRef } from "./os/processes/identity.ts";
 import { dialable } from "./wire/address/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/start/exit_codes.ts";
 import { configDefaults } from "./daemon/start/config_defaults.ts";
+import { notifyFile } from "./daemon/start/notify_file.ts";
+import type { Receivers } from "./observability/messages/receivers.ts";
 import { LogFile } from "./daemon/start/log_file.ts";
 import { startIdleHeap } from "./daemon/idle_heap.ts";
 import { startSuccessor, watchMemory } from "./daemon/start/memory_limit.ts";
@@ -38,7 +40,7 @@ import { hostEnvironment, ownEnvironment } from "./os/processes/environment.ts";
 import { DescriptorReserve } from "./os/processes/descriptors.ts";
 import { infoIfThere, writeFileAtomic } from "./os/files/files.ts";
 import { isShortage } from "./os/processes/shortage.ts";
-import { findUser, type WorkerUserOption } from "./os/rights/worker_user.ts";
+import { findUser, OWNER, type WorkerUserOption } from "./os/rights/worker_user.ts";
 import { serviceManager } from "./os/files/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
@@ -50,6 +52,7 @@ const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
   const defaults = configDefaults(options);
+  const messages = await notifyFile(options.notify);
   checkWorkerUser(options.workerUser);
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
@@ -59,7 +62,7 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const sinks = options.detached ? [file.write] : [stderrSink, file.write];
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks });
   try {
-    return await serve({ ...options, ...defaults }, layout, held, log, args);
+    return await serve({ ...options, ...defaults, messages }, layout, held, log, args);
   } finally {
     held.release();
     file.close();
@@ -67,7 +70,10 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
 }
 
 async function serve(
-  options: Omit<DaemonOptions, "alerts" | "slurm"> & ReturnType<typeof configDefaults>,
+  options:
+    & Omit<DaemonOptions, "alerts" | "slurm">
+    & ReturnType<typeof configDefaults>
+    & { messages: Receivers | undefined },
   layout: Layout,
   held: Held,
   log: Logger,
@@ -308,7 +314,7 @@ function checkWorkerUser(option: WorkerUserOption | undefined): void {
     );
   }
   try {
-    if (typeof option === "string") findUser(option);
+    if (typeof option === "string" && option !== OWNER) findUser(option);
   } catch (error) {
     throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
   }

@@ -160,6 +160,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/telemetry/logs.ts"),
   },
   {
+    name: "observe",
+    group: "Telemetry",
+    summary: "read further files as a run's, while it runs or after its end",
+    load: () => import("./verbs/telemetry/observe.ts"),
+  },
+  {
     name: "plot",
     group: "Telemetry",
     summary: "draw a run's reward or metric in the terminal",
@@ -251,6 +257,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/usage.ts"),
   },
   {
+    name: "notify",
+    group: "Host",
+    summary: "send a test message to those who are told of runs",
+    load: () => import("./verbs/host/notify.ts"),
+  },
+  {
     name: "top",
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",
@@ -319,7 +331,7 @@ export const VERBS: readonly Verb[] = [
     name: "python-helper",
     group: "Host",
     summary: "print the Python module that records a training",
-    load: () => import("./verbs/host/python_helper.ts"),
+    load: () => import("./verbs/help/python_helper.ts"),
   },
   {
     name: "demo",

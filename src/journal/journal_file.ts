@@ -13,6 +13,17 @@
  * the lost range of positions; if the amount is unknown, the range is one position.
  * The stored part may be packed (pack_journal.ts) and is read from there. In the file it is a hole after the compared first
  * bytes. A file that another process has changed is never packed.
+ *
+ * The file is one of (`Holding`):
+ *
+ * | State | Moves to | When |
+ * |---|---|---|
+ * | `unopened` | `open` | a file is there, by its name, another name, or a process's descriptor |
+ * | `unopened` | `gone` | the worker was started, and the file is nowhere |
+ * | `open` | `unopened` | `close` |
+ *
+ * Its positions and first bytes, for the next proxy, are one of (`Kept`): `unread`, `saved`, or `unsaved` (the last try to
+ * write them failed; each look at the file tries again).
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -125,6 +136,13 @@ class OpenedInProxy implements Opened {
   }
 }
 
+type Holding =
+  | { readonly t: "unopened" }
+  | { readonly t: "open"; readonly file: Opened }
+  | { readonly t: "gone" };
+
+type Kept = "unread" | "saved" | "unsaved";
+
 export class JournalFile {
   readonly #path: string;
   /** Outlives this process: another proxy must use the same positions. */
@@ -133,18 +151,16 @@ export class JournalFile {
   readonly #log: Logger | undefined;
   readonly #readOnly: boolean;
   readonly #packed: PackedLog;
-  #file: Opened | undefined;
+  #holding: Holding = { t: "unopened" };
   #shift: Shift = NO_SHIFT;
-  /** The shift and the head were read from disk: they are written before the worker starts, and by earlier proxies. */
-  #loaded = false;
-  #saved = true;
+  /** Of the shift and the head; they are written before the worker starts, and by earlier proxies. */
+  #kept: Kept = "unread";
   /** The largest position that is known to have existed. */
   #known = 0;
   /** The largest end of the file that this process has seen. */
   #seen = 0;
   /** A caller has reported up to where it had read, or has read. */
   #positionKnown = false;
-  #gone = false;
   /** Bytes of the file from here on do not belong to the journal. */
   #most = Infinity;
   /** The first bytes of the file. */
@@ -206,7 +222,7 @@ export class JournalFile {
   size(): number {
     const file = this.#open();
     if (file === undefined) return this.#sizeWithout();
-    if (!this.#saved) this.#save();
+    if (this.#kept === "unsaved") this.#save();
     const size = this.#sizeOf(file);
     // The position of a change is known only after a caller has said up to where everything was read.
     if (this.#positionKnown && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
@@ -225,7 +241,7 @@ export class JournalFile {
 
   #sizeWithout(): number {
     // Reported once, when the position is known; an earlier proxy may have reported it.
-    if (this.#gone && this.#positionKnown && !this.#shift.gone) {
+    if (this.#holding.t === "gone" && this.#positionKnown && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }
     // The file was removed, but its packed part still exists.
@@ -262,7 +278,7 @@ export class JournalFile {
    * @returns its offset in the file
    */
   packable(position: number): { inode: string; offset: number } | undefined {
-    const inode = this.#file && textOf(this.#file.stat());
+    const inode = this.#holding.t === "open" ? textOf(this.#holding.file.stat()) : undefined;
     if (inode === undefined || this.#wasChanged || inodeOf(this.#path) !== inode) return undefined;
     return { inode, offset: position + this.#shift.skip };
   }
@@ -341,27 +357,32 @@ export class JournalFile {
 
   close(): void {
     this.#packed.close();
-    this.#file?.close();
-    this.#file = undefined;
+    if (this.#holding.t !== "open") return;
+    this.#holding.file.close();
+    this.#holding = { t: "unopened" };
   }
 
   #open(): Opened | undefined {
-    if (this.#file !== undefined || this.#gone) return this.#file;
+    if (this.#holding.t === "unopened") this.#holding = this.#look();
+    return this.#holding.t === "open" ? this.#holding.file : undefined;
+  }
+
+  #look(): Holding {
     const file = this.#regular();
     this.#load();
     const origin = this.#origin();
     const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.stat()) === origin.inode);
-    if (isIt || origin === undefined) return this.#file = file;
-    const held = origin.inode === undefined ? undefined : this.#elsewhere(file, { ...origin, inode: origin.inode });
-    if (held !== undefined) {
-      file?.close();
-      return this.#file = held;
+    if (!isIt && origin?.inode !== undefined) {
+      const held = this.#elsewhere(file, { ...origin, inode: origin.inode });
+      if (held !== undefined) {
+        file?.close();
+        return { t: "open", file: held };
+      }
     }
     // Another file in its place is a copy (of a moved directory), or it is shorter than what was read, which is detected
     // later.
-    if (file !== undefined) return this.#file = file;
-    this.#gone = true;
-    return undefined;
+    if (file !== undefined) return { t: "open", file };
+    return { t: origin === undefined ? "unopened" : "gone" };
   }
 
   /**
@@ -426,30 +447,33 @@ export class JournalFile {
    */
   #shiftTo(skip: number, why: string, unseen: boolean): void {
     const base = Math.max(this.#known, this.#shift.base) + 1;
-    this.#shift = { base, skip, why, gone: this.#gone, unseen: unseen || this.#seen < this.#known };
+    this.#shift = { base, skip, why, gone: this.#holding.t === "gone", unseen: unseen || this.#seen < this.#known };
     this.#known = base;
     this.#log?.error({ path: this.#path, position: base }, `${why}; unread output is lost`);
     this.#save(true);
   }
 
   /** For the next proxy. If it fails, the next check of the file tries again. */
-  #save(durable = !this.#saved): void {
+  #save(durable = this.#kept === "unsaved"): void {
     if (this.#shiftPath === undefined || this.#readOnly) return;
     try {
       writeShift(this.#shiftPath, this.#shift, this.#head, durable);
-      this.#saved = true;
+      this.#kept = "saved";
     } catch (error) {
-      if (this.#saved) this.#log?.warn({ error: messageOf(error) }, "the journal's positions cannot be kept yet");
-      this.#saved = false;
+      if (this.#kept !== "unsaved") {
+        this.#log?.warn({ error: messageOf(error) }, "the journal's positions cannot be kept yet");
+      }
+      this.#kept = "unsaved";
     }
   }
 
   #load(): void {
-    if (this.#loaded || this.#shiftPath === undefined) return;
+    if (this.#kept !== "unread" || this.#shiftPath === undefined) return;
     const text = this.#readOnly ? readRecord(this.#shiftPath) : readRecordInProxy(this.#shiftPath);
-    this.#loaded = text !== undefined;
+    if (text === undefined) return;
+    this.#kept = "saved";
     try {
-      const { base, skip, why, gone, unseen, head } = JSON.parse(text ?? "{}") as Shift & { head?: string };
+      const { base, skip, why, gone, unseen, head } = JSON.parse(text) as Shift & { head?: string };
       if (![base, skip].every((n) => Number.isSafeInteger(n) && n >= 0)) return;
       this.#shift = { base, skip, why: String(why), gone: gone === true, unseen: unseen === true };
       if (typeof head === "string") this.#head = Uint8Array.from(atob(head), (c) => c.charCodeAt(0));

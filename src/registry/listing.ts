@@ -46,8 +46,13 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
   }
   conditions.push(`deleted_at IS ${filter.deleted ? "NOT NULL" : "NULL"}`);
   if (filter.deleted) conditions.push(`NOT (${WENT_WITH_PARENT})`);
-  else if (filter.within === undefined) conditions.push("parent IS NULL");
-  else {
+  if (filter.owner !== undefined) {
+    conditions.push("owner = ?");
+    values.push(filter.owner);
+  }
+  if (filter.within === undefined) {
+    if (!filter.deleted) conditions.push("parent IS NULL");
+  } else {
     conditions.push("parent = ?");
     values.push(filter.within);
   }

@@ -2,6 +2,18 @@
  * Uploads the files of the run's directory to a daemon that shares no disk with this host (docs/how-to/slurm.md, "Without a shared
  * disk"). Logs are uploaded as they grow; other files when they have not changed for a while, and all of them at the
  * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is stored here.
+ *
+ * A file's upload is one of (`Progress`):
+ *
+ * | State | Moves to | When |
+ * |---|---|---|
+ * | `new` | `asking` | it is a log, or has more than one chunk: a chunk without bytes asks how much the daemon has |
+ * | `new` | `sending` | its only chunk is sent |
+ * | `asking` | `sending` | the daemon says how much it has |
+ * | `sending` | `sent` | the last chunk is sent, with the digest of the whole |
+ * | `sending`, `sent` | `rewinding` | an answer says that the daemon has another amount (it holds, or lost a chunk) |
+ * | `rewinding` | `sending` | all chunks that were under way are answered |
+ * | any | `given_up` | the daemon refuses the file, or a log is emptied again and again |
  */
 import { createHash } from "node:crypto";
 import type { RunFiles } from "../base/layout.ts";
@@ -46,18 +58,20 @@ interface Found {
   changedAt: number;
 }
 
+/** `next`: where the next chunk begins. */
+type Progress =
+  | { readonly t: "new" }
+  | { readonly t: "asking" }
+  | { readonly t: "sending" | "rewinding" | "sent"; readonly next: number }
+  | { readonly t: "given_up" };
+
 /** A file that is being uploaded. */
 class Going {
   readonly path: string;
   readonly file: Readable;
   readonly isLog: boolean;
-  /** Where the next chunk begins; undefined until the daemon has said how much it has. */
-  next: number | undefined;
-  started = false;
-  /** The last chunk is sent. */
-  closed = false;
-  /** The daemon's answer does not match what was sent: ignore answers to unacknowledged chunks. */
-  rewinds = false;
+  progress: Progress = { t: "new" };
+  /** Chunks that are not answered. */
   underWay = 0;
   /** How often a log was truncated. */
   emptied = 0;
@@ -68,6 +82,19 @@ class Going {
     this.path = path;
     this.file = file;
     this.isLog = isLog;
+  }
+
+  get next(): number {
+    return "next" in this.progress ? this.progress.next : 0;
+  }
+
+  get isReady(): boolean {
+    return this.progress.t === "new" || this.progress.t === "sending";
+  }
+
+  /** The daemon has `size` bytes, whatever was sent. */
+  has(size: number): void {
+    this.progress = { t: this.underWay > 0 ? "rewinding" : "sending", next: size };
   }
 
   /** Another file is in its place. */
@@ -181,7 +208,7 @@ export class FileUploads {
       const both = this.#logsTurn ? [log, this.#current] : [this.#current, log];
       this.#logsTurn = !this.#logsTurn;
       for (const going of both) {
-        if (going === undefined || !isReady(going)) continue;
+        if (!going?.isReady) continue;
         const chunk = await this.#chunkOf(going, final);
         if (connection !== this.#connection) return "closed";
         if (chunk !== undefined) return this.#sent(going, chunk);
@@ -200,8 +227,8 @@ export class FileUploads {
 
   /** Whether the log has something to send. */
   #isDue(log: Going, final: boolean): boolean {
-    if (log.closed) return false;
-    return final || log.file.size > (log.next ?? 0);
+    if (log.progress.t === "sent" || log.progress.t === "given_up") return false;
+    return final || log.file.size > log.next;
   }
 
   /** Opens the next file that the daemon may not have. */
@@ -264,12 +291,11 @@ export class FileUploads {
     const size = file.size;
     const changedAt = isLog ? 0 : file.changedAt;
     const whole = { path, size: BigInt(size), changedAt: BigInt(changedAt) };
-    if (!going.started && (isLog || size > CHUNK_BYTES)) {
-      going.started = true;
+    if (going.progress.t === "new" && (isLog || size > CHUNK_BYTES)) {
+      going.progress = { t: "asking" };
       return { ...whole, offset: 0n, data: new Uint8Array(0), crc: 0, sha256: "" };
     }
-    going.started = true;
-    const from = going.next ??= 0;
+    const from = going.next;
     const data = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(0, size - from)));
     for (let filled = 0; filled < data.length;) {
       const read = await file.read(from + filled, data.subarray(filled));
@@ -285,8 +311,7 @@ export class FileUploads {
       if (digest === undefined || (!isLog && !file.isSame())) return this.#changed(going);
       sha256 = digest;
     }
-    going.next = from + data.length;
-    going.closed = isLast;
+    going.progress = { t: isLast ? "sent" : "sending", next: from + data.length };
     return { ...whole, offset: BigInt(from), data, crc: crc32c(data), sha256 };
   }
 
@@ -294,10 +319,10 @@ export class FileUploads {
   #changed(going: Going): undefined {
     if (!going.isLog) return this.#drop(going);
     // Truncated: the daemon learns it with the last chunk.
-    going.next = going.file.size;
+    going.progress = { t: "sending", next: going.file.size };
     going.restart();
     if (++going.emptied <= MAX_EMPTIED) return;
-    going.closed = true;
+    going.progress = { t: "given_up" };
     this.#leave(going.path, "it is emptied again and again");
   }
 
@@ -319,7 +344,7 @@ export class FileUploads {
     const isCurrent = of === this.#current || this.#logs.includes(of);
     if (isCurrent && refused !== "") {
       this.#leave(of.path, refused, versionOf(of.file));
-      of.closed = true;
+      of.progress = { t: "given_up" };
       if (!of.isLog) this.#drop(of);
     } else if (isCurrent && done) {
       this.#done = { files: this.#done.files + 1, bytes: this.#done.bytes + Number(offset) };
@@ -328,14 +353,10 @@ export class FileUploads {
         this.#left.delete(of.path);
         this.#drop(of);
       }
-    } else if (isCurrent) {
+    } else if (isCurrent && of.progress.t !== "given_up") {
       if (hold) this.#mayGoAt = performance.now() + HOLD_MS;
-      of.rewinds ||= hold || of.next === undefined || Number(offset) !== to;
-      if (of.rewinds) {
-        of.next = Number(offset);
-        of.closed = false;
-        of.rewinds = of.underWay > 0;
-      }
+      const isExpected = of.progress.t === "sending" || of.progress.t === "sent";
+      if (hold || !isExpected || Number(offset) !== to) of.has(Number(offset));
     }
     this.#answered.resolve();
     this.#answered = Promise.withResolvers();
@@ -359,11 +380,6 @@ export class FileUploads {
     const now = info && versionOf({ size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) });
     this.#settled.set(path, version ?? now ?? "");
   }
-}
-
-function isReady(going: Going): boolean {
-  const waitsForOffset = going.started && going.next === undefined;
-  return !waitsForOffset && !going.rewinds && !going.closed;
 }
 
 function versionOf({ size, changedAt }: { size: number; changedAt: number }): string {

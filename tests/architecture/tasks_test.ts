@@ -10,7 +10,8 @@ async function task(...args: string[]): Promise<{ code: number; out: string; err
     stdin: "null",
   }).output();
   const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
-  return { code, out: out!, err: err! };
+  // What the runtime says while it fetches packages of a fresh checkout is not the task's.
+  return { code, out: out!, err: err!.replaceAll(/^(Download|Initialize) .*\n/gm, "") };
 }
 
 for (const name of Object.keys(config.tasks)) {

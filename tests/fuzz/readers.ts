@@ -192,6 +192,8 @@ const csv: Target = {
     (text) => bytesOf(`step,loss\n1,"${text}"\n2,${text}\n`),
     (text) => bytesOf(`step;loss\n${text}\n1;0,5\n`),
     (text) => bytesOf(`step,loss\n0,1\nstep,loss,${text}\n1,2\n`),
+    // Thousands of columns above thousands of rows of texts.
+    (text) => bytesOf(`step${",a".repeat(text.length >> 2)}\n${"r,l\n".repeat(text.length >> 3)}${text}\n`),
   ],
   samples: ["sb3.monitor.csv", "sb3.progress.csv", "tune.progress.csv"].map(fixture),
   read: (bytes) => readFile("csv", bytes),

@@ -21,6 +21,8 @@ export interface RunsWanted {
   within?: string;
   /** The runs in the trash. */
   deleted?: boolean;
+  /** Only the caller's runs. */
+  mine?: boolean;
 }
 
 export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSignal): Promise<RunJson[]> {
@@ -38,6 +40,7 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
       columns: [...columns],
       within: wanted.within ?? "",
       deleted: wanted.deleted ?? false,
+      mine: wanted.mine ?? false,
       ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);
     for (const [i, run] of page.runs.entries()) {

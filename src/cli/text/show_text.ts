@@ -98,7 +98,7 @@ function section(title: string, body: string, color: boolean): string {
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */
-function limits({ config, held_to }: RunDetailJson): string {
+function limits({ config, enforced_limits }: RunDetailJson): string {
   const { resources, metadata } = (config ?? {}) as {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { launcher?: string; worker?: { external?: boolean } };
@@ -109,7 +109,7 @@ function limits({ config, held_to }: RunDetailJson): string {
   const requested = [
     ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
     ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
-  ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
+  ].map(([name, text]) => ({ text, how: enforced_limits.includes(name!) ? "enforced by cgroup" : "not enforced" }));
   const same = requested.every(({ how }) => how === requested[0]!.how);
   if (requested.length === 0) return "";
   if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;

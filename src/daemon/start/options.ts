@@ -49,6 +49,8 @@ export interface DaemonOptions {
   shares: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -73,6 +75,8 @@ export interface DaemonOptions {
   webhook: string | undefined;
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
+  /** The file that says who gets messages; see ../messages.ts. */
+  notify: string | undefined;
   /** `token`: API calls and the page require a token from the state directory's tokens.json. */
   auth: Auth;
   /** PEM files; undefined: connections without TLS. */
@@ -305,6 +309,7 @@ export function daemonOptions(
         .default(HALF_LIFE_MS, "7d"),
     )
     .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
+    .addOption(checked("--max-runs-per-user <n>", "maximum running runs of one user; further ones wait", whole(1)))
     .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
@@ -335,7 +340,7 @@ export function daemonOptions(
     .addOption(
       checked(
         "--worker-user <user>",
-        "user of all workers, if root runs the daemon: a name, a uid, or FIRST-LAST to give each run its own uid",
+        "user of all workers, if root runs the daemon: a name, a uid, FIRST-LAST to give each run its own uid, or @owner: each run's owner",
         parseWorkerUser,
       ),
     )
@@ -395,6 +400,7 @@ export function daemonOptions(
         parseEventKinds,
       ),
     )
+    .option("--notify <file>", "who gets messages, about which runs (JSON; see docs/how-to/messages.md)")
     .addOption(
       oneOf(
         new Option(
@@ -489,6 +495,7 @@ export function daemonOptions(
     maxStarting: given.maxStarting,
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
     maxGpusPerUser: given.maxGpusPerUser,
+    maxRunsPerUser: given.maxRunsPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,
@@ -504,6 +511,7 @@ export function daemonOptions(
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
+    notify: given.notify && absolutePath(given.notify, Deno.cwd()),
     auth: given.auth,
     tls: tlsFiles(given),
     logLevel: given.logLevel,

@@ -11,7 +11,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import type { SweepJson } from "../../sweeps/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Logger } from "../../base/log.ts";
 import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
@@ -49,6 +49,17 @@ export interface Edit {
   notes?: string | undefined;
 }
 
+/** A file that a pattern names, or a pattern that names none. */
+export interface ObservedFile {
+  path: string;
+  /** "": it is not read. */
+  format: string;
+  /** Points and episodes that the call has stored. */
+  records: number;
+  /** Why it is not read, or since when; "": all of it is stored. */
+  note: string;
+}
+
 /** Which of a run's logs; without a rank the first, without an attempt the newest that has written. */
 export interface LogOf {
   rank?: number;
@@ -84,6 +95,8 @@ export interface Core {
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
   beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  /** Who began the sweep. @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string): string;
   /** Newest first, without their trials. */
   listSweeps(limit: number): Promise<SweepJson[]>;
   /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
@@ -113,6 +126,16 @@ export interface Core {
    */
   query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage>;
 
+  /** Whether a run fits a filter, as `query` reads it. @throws MosaicError `invalid_argument` for an invalid filter */
+  fits(row: RunRow, where: string): boolean;
+
+  /**
+   * Sends a test message to the receivers of --notify. @param receiver a receiver's name; "" for all
+   * @returns an error for each, "" if it was sent
+   * @throws MosaicError `failed_precondition` if there are none, `not_found`
+   */
+  testMessages(receiver: string): Promise<{ receiver: string; error: string }[]>;
+
   /** Returns at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
   pause(runId: string): RunRow;
@@ -120,6 +143,12 @@ export interface Core {
   throttle(runId: string, maxRateHz: number): RunRow;
   /** Changes the fields that people write. @throws `invalid_argument` that names the field */
   edit(runId: string, change: Edit): RunRow;
+  /**
+   * Reads further files as the run's: from now on while it runs, once if it has ended.
+   * @param patterns absolute
+   * @throws `invalid_argument` for a pattern, `failed_precondition` for a run whose files cannot be read here
+   */
+  observe(runId: string, patterns: readonly string[]): Promise<ObservedFile[]>;
   /** Gives an ended run another attempt. @throws `failed_precondition` when it is live. */
   retry(runId: string): RunRow;
   /** Stops the run if it is live and starts it again, from a checkpoint or from the beginning. */

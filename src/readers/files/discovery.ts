@@ -128,7 +128,7 @@ export class Discovery {
       let listing = before.get(directory);
       const isOld = listing === undefined || listing.mtimeMs !== mtimeMs || listing.listedAt - mtimeMs < CLOCK_MS;
       const mayWait = listing !== undefined && listing.entries > MANY_ENTRIES && now - listing.listedAt < MANY_AGAIN_MS;
-      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now, (path) => this.#isRequested(path));
+      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now, (path) => this.isRequested(path));
       this.#listings.set(directory, listing!);
       return listing;
     } catch (error) {
@@ -138,7 +138,8 @@ export class Discovery {
     }
   }
 
-  #isRequested(path: string): boolean {
+  /** Whether somebody has named the file. */
+  isRequested(path: string): boolean {
     return this.#globs.some(({ matches }) => matches(path));
   }
 
@@ -150,7 +151,7 @@ export class Discovery {
     for (const name of withoutCopies(names)) {
       const path = join(directory, name);
       if (place === "requested") {
-        if (this.#isRequested(path)) yield { path, place, artifact: undefined, root };
+        if (this.isRequested(path)) yield { path, place, artifact: undefined, root };
         continue;
       }
       const isLog = formatOfName(name) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));

@@ -73,6 +73,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.resumeRun, OPERATE],
   [mosaic.throttleRun, OPERATE],
   [mosaic.editRun, OPERATE],
+  [mosaic.observeFiles, OPERATE],
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
@@ -95,6 +96,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],
+  [mosaic.testMessages, ADMIN],
   [mosaic.shutdown, ADMIN],
 
   [Ingest.method.deliver, OWN_DELIVERY],

@@ -52,7 +52,7 @@ export interface RunField {
     | "Rank"
     | "TelemetryCounts"
     | "Capabilities"
-    | "ToldReward"
+    | "ReportedReward"
     | "Objective";
   /** Of an object. It is null where the value of its first field is. */
   fields?: readonly RunField[];
@@ -147,11 +147,11 @@ const TELEMETRY = [
     about: "the highest step of a metric; 0: none. `list`, `show` and the page show it if it is above `steps`",
   },
   {
-    json: "told_reward",
+    json: "reported_reward",
     kind: "object",
     null: "both",
     proto: 15,
-    type: "ToldReward",
+    type: "ReportedReward",
     fields: [
       { json: "name", kind: "text", proto: 1, about: "of the metric" },
       { json: "value", kind: "number", proto: 2 },
@@ -293,7 +293,24 @@ export const RUN_FIELDS = [
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
+  {
+    json: "owner",
+    kind: "text",
+    column: "owner",
+    since: 17,
+    outline: true,
+    proto: 80,
+    about: 'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
+  },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "observed",
+    kind: "texts",
+    column: "observed",
+    since: 17,
+    proto: 72,
+    about: "patterns of files that `mosaic observe` has added",
+  },
   {
     json: "code_changed",
     kind: "text",
@@ -320,9 +337,9 @@ export const RUN_FIELDS = [
     json: "deleted_at",
     kind: "time",
     column: "deleted_at",
-    since: 17,
+    since: 19,
     null: "both",
-    proto: 72,
+    proto: 81,
     about: "when it was put into the trash; null: it is not there",
   },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
@@ -480,7 +497,7 @@ export const RUN_FIELDS = [
     about: "as stored, with run id and paths",
   },
   {
-    json: "held_to",
+    json: "enforced_limits",
     kind: "texts",
     single: true,
     proto: 34,

@@ -84,7 +84,7 @@ export function stepsOf({ telemetry }: RunJson): number {
 
 /** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf({ telemetry }: RunJson): number | null {
-  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.told_reward);
+  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.reported_reward);
 }
 
 /** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */
@@ -151,7 +151,7 @@ export function gpusText(run: RunJson): string {
 
 /** With the metric, or what it is the mean of. */
 export function rewardText({ telemetry }: RunJson): string {
-  const { mean_reward_100: mean, told_reward: metric, objective } = telemetry;
+  const { mean_reward_100: mean, reported_reward: metric, objective } = telemetry;
   if (objective !== null) {
     return objective.value === null ? `none yet (${objective.name})` : `${number(objective.value)} (${objective.name})`;
   }

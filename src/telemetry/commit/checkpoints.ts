@@ -2,6 +2,17 @@
  * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with its own connection: first
  * PASSIVE, repeated until little is left (the daemon continues to write), then TRUNCATE (the rest, holding the write lock
  * for that moment). If no thread can be started (for example without a free descriptor), checkpoints run inline.
+ *
+ * The thread is one of (`Thread`):
+ *
+ * | State | Moves to | When |
+ * |---|---|---|
+ * | `none` | `starting` | the log has grown to its size, and the wait after a failure is over; until then: inline |
+ * | `starting` | `ready` | its first message; a checkpoint that was asked for meanwhile is sent to it |
+ * | `starting`, `ready` | `none` | it fails: the wait doubles |
+ * | any | `closed` | `close` |
+ *
+ * Beside it, at most one checkpoint is `Running` in the thread; whoever waits for its end is in it.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../base/errors.ts";
@@ -65,31 +76,37 @@ async function checkpointWorker(): Promise<void> {
   scope.postMessage({ ready: true });
 }
 
+type Thread =
+  /** From this monotonic time on the next checkpoint starts one; before, checkpoints run inline. */
+  | { readonly t: "none"; readonly from: number }
+  | { readonly t: "starting"; readonly worker: Worker; readonly url: string }
+  | { readonly t: "ready"; readonly worker: Worker; readonly url: string }
+  | { readonly t: "closed" };
+
+/** A checkpoint that the thread makes, or gets when it is ready. */
+interface Running {
+  /** Size at which commits wait for its end. */
+  readonly fullAt: number;
+  readonly waiting: (() => void)[];
+}
+
 export class Checkpoints {
   readonly #db: DatabaseSync;
   readonly #path: string;
   readonly #limit: number;
   readonly #warn: (message: string) => void;
   readonly #onFull: (() => void) | undefined;
-  /** Monotonic: before this time checkpoints run inline. */
-  #threadAt: number;
+  #thread: Thread;
+  #running: Running | undefined;
   #retryMs: number = RETRY_MS.first;
-  #worker: Worker | undefined;
-  #workerUrl: string | undefined;
-  #ready = false;
-  #running = false;
+  /** Bytes that may have been written since the log's size was read. */
   #unseen = 0;
   /** Size at which a checkpoint begins. If readers kept the last one from finishing, it is larger by as much again. */
   #next: number;
-  /** Size at which commits wait for the running checkpoint. */
-  #full = 0;
   /** Size at which to report that a reader keeps the log from being emptied. */
   #reportAt: number;
-  #closed = false;
   /** How often the log was emptied. */
   #emptied = 0;
-  /** Callers that wait for the running checkpoint. */
-  #waiting: (() => void)[] = [];
 
   constructor(db: DatabaseSync, path: string, options: CheckpointOptions = {}) {
     this.#db = db;
@@ -99,7 +116,7 @@ export class Checkpoints {
     this.#reportAt = REPORT_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
     this.#onFull = options.onFull;
-    this.#threadAt = options.mode === "inline" ? Infinity : -Infinity;
+    this.#thread = { t: "none", from: options.mode === "inline" ? Infinity : -Infinity };
   }
 
   /**
@@ -113,30 +130,29 @@ export class Checkpoints {
     const size = this.walBytes();
     if (size < this.#next) return;
     if (this.#inline()) this.#checkpointInline();
-    else if (!this.#running) this.#start(size);
+    else if (this.#running === undefined) this.#start(size);
   }
 
   /** If the log has its full size and a checkpoint is running, resolves when that has ended; otherwise undefined. */
   caughtUp(): Promise<void> | undefined {
-    if (!this.#running || this.walBytes() < this.#full) return undefined;
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    if (this.#running === undefined || this.walBytes() < this.#running.fullAt) return undefined;
+    return endOf(this.#running);
   }
 
   /** Moves the log into the database now, in this thread. @returns whether the log is empty */
   empty(): boolean {
-    if (this.#running) return false;
+    if (this.#running !== undefined) return false;
     this.#checkpointInline(true);
     return this.walBytes() === 0;
   }
 
   /** Moves the log into the database in the thread; resolves after the try. */
   async run(): Promise<void> {
-    const settled = () => new Promise<void>((resolve) => this.#waiting.push(resolve));
-    if (this.#running) await settled();
-    if (this.#closed || this.walBytes() === 0) return;
+    if (this.#running !== undefined) await endOf(this.#running);
+    if (this.#thread.t === "closed" || this.walBytes() === 0) return;
     if (this.#inline()) return this.#checkpointInline();
-    if (!this.#running) this.#start(this.walBytes());
-    if (this.#running) await settled();
+    const running = this.#running ?? this.#start(this.walBytes());
+    if (running !== undefined) await endOf(running);
   }
 
   /**
@@ -144,14 +160,14 @@ export class Checkpoints {
    * earlier state
    */
   async all(): Promise<boolean> {
-    if (this.#running) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#running !== undefined) await endOf(this.#running);
     const before = this.#emptied;
     await this.run();
     return this.walBytes() === 0 || this.#emptied > before;
   }
 
   #inline(): boolean {
-    return performance.now() < this.#threadAt;
+    return this.#thread.t === "none" && performance.now() < this.#thread.from;
   }
 
   walBytes(): number {
@@ -159,57 +175,63 @@ export class Checkpoints {
   }
 
   close(): void {
-    this.#closed = true;
-    this.#finished();
-    this.#endThread();
+    this.#endThread({ t: "closed" });
   }
 
-  #start(size: number): void {
-    try {
-      this.#worker ??= this.#spawn();
-    } catch (error) {
-      this.#fallBack(messageOf(error));
-      return this.#checkpointInline();
+  /** @returns undefined if it was made inline, or this is closed */
+  #start(size: number): Running | undefined {
+    if (this.#thread.t === "none") {
+      try {
+        this.#thread = this.#spawn();
+      } catch (error) {
+        this.#fallBack(messageOf(error));
+        this.#checkpointInline();
+        return undefined;
+      }
     }
-    this.#running = true;
+    if (this.#thread.t === "closed") return undefined;
     this.#next = size + this.#limit * BEGIN;
     // A reader may have kept the last checkpoint from emptying it.
-    this.#full = Math.max(this.#limit, size + this.#limit * (1 - BEGIN));
-    if (this.#ready) this.#worker.postMessage({ path: this.#path });
+    this.#running = { fullAt: Math.max(this.#limit, size + this.#limit * (1 - BEGIN)), waiting: [] };
+    if (this.#thread.t === "ready") this.#thread.worker.postMessage({ path: this.#path });
+    return this.#running;
   }
 
-  #spawn(): Worker {
+  #spawn(): Thread {
     requireDescriptors();
-    this.#workerUrl = URL.createObjectURL(
-      new Blob([`(${checkpointWorker.toString()})()`], { type: "text/javascript" }),
-    );
-    const worker = new Worker(this.#workerUrl, { type: "module", name: "checkpoints" });
+    const url = URL.createObjectURL(new Blob([`(${checkpointWorker.toString()})()`], { type: "text/javascript" }));
+    const worker = new Worker(url, { type: "module", name: "checkpoints" });
     worker.onmessage = (event: MessageEvent<{ ready?: true; busy?: number; error?: string }>) => {
-      if (event.data.ready) {
-        this.#ready = true;
-        if (this.#retryMs !== RETRY_MS.first) {
-          this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
-        }
-        this.#retryMs = RETRY_MS.first;
-        if (this.#running) worker.postMessage({ path: this.#path });
-        return;
-      }
-      this.#finished();
-      if (event.data.error !== undefined) {
-        if (this.#onFull !== undefined && /is full/.test(event.data.error)) return this.#onFull();
-        this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
-      }
-      if (event.data.busy === 0) {
-        this.#emptied++;
-        this.#next = this.#limit * BEGIN;
-        this.#reportAt = REPORT_FACTOR * this.#limit;
-      } else this.#reportReader();
+      // Sent before it was ended.
+      if (!("worker" in this.#thread) || this.#thread.worker !== worker) return;
+      if (event.data.ready) this.#isReady(worker, url);
+      else this.#ended(event.data);
     };
     worker.onerror = (event) => {
       event.preventDefault();
       this.#fallBack(event.message);
     };
-    return worker;
+    return { t: "starting", worker, url };
+  }
+
+  #isReady(worker: Worker, url: string): void {
+    this.#thread = { t: "ready", worker, url };
+    if (this.#retryMs !== RETRY_MS.first) this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
+    this.#retryMs = RETRY_MS.first;
+    if (this.#running !== undefined) worker.postMessage({ path: this.#path });
+  }
+
+  #ended({ busy, error }: { busy?: number; error?: string }): void {
+    this.#finished();
+    if (error !== undefined) {
+      if (this.#onFull !== undefined && /is full/.test(error)) return this.#onFull();
+      this.#warn(`checkpoint of ${this.#path} failed: ${error}`);
+    }
+    if (busy === 0) {
+      this.#emptied++;
+      this.#next = this.#limit * BEGIN;
+      this.#reportAt = REPORT_FACTOR * this.#limit;
+    } else this.#reportReader();
   }
 
   /** No read in mosaic lasts longer than a call, so another program has the database open for reading. */
@@ -226,27 +248,27 @@ export class Checkpoints {
   }
 
   #fallBack(reason: string): void {
-    if (this.#closed) return;
+    if (this.#thread.t === "closed") return;
     if (this.#retryMs === RETRY_MS.first) {
       this.#warn(`no checkpoint thread (${reason}): for now checkpoints run in the daemon's own thread`);
     }
-    this.#threadAt = performance.now() + this.#retryMs;
+    this.#endThread({ t: "none", from: performance.now() + this.#retryMs });
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS.longest);
-    this.#finished();
-    this.#endThread();
   }
 
-  #endThread(): void {
-    this.#worker?.terminate();
-    this.#worker = undefined;
-    this.#ready = false;
-    if (this.#workerUrl !== undefined) URL.revokeObjectURL(this.#workerUrl);
-    this.#workerUrl = undefined;
+  #endThread(next: Thread): void {
+    const thread = this.#thread;
+    this.#thread = next;
+    this.#finished();
+    if (!("worker" in thread)) return;
+    thread.worker.terminate();
+    URL.revokeObjectURL(thread.url);
   }
 
   #finished(): void {
-    this.#running = false;
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    const running = this.#running;
+    this.#running = undefined;
+    for (const resolve of running?.waiting ?? []) resolve();
   }
 
   /** @param full the disk is known to be full, so a failure is not reported */
@@ -265,6 +287,10 @@ export class Checkpoints {
       this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }
   }
+}
+
+function endOf(running: Running): Promise<void> {
+  return new Promise((resolve) => running.waiting.push(resolve));
 }
 
 /** A thread without a free file descriptor ends the whole process: check before. */

@@ -42,6 +42,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <text>", "only runs whose name contains this")
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("--mine", "only your runs: those of your token, or of your user")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
     .option("--trash", "deleted runs, which mosaic restore brings back")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
@@ -105,6 +106,7 @@ const NARROWING = [
   "since",
   "within",
   "trash",
+  "mine",
   "limit",
   "where",
   "sort",
@@ -143,6 +145,7 @@ async function listed(
     nameContains: String(flags["name"] ?? ""),
     within: String(flags["within"] ?? ""),
     deleted: flags["trash"] === true,
+    mine: flags["mine"] === true,
     tags: (flags["tag"] as string[] | undefined) ?? [],
     submittedSince: await sinceOf(flags, context.now()),
     where: String(flags["where"] ?? ""),

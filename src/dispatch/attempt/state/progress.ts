@@ -1,13 +1,14 @@
 /** An attempt's progress and rate, and what its limits are measured by. */
 import { RateMeter } from "../../../base/time/rate.ts";
+import type { MISSING } from "../../../telemetry/blocks/failures.ts";
 import type { RunState } from "../../../registry/lifecycle/lifecycle.ts";
 import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
 
 export class Progress {
   readonly clock: RunClock;
   readonly rate = new RateMeter();
-  /** The worker is held because the disk of the telemetry store is full. */
-  heldByStore = false;
+  /** What the telemetry store lacks, for which the worker is held. */
+  heldByStore: keyof typeof MISSING | undefined;
   /** The highest step of a metric of this attempt, as far as this daemon has stored it. */
   attemptStep = 0;
   readonly #limits: RunLimits;

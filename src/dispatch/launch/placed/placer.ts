@@ -4,6 +4,16 @@
  * A placement is committed before the engine is asked, and its job is found by its name: if the daemon dies, the next one
  * continues. A placed proxy says hello before it starts its worker, and only the placement's own job is admitted. So a job
  * that an engine makes twice, forgets, or starts too late never has a second worker.
+ *
+ * A run that an engine places is in one of two places here:
+ *
+ * | State | Moves to | When |
+ * |---|---|---|
+ * | waiting (`#waiting`) | `intended` | it is its turn, and no proxy of an earlier attempt lives |
+ * | `intended` (`Stage`, in `#live`) | `requested` | its order is made, just before the engine is asked |
+ * | `intended` | waiting | a shortage on this host |
+ * | `requested` | `released` | the attempt is over |
+ * | any of `Stage` | forgotten | its job has ended (`placement_state.ts` decides), or the run ended before it was asked for |
  */
 import { planOf, type RunPlan } from "../../../config/plan.ts";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
