@@ -13,7 +13,7 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, trialCount } from "./points.ts";
+import { namesOf, originOf, trialCount } from "./points.ts";
 import { checked, extensionFrom, MOST_NAMES, retriedFrom, specFrom, specText, type SweepSpec } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
 import { retryTrials } from "./retry_trials.ts";
@@ -47,6 +47,8 @@ export interface SweepsHost {
   canPause(runId: string): boolean;
   pause(runId: string): void;
   resume(runId: string): void;
+  /** The newest checkpoint that the run has reported and that is still there. */
+  checkpointOf(runId: string): string | undefined;
   retry(runId: string): void;
 }
 
@@ -65,7 +67,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge(host);
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -271,8 +273,10 @@ export class Sweeps {
       registry.sweeps.change(sweepId, { state: "cancelled" });
       return "wait";
     }
-    const spec = this.specOf(row);
-    const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
+    const before = this.specOf(row);
+    const watched = before.stop !== undefined && this.#judge.judge(row, before, live);
+    // Population based training adds trials.
+    const spec = this.specOf(registry.sweeps.get(sweepId)!);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
     const held = this.#judge.held(sweepId);
@@ -297,13 +301,25 @@ export class Sweeps {
     return "wait";
   }
 
+  /** @throws MosaicError `failed_precondition` if the trial that it goes on from has none any more */
+  #checkpointFor(row: SweepRow, spec: SweepSpec, trial: number): string | undefined {
+    const { registry, checkpointOf } = this.#host;
+    const origin = originOf(spec, trial);
+    if (origin === undefined) return undefined;
+    const [from] = registry.sweeps.trials(row.sweepId, origin.trial, 1);
+    const path = from?.runId == null || from.state === null ? undefined : checkpointOf(from.runId);
+    if (path !== undefined) return path;
+    throw new MosaicError("failed_precondition", `trial ${origin.trial} has no checkpoint any more to go on from`);
+  }
+
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */
   #make(row: SweepRow, spec: SweepSpec, trial: number): void {
     const { registry, submit, log } = this.#host;
     const of = { sweepId: row.sweepId, trial };
     try {
       const runId = trialRunId(row.sweepId, trial);
-      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), runId, row.submitter, of);
+      const config = trialConfig(spec, row.sweepId, trial, this.#checkpointFor(row, spec, trial));
+      submit(JSON.stringify(config), runId, row.submitter, of);
     } catch (error) {
       const passes = !(error instanceof MosaicError) ||
         ["unavailable", "resource_exhausted", "internal"].includes(error.code);
