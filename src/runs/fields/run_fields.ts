@@ -218,6 +218,13 @@ const PARAMETER = [
     proto: 3,
     about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
   },
+  {
+    json: "earlier",
+    kind: "any",
+    proto: 4,
+    message: "earlier_json",
+    about: "other values that it had in earlier attempts: `attempt`, `value`; oldest first",
+  },
 ] as const satisfies readonly RunField[];
 
 const RANK = [
