@@ -39,7 +39,7 @@ import { hostEnvironment, ownEnvironment } from "./os/processes/environment.ts";
 import { DescriptorReserve } from "./os/processes/descriptors.ts";
 import { infoIfThere, writeFileAtomic } from "./os/files/files.ts";
 import { isShortage } from "./os/processes/shortage.ts";
-import { findUser, type WorkerUserOption } from "./os/rights/worker_user.ts";
+import { findUser, OWNER, type WorkerUserOption } from "./os/rights/worker_user.ts";
 import { serviceManager } from "./os/files/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
@@ -311,7 +311,7 @@ function checkWorkerUser(option: WorkerUserOption | undefined): void {
     );
   }
   try {
-    if (typeof option === "string") findUser(option);
+    if (typeof option === "string" && option !== OWNER) findUser(option);
   } catch (error) {
     throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
   }

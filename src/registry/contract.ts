@@ -386,6 +386,7 @@ export const Backup = z.strictObject({
 export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
+  own: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });
@@ -437,7 +438,7 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
-/** As src/sweeps/summary.ts makes it. */
+/** As src/sweeps/results/sweep_json.ts describes it. */
 export const Sweep = z.strictObject({
   sweep_id: text(),
   name: text(),
@@ -447,6 +448,7 @@ export const Sweep = z.strictObject({
   made: integer(),
   states: z.unknown(),
   parameters: z.array(text()),
+  seeds: z.array(text()),
   max_parallel: maybe(integer()),
   budget: z.unknown(),
   metric: z.unknown(),

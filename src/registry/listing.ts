@@ -40,6 +40,10 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
     conditions.push("created_at >= ?");
     values.push(Math.trunc(filter.submittedSince));
   }
+  if (filter.owner !== undefined) {
+    conditions.push("owner = ?");
+    values.push(filter.owner);
+  }
   if (filter.within === undefined) conditions.push("parent IS NULL");
   else {
     conditions.push("parent = ?");

@@ -315,6 +315,15 @@ CREATE TABLE trial_cursors (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 17, sql: "" },
+  {
+    version: 18,
+    sql: `
+UPDATE runs SET owner = coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') WHERE json_valid(config_json);
+UPDATE runs SET owner = (SELECT p.owner FROM runs p WHERE p.run_id = runs.parent) WHERE parent IN (SELECT run_id FROM runs);
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -12,6 +12,7 @@ import {
   type LifecycleEvent,
   LIVE_STATES,
   RUN_STATES,
+  RUNNING_STATES,
   transition,
 } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -363,30 +364,25 @@ export class Registry implements RunReader {
   }
 
   /**
-   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and who
-   * submitted them ("": not known). Scans all transitions. `to`: null while it runs
+   * Attempts on the daemon's own host that ran after `since`, Unix milliseconds, with the GPUs that they had asked for and
+   * their run's owner. Scans all transitions. `to`: null while it runs
    */
-  attemptsSince(
-    since: number,
-  ): { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] {
-    const attempts: { runId: string; submitter: string; gpus: number; from: number; to: number | null }[] = [];
+  attemptsSince(since: number): { runId: string; owner: string; gpus: number; from: number; to: number | null }[] {
+    const attempts: { runId: string; owner: string; gpus: number; from: number; to: number | null }[] = [];
     const running = new Map<string, typeof attempts[number]>();
     const rows = this.#sql.all(
-      `SELECT run_id, event, to_state, at, gpus_requested,
-         CASE WHEN json_valid(config_json) THEN json_extract(config_json, '$.metadata.submitted_by') END AS submitter
-       FROM transitions JOIN runs USING (run_id)
+      `SELECT run_id, event, to_state, at, gpus_requested, owner FROM transitions JOIN runs USING (run_id)
        WHERE (event = 'spawned' OR to_state IN (SELECT value FROM json_each(?))) AND at > ?
          AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
        ORDER BY seq`,
       JSON.stringify([...ENDED_STATES, "INIT"]),
       since,
     );
-    for (const { run_id, event, at, gpus_requested, submitter } of rows) {
+    for (const { run_id, event, at, gpus_requested: gpus, owner } of rows) {
       const runId = run_id as string;
       const begun = running.get(runId);
       if (event === "spawned") {
-        const owner = typeof submitter === "string" ? submitter : "";
-        const attempt = { runId, submitter: owner, gpus: gpus_requested as number, from: at as number, to: null };
+        const attempt = { runId, owner: owner as string, gpus: gpus as number, from: at as number, to: null };
         running.set(runId, attempt);
         attempts.push(attempt);
       } else if (begun !== undefined) {
@@ -395,6 +391,17 @@ export class Registry implements RunReader {
       }
     }
     return attempts;
+  }
+
+  /** Runs on the daemon's own host that have processes, by owner. */
+  runningByOwner(): { owner: string; count: number }[] {
+    return this.#sql.all(
+      `SELECT owner, count(*) AS n FROM runs
+       WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL
+         AND NOT EXISTS (SELECT 1 FROM placements WHERE placements.run_id = runs.run_id)
+       GROUP BY owner`,
+      JSON.stringify(RUNNING_STATES),
+    ).map(({ owner, n }) => ({ owner: owner as string, count: n as number }));
   }
 
   sessionTokens(): { runId: string; token: string }[] {

@@ -347,9 +347,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       "1",
       "--grid",
       "x=1,2",
+      "--seeds",
+      "1",
       "--",
       "/bin/true",
-      "{x}",
+      "{x}{seed}",
     ]);
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);

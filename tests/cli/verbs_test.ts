@@ -967,7 +967,7 @@ Deno.test("token create -o json: the token with its secret", async () => {
     const { code, out } = await run([...words, "-o", "json"]);
     assert.equal(code, 0);
     const { secret, created_at, ...created } = JSON.parse(out);
-    assert.deepEqual(created, { name: "ci", role: "read", expires_at: null });
+    assert.deepEqual(created, { name: "ci", role: "read", own: false, expires_at: null });
     assert.ok(Date.parse(created_at) > 0 && secret.length > 20, out);
   } finally {
     Deno.removeSync(stateDir, { recursive: true });

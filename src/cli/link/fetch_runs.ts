@@ -19,6 +19,8 @@ export interface RunsWanted {
   limit?: number;
   /** The runs within this run. */
   within?: string;
+  /** Only the caller's runs. */
+  mine?: boolean;
 }
 
 export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSignal): Promise<RunJson[]> {
@@ -35,6 +37,7 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
       sort: wanted.sort ?? "",
       columns: [...columns],
       within: wanted.within ?? "",
+      mine: wanted.mine ?? false,
       ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);
     for (const [i, run] of page.runs.entries()) {

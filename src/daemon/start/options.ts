@@ -49,6 +49,8 @@ export interface DaemonOptions {
   shares: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -305,6 +307,7 @@ export function daemonOptions(
         .default(HALF_LIFE_MS, "7d"),
     )
     .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
+    .addOption(checked("--max-runs-per-user <n>", "maximum running runs of one user; further ones wait", whole(1)))
     .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
@@ -335,7 +338,7 @@ export function daemonOptions(
     .addOption(
       checked(
         "--worker-user <user>",
-        "user of all workers, if root runs the daemon: a name, a uid, or FIRST-LAST to give each run its own uid",
+        "user of all workers, if root runs the daemon: a name, a uid, FIRST-LAST to give each run its own uid, or @owner: each run's owner",
         parseWorkerUser,
       ),
     )
@@ -482,6 +485,7 @@ export function daemonOptions(
     maxStarting: given.maxStarting,
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
     maxGpusPerUser: given.maxGpusPerUser,
+    maxRunsPerUser: given.maxRunsPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,

@@ -11,7 +11,7 @@ import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import type { SweepJson } from "../../sweeps/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Logger } from "../../base/log.ts";
 import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
@@ -93,6 +93,8 @@ export interface Core {
    * @throws MosaicError `invalid_argument`, `already_exists`, `resource_exhausted`
    */
   beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson>;
+  /** Who began the sweep. @throws MosaicError `not_found` */
+  ownerOfSweep(ref: string): string;
   /** Newest first, without their trials. */
   listSweeps(limit: number): Promise<SweepJson[]>;
   /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */

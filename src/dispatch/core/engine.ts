@@ -62,7 +62,7 @@ import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
-import type { SweepJson } from "../../sweeps/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
@@ -85,6 +85,8 @@ export interface EngineOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -156,7 +158,7 @@ export class Engine implements Core {
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
-  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
+  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -293,9 +295,9 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       gpus,
-      admit: (plan) => {
+      admit: (plan, owner) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
-        admit(plan);
+        admit(plan, owner);
       },
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
@@ -386,10 +388,10 @@ export class Engine implements Core {
   // -------------------------------------------------------------------------------------------------------- sweeps
 
   /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
-  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> {
+  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> {
     return this.#sweeps ??= Promise.all([
       import("../../sweeps/sweeps.ts"),
-      import("../../sweeps/summary.ts"),
+      import("../../sweeps/results/summary.ts"),
     ]).then(([{ Sweeps }, summary]) => {
       const { registry, telemetry, log, gpus } = this.#options;
       const sweeps = new Sweeps({
@@ -400,6 +402,9 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
+        canPause: (runId) => this.#control.canPause(runId),
+        pause: (runId) => this.#control.pause(runId),
+        resume: (runId) => this.#control.resume(runId),
         retry: (runId) => {
           this.#submissions.requireRoom();
           this.#control.retry(runId);
@@ -408,6 +413,10 @@ export class Engine implements Core {
       sweeps.start();
       return { sweeps, summary };
     });
+  }
+
+  ownerOfSweep(ref: string): string {
+    return this.#options.registry.sweeps.resolve(ref).submitter;
   }
 
   async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {

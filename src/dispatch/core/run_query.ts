@@ -130,7 +130,7 @@ export function valuesByRun(
 
 /** Columns for which a run's outline suffices: they are read of very many runs. */
 const OF_OUTLINES = [
-  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags"],
+  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "owner"],
   ...["submitted", "started", "finished", "elapsed"],
 ];
 

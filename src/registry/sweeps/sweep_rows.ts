@@ -70,11 +70,16 @@ export interface SweepReport {
   mean: number;
   best: number;
   stops: boolean;
+  /** It waits at this rung, paused. A later report of the same rung says what became of it. */
+  holds: boolean;
   reason: string;
   /** Of the run, then. */
   attempt: number;
   at: number;
 }
+
+/** Of the column `stops`. */
+const [GOES_ON, STOPS, HOLDS] = [0, 1, 2];
 
 const SELECT_TRIALS =
   `SELECT t.trial, t.run_id, t.refusal, r.state, r.name, r.reason, r.attempt, r.started_at, r.finished_at
@@ -248,7 +253,8 @@ export class SweepRows {
       value: (row.value ?? NaN) as number,
       mean: (row.mean ?? NaN) as number,
       best: (row.best ?? NaN) as number,
-      stops: row.stops === 1,
+      stops: row.stops === STOPS,
+      holds: row.stops === HOLDS,
       reason: row.reason as string,
       attempt: row.attempt as number,
       at: row.at as number,
@@ -266,7 +272,9 @@ export class SweepRows {
         "SELECT coalesce(max(seq), 0) AS n FROM sweep_reports WHERE sweep_id = ?",
         sweepId,
       ) as { n: number };
-      for (const [i, { trial, rung, step, value, mean, best, stops, reason, attempt, at }] of reports.entries()) {
+      for (
+        const [i, { trial, rung, step, value, mean, best, stops, holds, reason, attempt, at }] of reports.entries()
+      ) {
         // A value that is not finite has no place in the database's numbers: it is the worst there is.
         const finite = [value, mean, best].map((x) => Number.isFinite(x) ? x : null);
         this.#sql.run(
@@ -278,13 +286,13 @@ export class SweepRows {
             rung,
             Math.trunc(step),
             ...finite,
-            Number(stops),
+            stops ? STOPS : holds ? HOLDS : GOES_ON,
             reason,
             attempt,
             Math.trunc(at),
           ],
         );
-        this.#addEvent(runId, "rung", { sweep: name, trial, rung, step, value: finite[0], stops, reason });
+        this.#addEvent(runId, "rung", { sweep: name, trial, rung, step, value: finite[0], stops, holds, reason });
       }
     });
   }

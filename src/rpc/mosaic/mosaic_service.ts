@@ -6,7 +6,6 @@ import { MosaicError } from "../../base/errors.ts";
 import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import { submitterOf as submitterIn } from "../../config/plan.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
@@ -52,13 +51,14 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
-    async listRuns(request) {
+    async listRuns(request, caller) {
       const filter: RunFilter = {
         states: statesOf(request.states),
         nameContains: request.nameContains === "" ? undefined : request.nameContains,
         tags: request.tags.length === 0 ? undefined : request.tags,
         submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
         within: request.within === "" ? undefined : resolve(request.within).runId,
+        owner: request.mine ? submitterOf(caller) : undefined,
       };
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
@@ -182,13 +182,16 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     async recordCode(record, caller) {
       const row = resolve(record.runId);
       const { principal } = caller;
-      if (principal.type === "role" && principal.role === "submit") {
+      if (principal.type === "role" && (principal.role === "submit" || principal.own)) {
         // An owner's command that runs the record's code again must not run somebody else's.
-        const by = submitterIn(row.configJson);
-        if (by !== submitterOf(caller)) {
-          throw new MosaicError("permission_denied", `run ${row.name} was submitted by ${by || "somebody else"}`, {
-            hint: "What ran is recorded by whoever submits it.",
-          });
+        if (row.owner !== submitterOf(caller)) {
+          throw new MosaicError(
+            "permission_denied",
+            `run ${row.name} was submitted by ${row.owner || "somebody else"}`,
+            {
+              hint: "What ran is recorded by whoever submits it.",
+            },
+          );
         }
       }
       if (record.attempt !== 0) {

@@ -91,6 +91,7 @@ export function runColumns(barWidth = 0): RunColumn[] {
     list("node", (r) => r.placement?.nodes ?? [], 8),
     words("job", (r) => r.placement?.job ?? ""),
     list("tags", (r) => r.tags, 8),
+    words("owner", (r) => r.owner, 8),
     time("submitted", (r) => r.submitted_at),
     time("started", (r) => r.started_at),
     time("finished", (r) => r.finished_at),

@@ -300,6 +300,15 @@ export const RUN_FIELDS = [
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
+  {
+    json: "owner",
+    kind: "text",
+    column: "owner",
+    since: 17,
+    outline: true,
+    proto: 80,
+    about: 'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
+  },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
   {
     json: "observed",

@@ -42,6 +42,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <text>", "only runs whose name contains this")
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("--mine", "only your runs: those of your token, or of your user")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
     .option("-a, --all", "all runs, also on a terminal")
@@ -97,7 +98,20 @@ export function define(command: Command, context: Context, result: { code: numbe
 
 /** Newest runs on a terminal, besides the live ones, unless options say otherwise. */
 const NEWEST = 30;
-const NARROWING = ["state", "name", "tag", "since", "within", "limit", "where", "sort", "groupBy", "all", "quiet"];
+const NARROWING = [
+  "state",
+  "name",
+  "tag",
+  "since",
+  "within",
+  "mine",
+  "limit",
+  "where",
+  "sort",
+  "groupBy",
+  "all",
+  "quiet",
+];
 
 /** What a person at a terminal wants to see first. */
 const isFirstLook = (flags: Record<string, unknown>, { terminal }: Context) =>
@@ -128,6 +142,7 @@ async function listed(
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     nameContains: String(flags["name"] ?? ""),
     within: String(flags["within"] ?? ""),
+    mine: flags["mine"] === true,
     tags: (flags["tag"] as string[] | undefined) ?? [],
     submittedSince: await sinceOf(flags, context.now()),
     where: String(flags["where"] ?? ""),

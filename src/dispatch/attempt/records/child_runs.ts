@@ -99,6 +99,7 @@ export class ChildRuns {
       maxAttempts: 1,
       priority: parent.priority,
       tags: parent.tags,
+      owner: parent.owner,
       baseDir: parent.baseDir,
       configJson: JSON.stringify(config),
       gpusRequested: 0,
