@@ -3,6 +3,7 @@
  * mappings and lists of scalars, each on a line of its own. The whole language is left to a library that no proxy needs to
  * load. Tags of Python objects are dropped. Pure.
  */
+import { jsonOf } from "../format/literal.ts";
 import type { ParamValue } from "../format/tracker_records.ts";
 
 /** Deeper nesting is no list of parameters. */
@@ -142,11 +143,9 @@ function scalar(text: string): null | boolean | number | string {
     return text.slice(1, -1).replaceAll("''", "'");
   }
   if (text.startsWith('"')) {
-    try {
-      return String(JSON.parse(text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/\\([^"\\/bfnrtu])/g, "$1")));
-    } catch {
-      throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
-    }
+    const read = jsonOf(text.replace(/\\x([0-9A-Fa-f]{2})/g, "\\u00$1").replace(/\\([^"\\/bfnrtu])/g, "$1"));
+    if (typeof read !== "string") throw new NotYaml(`a quote that is not closed: ${text.slice(0, 80)}`);
+    return read;
   }
   if (/^(?:~|null|Null|NULL|)$/.test(text)) return null;
   if (/^(?:true|True|TRUE|yes|Yes|on|On)$/.test(text)) return true;
