@@ -69,7 +69,7 @@ export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
-export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
+export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer(), kept_until: maybe(time()) });
 
 /** What `mosaic observe` prints. */
 export const ObservedFiles = z.strictObject({
@@ -86,7 +86,7 @@ export const Pruning = z.strictObject({
     name: text(),
     state,
     bytes: integer().nullable(),
-    because: z.enum(["number", "age", "size"]),
+    because: z.enum(["number", "age", "size", "trash"]),
   })),
 });
 
@@ -97,10 +97,12 @@ export const Usage = z.strictObject({
     state: maybe(state),
     bytes: integer(),
     telemetry_bytes: integer(),
+    deleted_at: maybe(time()),
   })),
   directories: z.strictObject({ runs: integer(), evals: integer(), custom_scripts: integer() }),
   telemetry_bytes: integer(),
   registry_bytes: integer(),
+  trash_bytes: integer(),
   total_bytes: integer(),
 });
 

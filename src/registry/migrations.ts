@@ -324,6 +324,15 @@ UPDATE runs SET owner = coalesce(json_extract(config_json, '$.metadata.submitted
 UPDATE runs SET owner = (SELECT p.owner FROM runs p WHERE p.run_id = runs.parent) WHERE parent IN (SELECT run_id FROM runs);
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 19, sql: "" },
+  {
+    version: 20,
+    sql: `
+-- The trash: few among many runs, and looked up by each read of events.
+CREATE INDEX runs_deleted ON runs (deleted_at, run_id) WHERE deleted_at IS NOT NULL;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -76,6 +76,8 @@ export interface Core {
   readonly activity: Activity;
   readonly startedAt: number;
   readonly version: string;
+  /** How long deleted runs stay in the trash; 0: they are removed at once. */
+  readonly keepDeletedMs: number;
 
   /**
    * @param submitter a token's name, or uid:N
@@ -157,10 +159,15 @@ export interface Core {
    */
   importRun(name: string): Promise<RunRow>;
   /**
-   * Removes an ended run: rows, telemetry, files. `freedBytes`: what its files and its telemetry took.
+   * Puts an ended run, with the runs within it, into the trash, where it is deleted for everybody; `forever`: removes it, from
+   * the list or the trash, with rows, telemetry and files.
+   * @returns `until`: how long the trash keeps it, Unix milliseconds, null if it is removed; `freedBytes`: what its files and its
+   * telemetry took
    * @throws `failed_precondition` when it lives
    */
-  delete(runId: string): Promise<{ freedBytes: number }>;
+  delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }>;
+  /** Brings a run back from the trash. @throws `not_found`, `failed_precondition` for a run whose parent is there */
+  restore(runId: string): RunRow;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
 

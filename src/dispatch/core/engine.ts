@@ -18,6 +18,7 @@ import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
+import { KEEP_DELETED_MS } from "../../registry/retention/retention.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
@@ -105,6 +106,8 @@ export interface EngineOptions {
   isRoot?: boolean;
   /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
+  /** How long a deleted run stays in the trash, milliseconds; 0: it is removed at once. */
+  keepDeletedMs?: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** Enforces the limits of configs; undefined: the limits are advice. */
@@ -140,6 +143,7 @@ export class Engine implements Core {
   readonly activity = new Activity();
   readonly startedAt = Date.now();
   readonly version: string;
+  readonly keepDeletedMs: number;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
@@ -167,6 +171,7 @@ export class Engine implements Core {
     this.records = telemetry;
     this.log = log;
     this.version = options.version;
+    this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -460,7 +465,7 @@ export class Engine implements Core {
     const { found, nextToken, total } = await queryRuns(this.#valueReaders, filter, query);
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
-      const row = this.runs.get(runId);
+      const row = filter.deleted ? this.runs.known(runId) : this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
     });
     return { runs: existing.map(({ run }) => run), values: existing.map(({ values }) => values), nextToken, total };
@@ -545,8 +550,12 @@ export class Engine implements Core {
     this.#enterDueSlurmDefaults();
     return this.#options.registry.require(runId);
   }
-  delete(runId: string): Promise<{ freedBytes: number }> {
-    return this.#cleanup.delete(runId);
+  async delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }> {
+    if (forever || this.keepDeletedMs === 0) return { ...await this.#cleanup.delete(runId), until: null };
+    return { freedBytes: 0, until: this.#cleanup.trash(runId).deletedAt! + this.keepDeletedMs };
+  }
+  restore(runId: string): RunRow {
+    return this.#cleanup.restore(runId);
   }
   diskUsage(): Promise<DiskUsage> {
     return this.#cleanup.diskUsage();

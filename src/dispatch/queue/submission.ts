@@ -215,9 +215,11 @@ function removeQuietly(path: string): void {
 }
 
 function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
-  const taken = registry.get(wanted);
+  const taken = registry.known(wanted);
   if (taken === undefined) return wanted;
   if (taken.digest === digest && !insisted) return newUlid();
+  // It says what to do about a run in the trash.
+  if (taken.deletedAt !== null) return wanted;
   throw new MosaicError(
     "already_exists",
     taken.digest === digest

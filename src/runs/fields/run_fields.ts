@@ -340,6 +340,15 @@ export const RUN_FIELDS = [
     about: "of the current or last attempt",
   },
   { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
+  {
+    json: "deleted_at",
+    kind: "time",
+    column: "deleted_at",
+    since: 19,
+    null: "both",
+    proto: 81,
+    about: "when it was put into the trash; null: it is not there",
+  },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
   {
     json: "not_before",
