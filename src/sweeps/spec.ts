@@ -120,12 +120,14 @@ export const EXTENSION = z.strictObject({
   sample_seed: z.int().optional(),
   space: z.array(z.strictObject({ name, distribution })).max(1000),
   seeds: axis.optional(),
+  /** The seeds are for the point of this trial only. */
+  like: whole.optional(),
   max_parallel: z.int().min(1).max(10_000).optional(),
   budget: SPEC.shape.budget.optional(),
 });
 
 /** What words say about points; `partFrom` puts it together. */
-export type Pieces = Omit<z.infer<typeof EXTENSION>, "max_parallel" | "budget">;
+export type Pieces = Omit<z.infer<typeof EXTENSION>, "like" | "max_parallel" | "budget">;
 export type SweepSpec = z.infer<typeof SPEC>;
 export type Part = z.infer<typeof part>;
 export type Origin = z.infer<typeof origin>;

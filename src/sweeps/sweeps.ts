@@ -13,8 +13,18 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, originOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, MOST_NAMES, retriedFrom, specFrom, specText, type SweepSpec } from "./spec.ts";
+import { namesOf, originOf, trialCount, valuesAt } from "./points.ts";
+import {
+  checked,
+  extensionFrom,
+  MOST_NAMES,
+  type Pieces,
+  retriedFrom,
+  specFrom,
+  specText,
+  type SweepSpec,
+  type Value,
+} from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
 import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
@@ -165,7 +175,8 @@ export class Sweeps {
         return this.#retry(row, retriedFrom(extension));
       case "extend": {
         const spec = this.specOf(row);
-        const { budget, max_parallel, ...pieces } = extensionFrom(extension);
+        const { budget, max_parallel, like, ...given } = extensionFrom(extension);
+        const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
           pieces.random !== undefined || pieces.seeds !== undefined;
         const extended = checked({
@@ -328,6 +339,19 @@ export class Sweeps {
       registry.sweeps.refuseTrial(of, error.message);
     }
   }
+}
+
+/** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
+function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Record<string, Value> {
+  if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
+  const { axes, space, rows, random, seeds } = given;
+  if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
+    throw new MosaicError("invalid_argument", "further trials of one point differ in their seeds only", {
+      hint: "Give --seeds, and no other values.",
+    });
+  }
+  const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
+  return Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
 }
 
 /** @throws MosaicError `invalid_argument` */

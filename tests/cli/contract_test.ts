@@ -347,9 +347,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       "1",
       "--grid",
       "x=1,2",
+      "--seeds",
+      "1",
       "--",
       "/bin/true",
-      "{x}",
+      "{x}{seed}",
     ]);
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
@@ -427,7 +429,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       await holds("prune", ["--dry-run", ...limit]);
     }
     await holds("delete", [rich], { only: ["json"] });
+    await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("list", ["--trash"]);
+    await holds("du", []);
+    await holds("restore", [failed], { only: ["jsonl"] });
     await holds("prune", ["--keep-last", "0"]);
 
     await t.step("every command was tried in every format", () => {

@@ -10,7 +10,7 @@ import type { TrialOf } from "../../src/registry/sweeps/sweep_rows.ts";
 import { atRung } from "../../src/sweeps/curve.ts";
 import { checked, type SweepSpec } from "../../src/sweeps/spec.ts";
 import { decide } from "../../src/sweeps/stopping.ts";
-import { sweepSummary } from "../../src/sweeps/summary.ts";
+import { sweepSummary } from "../../src/sweeps/results/summary.ts";
 import { originOf, trialCount, valuesAt } from "../../src/sweeps/points.ts";
 import { successorOf, withSuccessor } from "../../src/sweeps/population.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
@@ -497,6 +497,9 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
   assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+  // At the first rung all trials can be compared, also those that were stopped there; not the one without a number.
+  assert.equal(detail!.judged_at, 10);
+  assert.deepEqual(detail!.trials.toReversed().map(({ judged }) => judged), [5, 3, 7, null, 6, 1]);
 });
 
 Deno.test("curves: the first point at or beyond a rung, with the mean and the best up to it, however long the curve is", () =>

@@ -294,7 +294,9 @@ export class FileSources {
     const wasNew = source.isNew;
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
-        const chunk = source.read(most, final, this.#plan.observation.user);
+        // The log of standard error is mosaic's own file, in a directory that a worker with a user of its own cannot enter.
+        const isLog = source.path === this.#plan.files.stderr(this.#plan.attempt);
+        const chunk = source.read(most, final, isLog ? undefined : this.#plan.observation.user);
         if (chunk === undefined) break;
         bytes += chunk.bytes;
         count += chunk.records.filter(({ kind }) => kind === "scalar" || kind === "episode").length;

@@ -77,6 +77,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
+  [mosaic.restoreRun, ADMIN],
   [mosaic.importRun, ADMIN],
   [mosaic.validateConfig, READ],
   [mosaic.streamTelemetry, READ],

@@ -92,7 +92,7 @@ export class LocalHost implements Host {
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
     const { cgroups, auth = "none" } = this.#options;
-    const user = this.#users.of(plan.worker.user, files.directory);
+    const user = this.#users.of(plan.worker.user, row.owner, files.directory);
     if (user === undefined) this.#refuseReachable(plan);
     const command = this.#command(row, plan, files, user);
     if (user !== undefined) this.#give(user, row, plan, files);
@@ -247,8 +247,8 @@ export class LocalHost implements Host {
   }
 
   /** @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user that the plan names */
-  admit({ worker }: RunPlan): void {
-    this.#users.check(worker.user);
+  admit({ worker }: RunPlan, owner: string): void {
+    this.#users.check(worker.user, owner);
   }
 
   #give(user: WorkerUser, row: RunRow, plan: RunPlan, files: RunFiles): void {
