@@ -3,7 +3,6 @@
  * starts, with the rights of the run: the other run may go on, and replace or remove its checkpoint at any time. A daemon that
  * dies meanwhile leaves no half copy under the name that the program gets.
  */
-import { basename } from "node:path";
 import { messageOf } from "../../../base/errors.ts";
 import { outputOfUser } from "../../../os/rights/user_shell.ts";
 import type { WorkerUser } from "../../../os/rights/worker_user.ts";
@@ -29,7 +28,8 @@ echo "it changes while it is copied"
 
 /** Where the copy is, in the run's directory. */
 export function inheritedPath(directory: string, resumeFrom: string): string {
-  return `${directory}/checkpoints/inherited/${basename(resumeFrom)}`;
+  const path = resumeFrom.replace(/\/+$/, "");
+  return `${directory}/checkpoints/inherited/${path.slice(path.lastIndexOf("/") + 1)}`;
 }
 
 /** @returns why there is no copy, one sentence; undefined: it is there */
