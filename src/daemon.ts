@@ -15,6 +15,7 @@ import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/start/socket_directory.ts";
 import { fileSystemOf, remoteText } from "./os/host/file_system.ts";
+import { freeSpaceOf } from "./os/host/free_space.ts";
 import { openStores } from "./daemon/stores.ts";
 import { watchOriginalsDeletions } from "./daemon/originals_deletions.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
@@ -39,7 +40,7 @@ import { hostEnvironment, ownEnvironment } from "./os/processes/environment.ts";
 import { DescriptorReserve } from "./os/processes/descriptors.ts";
 import { infoIfThere, writeFileAtomic } from "./os/files/files.ts";
 import { isShortage } from "./os/processes/shortage.ts";
-import { findUser, type WorkerUserOption } from "./os/rights/worker_user.ts";
+import { findUser, OWNER, type WorkerUserOption } from "./os/rights/worker_user.ts";
 import { serviceManager } from "./os/files/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
@@ -152,17 +153,19 @@ async function serve(
       count: (runId, time) => registry.countGpus(runId, time),
     });
     gpus.watch();
-    const sweeps = options.retention === undefined ? undefined : startRetention({
+    const sweeps = startRetention({
       registry,
       log,
-      policy: options.retention,
+      policy: { ...options.retention, keepDeletedMs: options.keepDeletedMs },
+      // Before workers are held.
+      hasSpace: () => [layout.trainer, layout.baseDir("runs")].every((path) => freeSpaceOf(path, true).enough),
       diskUsage: () => engine.diskUsageNow(),
       telemetryBytes: () => telemetry.usedBytes(),
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const deletions = watchOriginalsDeletions({
       ...{ layout, registry, log },
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const givenUp = giveUpStart(args);
     const announcing = announce(layout, {
@@ -311,7 +314,7 @@ function checkWorkerUser(option: WorkerUserOption | undefined): void {
     );
   }
   try {
-    if (typeof option === "string") findUser(option);
+    if (typeof option === "string" && option !== OWNER) findUser(option);
   } catch (error) {
     throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
   }

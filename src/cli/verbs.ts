@@ -84,13 +84,19 @@ export const VERBS: readonly Verb[] = [
     name: "delete",
     aliases: ["rm"],
     group: "Runs",
-    summary: "delete ended runs with all their files",
+    summary: "put ended runs into the trash, or remove them for good",
     load: () => import("./verbs/edit/delete.ts"),
+  },
+  {
+    name: "restore",
+    group: "Runs",
+    summary: "bring deleted runs back from the trash",
+    load: () => import("./verbs/edit/restore.ts"),
   },
   {
     name: "prune",
     group: "Runs",
-    summary: "delete ended runs by count, age or size",
+    summary: "remove ended runs by count, age or size; empty the trash",
     load: () => import("./verbs/edit/prune.ts"),
   },
   {
@@ -164,6 +170,12 @@ export const VERBS: readonly Verb[] = [
     group: "Telemetry",
     summary: "print what a run's worker wrote",
     load: () => import("./verbs/telemetry/logs.ts"),
+  },
+  {
+    name: "observe",
+    group: "Telemetry",
+    summary: "read further files as a run's, while it runs or after its end",
+    load: () => import("./verbs/telemetry/observe.ts"),
   },
   {
     name: "plot",

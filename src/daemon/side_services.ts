@@ -5,7 +5,7 @@ import { type Digest, type RunTarget, Webhooks } from "../observability/webhooks
 import type { Receivers } from "../observability/messages/receivers.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { runJson } from "../runs/fields/run_json.ts";
-import { planOf, submitterOf } from "../config/plan.ts";
+import { planOf } from "../config/plan.ts";
 import type { Engine } from "../dispatch/core/engine.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { WorkerUsers } from "../dispatch/launch/local/worker_users.ts";
@@ -77,7 +77,7 @@ async function digests(core: Engine, messages: Receivers, own: OwnListeners): Pr
     records: core.records,
     run(runId) {
       const row = core.runs.get(runId);
-      return row && { json: runJson(core.detail(row)), owner: submitterOf(row.configJson) };
+      return row && { json: runJson(core.detail(row)), owner: row.owner };
     },
     fits(runId, where) {
       const row = core.runs.get(runId);
@@ -133,12 +133,12 @@ function targetOf(
   runId: string,
   { log, layout, users }: { log: Logger; layout: Layout; users: WorkerUsers },
 ): RunTarget | undefined {
-  const row = runs.get(runId);
+  const row = runs.known(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
     const { webhook, worker } = planOf(row.configJson);
     if (webhook === null || webhook.secretFile === null) return webhook ?? undefined;
-    return { ...webhook, user: users.reader(worker.user, layout.runDir(row.baseDir, runId)) };
+    return { ...webhook, user: users.reader(worker.user, row.owner, layout.runDir(row.baseDir, runId)) };
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;

@@ -69,7 +69,14 @@ export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
-export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
+export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer(), kept_until: maybe(time()) });
+
+/** What `mosaic observe` prints. */
+export const ObservedFiles = z.strictObject({
+  run_id: text(),
+  observed: z.array(text()),
+  files: z.array(z.strictObject({ path: text(), format: maybe(text()), records: integer(), note: maybe(text()) })),
+});
 
 export const Pruning = z.strictObject({
   dry_run: z.boolean(),
@@ -79,7 +86,7 @@ export const Pruning = z.strictObject({
     name: text(),
     state,
     bytes: integer().nullable(),
-    because: z.enum(["number", "age", "size"]),
+    because: z.enum(["number", "age", "size", "trash"]),
   })),
 });
 
@@ -90,10 +97,12 @@ export const Usage = z.strictObject({
     state: maybe(state),
     bytes: integer(),
     telemetry_bytes: integer(),
+    deleted_at: maybe(time()),
   })),
   directories: z.strictObject({ runs: integer(), evals: integer(), custom_scripts: integer() }),
   telemetry_bytes: integer(),
   registry_bytes: integer(),
+  trash_bytes: integer(),
   total_bytes: integer(),
 });
 
@@ -415,6 +424,7 @@ export const Backup = z.strictObject({
 export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
+  own: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });
@@ -466,7 +476,7 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
-/** As src/sweeps/summary.ts makes it. */
+/** As src/sweeps/results/sweep_json.ts describes it. */
 export const Sweep = z.strictObject({
   sweep_id: text(),
   name: text(),
@@ -476,6 +486,7 @@ export const Sweep = z.strictObject({
   made: integer(),
   states: z.unknown(),
   parameters: z.array(text()),
+  seeds: z.array(text()),
   max_parallel: maybe(integer()),
   budget: z.unknown(),
   metric: z.unknown(),
@@ -494,6 +505,7 @@ export const SHAPES = {
   "Submission": Submission,
   "Deletion": Deletion,
   "Pruning": Pruning,
+  "ObservedFiles": ObservedFiles,
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,

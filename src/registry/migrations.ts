@@ -315,8 +315,26 @@ CREATE TABLE trial_cursors (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 17, sql: "" },
   {
-    version: 17,
+    version: 18,
+    sql: `
+UPDATE runs SET owner = coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') WHERE json_valid(config_json);
+UPDATE runs SET owner = (SELECT p.owner FROM runs p WHERE p.run_id = runs.parent) WHERE parent IN (SELECT run_id FROM runs);
+`,
+  },
+  // Columns of this version are in the table of fields.
+  { version: 19, sql: "" },
+  {
+    version: 20,
+    sql: `
+-- The trash: few among many runs, and looked up by each read of events.
+CREATE INDEX runs_deleted ON runs (deleted_at, run_id) WHERE deleted_at IS NOT NULL;
+`,
+  },
+  {
+    version: 21,
     sql: `
 -- What runs have read of others. source_run may be deleted since; '': nothing of this name was there.
 CREATE TABLE artifact_uses (

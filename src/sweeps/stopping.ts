@@ -36,7 +36,7 @@ export function bracketOf({ brackets }: StopRule, trial: number): number {
 export function rungsOf(rule: StopRule, trial: number): number[] {
   const { min, max, reduction } = rule;
   const rungs: number[] = [];
-  if (rule.rule === "median") {
+  if (rule.rule === "median" || rule.rule === "pbt") {
     for (let at = min; at < max; at += min) rungs.push(at);
     return rungs;
   }
@@ -72,6 +72,7 @@ function overSeeds(over: Over, reports: readonly Report[]): { value: number; tex
  *   the same rule as Optuna's SuccessiveHalvingPruner. Equal values are equally good.
  * - the same over points: the mean, median or interquartile mean over the point's trials at the rung is ranked among those of
  *   the other points
+ * - `pbt`: of all trials that have reached the rung, one in `reduction`, the worst, gives way to another (population.ts)
  * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
  *
  * @param earlier in the order in which they were entered; those of other rungs do not count
@@ -117,6 +118,11 @@ export function decide(
     : others.map(({ value }) => value);
   const count = rivals.length + 1;
   const place = rivals.filter((rival) => Number.isFinite(rival) && better(rival, value)).length + 1;
+  if (rule.rule === "pbt") {
+    const part = Math.floor(count / rule.reduction);
+    const give = part === 0 ? "nobody gives way" : part === 1 ? "the last gives way" : `the last ${part} give way`;
+    return { stops: place > count - part, reason: `${where}: ${text} is ${ordinal(place)} of ${count}, ${give}` };
+  }
   const kept = Math.max(1, Math.floor(count / rule.reduction));
   const what = points ? `${text} of ${own.length} seeds` : text;
   const goOn = kept === 1 ? "1 goes on" : `${kept} go on`;
@@ -124,4 +130,31 @@ export function decide(
     stops: place > kept,
     reason: `${where}: ${what} is ${ordinal(place)} of ${count}${points ? " points" : ""}, ${goOn}`,
   };
+}
+
+/**
+ * Which of the trials that wait at a rung go on, because later trials were worse, and which are stopped, because more wait
+ * than may: of the lowest rung first, then the worst.
+ * @param reached all reports, one for each trial and rung @param waiting the reports at which trials wait
+ */
+export function decideHeld(
+  rule: StopRule,
+  goal: Goal,
+  reached: (rung: number) => readonly Report[],
+  waiting: readonly Report[],
+  pointOf: (trial: number) => string,
+): (Decision & { trial: number })[] {
+  const decided = waiting.map((report) => ({ report, ...decide(rule, goal, reached(report.rung), report, pointOf) }));
+  const left = decided.filter(({ stops }) => stops).sort(({ report: a }, { report: b }) =>
+    a.rung - b.rung || (goal === "max" ? a.value - b.value : b.value - a.value) || b.trial - a.trial
+  );
+  const { hold = 0 } = rule;
+  const beyond = left.slice(0, Math.max(0, left.length - hold)).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: true },
+    reason: `${reason}, and no more than ${hold} wait`,
+  }));
+  const goOn = decided.filter(({ stops }) => !stops).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: false, reason },
+  }));
+  return [...goOn, ...beyond];
 }

@@ -310,6 +310,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       ...{ runId: live, workerId: "w-2", workerKind: "trainer", protoVersion: "MOSAIC/1.0" },
       ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
     });
+    Deno.writeTextFileSync(`${directory}/named.csv`, "step,loss\n1,0.5\n");
+    await holds("observe", [rich, `${directory}/named.csv`, `${directory}/none.csv`]);
     await holds("throttle", ["--hz", "100", live]);
     await holds("tag", [live, "noted"]);
     await holds("note", [live, "some words"]);
@@ -345,9 +347,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       "1",
       "--grid",
       "x=1,2",
+      "--seeds",
+      "1",
       "--",
       "/bin/true",
-      "{x}",
+      "{x}{seed}",
     ]);
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
@@ -437,7 +441,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       await holds("prune", ["--dry-run", ...limit]);
     }
     await holds("delete", [rich], { only: ["json"] });
+    await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("list", ["--trash"]);
+    await holds("du", []);
+    await holds("restore", [failed], { only: ["jsonl"] });
     await holds("prune", ["--keep-last", "0"]);
 
     await t.step("every command was tried in every format", () => {

@@ -355,6 +355,7 @@ async function everyVerb(): Promise<void> {
     [["permissions", "daemon"]],
     [["token", "rotate"]],
     [["doctor"]],
+    [["observe", "one", `${tracked}/progress.csv`]],
     [["tag", "one", "tried"]],
     [["note", "one", "tried"]],
     [["rename", "two", "second"]],

@@ -133,7 +133,7 @@ pythonTest(
 
 pythonTest(
   "the Python helper: an artifact of another run is found by name, declared or not, and recorded",
-  [],
+  ["numpy"],
   async (python) => {
     await using daemon = await TestDaemon.start();
     const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
@@ -147,7 +147,7 @@ pythonTest(
       }, { what: `${name} to end`, timeoutMs: 60_000 });
     };
     const write =
-      "import os; d = os.environ['MOSAIC_CHECKPOINT_DIR']; os.makedirs(d); open(d + '/a.txt', 'w').write('x')";
+      "import os; d = os.environ['MOSAIC_CHECKPOINT_DIR']; os.makedirs(d, exist_ok=True); open(d + '/a.txt', 'w').write('x')";
     const source = await ended("source", write);
     await until(
       async () => (await client.unary(Mosaic.method.listArtifacts, { run: source.runId })).artifacts.length > 0,

@@ -130,7 +130,7 @@ export function valuesByRun(
 
 /** Columns for which a run's outline suffices: they are read of very many runs. */
 const OF_OUTLINES = [
-  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags"],
+  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "owner"],
   ...["submitted", "started", "finished", "elapsed"],
 ];
 
@@ -150,7 +150,7 @@ function lookupOf(readers: Readers, column: QueryColumn): Lookup {
   const now = Date.now();
   if (OF_OUTLINES.includes(column.name)) return (run) => valueOf(of, outlineJson(run) as RunJson, now);
   return ({ runId }) => {
-    const row = runs.get(runId);
+    const row = runs.known(runId);
     return row === undefined ? undefined : valueOf(of, runJson(readers.detail(row)), now);
   };
 }

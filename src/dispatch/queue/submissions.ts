@@ -29,7 +29,7 @@ export interface SubmissionsOptions {
   /** The host's GPU slots, free or not. */
   gpus: GpuPool;
   /** @throws MosaicError where a run of this plan can never be started */
-  admit: (plan: RunPlan) => void;
+  admit: (plan: RunPlan, owner: string) => void;
   /** An artifact by its name. @throws MosaicError `not_found`, … */
   findArtifact: (artifact: string) => FoundArtifact;
   placer: Placer;

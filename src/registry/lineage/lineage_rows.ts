@@ -82,16 +82,20 @@ export class LineageRows {
       .map(useFrom);
   }
 
-  /** What others have read of the run, oldest first. */
+  /** What others have read of the run, oldest first, without those in the trash. */
   usesFrom(sourceRun: string): UseRow[] {
-    return this.#sql.all("SELECT * FROM artifact_uses WHERE source_run = ? ORDER BY at, run_id, path", sourceRun)
-      .map(useFrom);
+    return this.#sql.all(
+      `SELECT u.* FROM artifact_uses u JOIN runs r USING (run_id)
+       WHERE u.source_run = ? AND r.deleted_at IS NULL ORDER BY u.at, u.run_id, u.path`,
+      sourceRun,
+    ).map(useFrom);
   }
 
-  /** A run's file with this content, the newest; undefined if there is none any more. */
+  /** A run's file with this content, the newest, not in the trash; undefined if there is none any more. */
   fileWith(sha256: string): { runId: string; path: string } | undefined {
     const row = this.#sql.get(
-      "SELECT run_id, path FROM artifacts WHERE sha256 = ? AND sha256 <> '' ORDER BY at DESC LIMIT 1",
+      `SELECT a.run_id, a.path FROM artifacts a JOIN runs r USING (run_id)
+       WHERE a.sha256 = ? AND a.sha256 <> '' AND r.deleted_at IS NULL ORDER BY a.at DESC LIMIT 1`,
       sha256,
     );
     return row && { runId: String(row.run_id), path: String(row.path) };

@@ -39,10 +39,7 @@ export function define(command: Command, context: Context): void {
             "its content is a version of policy, and the best",
           ],
           ["mosaic artifact list policy", "all versions"],
-          [
-            "mosaic run --uses policy:best -- python eval.py $(mosaic artifact path policy:best)",
-            "a run that reads it",
-          ],
+          ["cp $(mosaic artifact path policy:best) .", "the file with the content"],
         ],
         exits: {
           0: "done",
