@@ -31,6 +31,10 @@ const MOST_SWEEPS = 10_000;
 const KNOWN_TEXT = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
+/** After so long, a pass makes no further one: a large config costs tenths of a second. */
+const MAKING_MS = 100;
+/** Characters of the configs of a sweep's live trials: each of them is read again and again. */
+const LIVE_TEXT = 16 << 20;
 
 export interface SweepsHost {
   registry: Registry;
@@ -52,6 +56,8 @@ export class Sweeps {
   readonly #host: SweepsHost;
   readonly #judge: Judge;
   readonly #specs = new Map<string, SweepSpec>();
+  /** Characters of the largest config that a sweep's trials have had since this daemon's start. */
+  readonly #largest = new Map<string, number>();
   #knownText = 0;
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
@@ -262,26 +268,32 @@ export class Sweeps {
       });
       if (failed.length > 0) throw failed[0];
       registry.sweeps.change(sweepId, { state: "cancelled" });
+      this.#largest.delete(sweepId);
       return "wait";
     }
     const spec = this.specOf(row);
     const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
-    const places = (spec.max_parallel ?? this.#host.parallel()) - live.length;
+    const parallel = spec.max_parallel ?? this.#host.parallel();
+    const most = () => Math.max(1, Math.min(parallel, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))));
+    const places = parallel - live.length;
+    const began = performance.now();
+    const isLate = () => performance.now() - began > MAKING_MS;
     let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
-    while (row.nextTrial + made < total && made < Math.min(places, MADE_AT_ONCE)) {
+    while (row.nextTrial + made < total && made < Math.min(most() - live.length, MADE_AT_ONCE) && !isLate()) {
       if (spent(made) !== undefined) break;
       this.#make(row, spec, row.nextTrial + made++);
     }
-    if (made > 0) return made === MADE_AT_ONCE ? "again" : watched ? "watch" : "wait";
+    if (made > 0) return made === MADE_AT_ONCE || isLate() ? "again" : watched ? "watch" : "wait";
     if (live.length > 0) return watched ? "watch" : "wait";
     const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
       registry.sweeps.change(sweepId, { state: "finished" });
       this.#judge.forget(sweepId);
+      this.#largest.delete(sweepId);
       log.info({ sweep: row.name, trials: row.nextTrial, budget }, "sweep has finished");
     }
     return "wait";
@@ -293,7 +305,9 @@ export class Sweeps {
     const of = { sweepId: row.sweepId, trial };
     try {
       const runId = trialRunId(row.sweepId, trial);
-      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), runId, row.submitter, of);
+      const configJson = JSON.stringify(trialConfig(spec, row.sweepId, trial));
+      this.#largest.set(row.sweepId, Math.max(configJson.length, this.#largest.get(row.sweepId) ?? 0));
+      submit(configJson, runId, row.submitter, of);
     } catch (error) {
       const passes = !(error instanceof MosaicError) ||
         ["unavailable", "resource_exhausted", "internal"].includes(error.code);
