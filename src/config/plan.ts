@@ -161,16 +161,6 @@ export function expectedStepsOf(configJson: string): number {
   return positiveInteger(config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps);
 }
 
-/**
- * Who submitted a run: a token's name, "uid:N", or "" if it is not known. Read without checking the rest, because a long queue
- * has thousands of configs.
- */
-export function submitterOf(configJson: string): string {
-  const config: { metadata?: { submitted_by?: unknown } | null } | null = JSON.parse(rawJson(configJson));
-  const submitter = config?.metadata?.submitted_by;
-  return typeof submitter === "string" ? submitter : "";
-}
-
 interface ConfigOfSteps {
   schedule?: { max_steps?: unknown } | null;
   metadata?: { worker?: { config?: { total_timesteps?: unknown } | null } | null } | null;

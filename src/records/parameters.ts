@@ -66,6 +66,17 @@ export function parametersOfEvent(
   return flat.size + gone.length === 0 ? undefined : { source: named, values: flat, removed: gone };
 }
 
+/** The source of a value that a later attempt has changed. */
+export function sourceOfAttempt(source: string, attempt: number): string {
+  return `${source} #${attempt}`;
+}
+
+/** The attempt of such a source; undefined for the source of a value that holds. */
+export function attemptOfSource(source: string): number | undefined {
+  const [, attempt] = / #(\d+)$/.exec(source) ?? [];
+  return attempt === undefined ? undefined : Number(attempt);
+}
+
 /** Sources that mosaic reads before the run starts, lowest precedence first; the program's own events override them. */
 const WEAKEST = ["config", "command"];
 

@@ -24,6 +24,13 @@ function axisValue({ values, ranges }: Axis, at: number): Value {
   throw new Error("beyond the axis");
 }
 
+/** All of them. @throws MosaicError `invalid_argument` for more than the bound of trials */
+export function axisValues(axis: Axis): Value[] {
+  const size = axisSize(axis);
+  if (size <= MOST_TRIALS) return Array.from({ length: size }, (_, at) => axisValue(axis, at));
+  throw new MosaicError("invalid_argument", `these are ${size} numbers; there are at most ${MOST_TRIALS} trials`);
+}
+
 /** Different points of a part, each tried with every seed. */
 function pointsOf({ axes, rows, draws }: Part): number {
   return axes.reduce((product, axis) => product * axisSize(axis), 1) * (rows?.length ?? 1) * (draws?.count ?? 1);

@@ -74,6 +74,8 @@ const stop = z.strictObject({
   brackets: z.int().min(1).max(10),
   /** What is ranked: each trial by itself (the default), or points by a value over their seeds; `point` is the mean. */
   over: z.enum(OVER).optional(),
+  /** So many trials at most wait at their rung, paused, until it is known whether they go on; none if it is not given. */
+  hold: z.int().min(1).max(1000).optional(),
 }).refine(({ min, max }) => min < max, "needs a first rung below its end");
 
 export const SPEC = z.strictObject({
@@ -105,12 +107,14 @@ export const EXTENSION = z.strictObject({
   sample_seed: z.int().optional(),
   space: z.array(z.strictObject({ name, distribution })).max(1000),
   seeds: axis.optional(),
+  /** The seeds are for the point of this trial only. */
+  like: whole.optional(),
   max_parallel: z.int().min(1).max(10_000).optional(),
   budget: SPEC.shape.budget.optional(),
 });
 
 /** What words say about points; `partFrom` puts it together. */
-export type Pieces = Omit<z.infer<typeof EXTENSION>, "max_parallel" | "budget">;
+export type Pieces = Omit<z.infer<typeof EXTENSION>, "like" | "max_parallel" | "budget">;
 export type SweepSpec = z.infer<typeof SPEC>;
 export type Part = z.infer<typeof part>;
 export type Axis = z.infer<typeof axis>;
@@ -126,6 +130,11 @@ export function specFrom(json: string): SweepSpec {
 /** @throws as `specFrom` */
 export function extensionFrom(json: string): z.infer<typeof EXTENSION> {
   return fitting(EXTENSION, parsed(json));
+}
+
+/** The numbers of the trials that are to be retried. @throws as `specFrom` */
+export function retriedFrom(json: string): number[] {
+  return fitting(z.strictObject({ trials: z.array(whole).min(1).max(MOST_TRIALS) }), parsed(json)).trials;
 }
 
 /** What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21 digits there */

@@ -125,3 +125,30 @@ export function decide(
     reason: `${where}: ${what} is ${ordinal(place)} of ${count}${points ? " points" : ""}, ${goOn}`,
   };
 }
+
+/**
+ * Which of the trials that wait at a rung go on, because later trials were worse, and which are stopped, because more wait
+ * than may: of the lowest rung first, then the worst.
+ * @param reached all reports, one for each trial and rung @param waiting the reports at which trials wait
+ */
+export function decideHeld(
+  rule: StopRule,
+  goal: Goal,
+  reached: (rung: number) => readonly Report[],
+  waiting: readonly Report[],
+  pointOf: (trial: number) => string,
+): (Decision & { trial: number })[] {
+  const decided = waiting.map((report) => ({ report, ...decide(rule, goal, reached(report.rung), report, pointOf) }));
+  const left = decided.filter(({ stops }) => stops).sort(({ report: a }, { report: b }) =>
+    a.rung - b.rung || (goal === "max" ? a.value - b.value : b.value - a.value) || b.trial - a.trial
+  );
+  const { hold = 0 } = rule;
+  const beyond = left.slice(0, Math.max(0, left.length - hold)).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: true },
+    reason: `${reason}, and no more than ${hold} wait`,
+  }));
+  const goOn = decided.filter(({ stops }) => !stops).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: false, reason },
+  }));
+  return [...goOn, ...beyond];
+}

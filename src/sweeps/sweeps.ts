@@ -13,10 +13,20 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, trialCount } from "./points.ts";
-import { checked, extensionFrom, MOST_NAMES, specFrom, specText, type SweepSpec } from "./spec.ts";
-import { Judge } from "./judge.ts";
-import { retryFailed } from "./retry_failed.ts";
+import { namesOf, trialCount, valuesAt } from "./points.ts";
+import {
+  checked,
+  extensionFrom,
+  MOST_NAMES,
+  type Pieces,
+  retriedFrom,
+  specFrom,
+  specText,
+  type SweepSpec,
+  type Value,
+} from "./spec.ts";
+import { Judge, type Live } from "./judge.ts";
+import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";
 import { extendedParts } from "./words.ts";
@@ -47,10 +57,14 @@ export interface SweepsHost {
   /** Enters the run of a trial. @throws MosaicError */
   submit(configJson: string, runId: string, submitter: string, trial: TrialOf): void;
   cancel(runId: string, reason: string): void;
+  /** Whether the run has processes that can be paused. */
+  canPause(runId: string): boolean;
+  pause(runId: string): void;
+  resume(runId: string): void;
   retry(runId: string): void;
 }
 
-export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "extend"] as const;
+export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "extend"] as const;
 
 export class Sweeps {
   readonly #host: SweepsHost;
@@ -135,7 +149,7 @@ export class Sweeps {
   }
 
   /**
-   * @param extension of `extend`, as JSON
+   * @param extension of `extend`, or the trials of `retry`, as JSON
    * @throws MosaicError `failed_precondition` for a change that the sweep's state does not allow, and where trials could not be
    * retried, `invalid_argument`
    */
@@ -160,10 +174,13 @@ export class Sweeps {
         if (row.state === "cancelled") return row;
         return this.#begin(sweeps.change(row.sweepId, { state: "cancelling" }));
       case "retry_failed":
-        return this.#retryFailed(row);
+        return this.#retry(row);
+      case "retry":
+        return this.#retry(row, retriedFrom(extension));
       case "extend": {
         const spec = this.specOf(row);
-        const { budget, max_parallel, ...pieces } = extensionFrom(extension);
+        const { budget, max_parallel, like, ...given } = extensionFrom(extension);
+        const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
           pieces.random !== undefined || pieces.seeds !== undefined;
         const extended = checked({
@@ -189,11 +206,12 @@ export class Sweeps {
     }
   }
 
-  async #retryFailed(row: SweepRow): Promise<SweepRow> {
+  async #retry(row: SweepRow, trials?: readonly number[]): Promise<SweepRow> {
     const { sweeps } = this.#host.registry;
     const { sweepId, name } = row;
     const { max_parallel: maxParallel = Infinity } = this.specOf(row);
-    await retryFailed(this.#host.registry, { sweepId, name, maxParallel }, this.#host.retry, () => {
+    const which = { sweepId, name, maxParallel, ...(trials === undefined ? {} : { trials }) };
+    await retryTrials(this.#host.registry, which, this.#host.retry, () => {
       // Those that run again are the sweep's, whatever becomes of the others.
       if (sweeps.get(sweepId)?.state === "finished") this.#begin(sweeps.change(sweepId, { state: "running" }));
     });
@@ -238,7 +256,7 @@ export class Sweeps {
       const live = Map.groupBy(registry.sweeps.live(), ({ sweepId }) => sweepId);
       for (const row of sweeps) {
         try {
-          const next = this.#advance(row, live.get(row.sweepId)?.map(({ trial, runId }) => ({ trial, runId })) ?? []);
+          const next = this.#advance(row, live.get(row.sweepId) ?? []);
           if (next !== "wait") found.add(next);
           this.#troubles.delete(row.sweepId);
         } catch (error) {
@@ -253,7 +271,7 @@ export class Sweeps {
     return found.has("again") ? "again" : found.has("watch") ? "watch" : "wait";
   }
 
-  #advance(row: SweepRow, live: readonly { trial: number; runId: string }[]): "again" | "watch" | "wait" {
+  #advance(row: SweepRow, live: readonly Live[]): "again" | "watch" | "wait" {
     const { registry, log, cancel } = this.#host;
     const { sweepId } = row;
     if (row.state === "cancelling") {
@@ -275,22 +293,24 @@ export class Sweeps {
     const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
-    const parallel = spec.max_parallel ?? this.#host.parallel();
-    const most = () => Math.max(1, Math.min(parallel, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))));
-    const places = parallel - live.length;
+    const held = this.#judge.held(sweepId);
+    const places = (spec.max_parallel ?? this.#host.parallel()) - (live.length - held);
+    const room = () => Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - live.length;
     const began = performance.now();
     const isLate = () => performance.now() - began > MAKING_MS;
     let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
-    while (row.nextTrial + made < total && made < Math.min(most() - live.length, MADE_AT_ONCE) && !isLate()) {
+    while (row.nextTrial + made < total && made < Math.min(places, room(), MADE_AT_ONCE) && !isLate()) {
       if (spent(made) !== undefined) break;
       this.#make(row, spec, row.nextTrial + made++);
     }
     if (made > 0) return made === MADE_AT_ONCE || isLate() ? "again" : watched ? "watch" : "wait";
-    if (live.length > 0) return watched ? "watch" : "wait";
+    if (live.length > held) return watched ? "watch" : "wait";
     const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
+      if (held > 0) this.#judge.stopHeld(row, live);
+      if (live.length > 0) return "wait";
       registry.sweeps.change(sweepId, { state: "finished" });
       this.#judge.forget(sweepId);
       this.#largest.delete(sweepId);
@@ -316,6 +336,19 @@ export class Sweeps {
       registry.sweeps.refuseTrial(of, error.message);
     }
   }
+}
+
+/** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
+function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Record<string, Value> {
+  if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
+  const { axes, space, rows, random, seeds } = given;
+  if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
+    throw new MosaicError("invalid_argument", "further trials of one point differ in their seeds only", {
+      hint: "Give --seeds, and no other values.",
+    });
+  }
+  const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
+  return Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
 }
 
 /** @throws MosaicError `invalid_argument` */

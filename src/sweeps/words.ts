@@ -206,7 +206,7 @@ const UNITS_MEANT: Record<string, string> = {
   minutes: "time",
   hours: "time",
 };
-const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit", "over"] as const;
+const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit", "over", "hold"] as const;
 
 /** How long a trial is, if its config says so. */
 export interface TrialLength {
@@ -216,7 +216,7 @@ export interface TrialLength {
 
 /**
  * `asha`, `asha:min=1000,max=27000,reduction=3`, `asha:unit=time,min=5m,max=2h`, `asha:unit=epoch,max=50`,
- * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`
+ * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`, `asha:max=27000,hold=4`
  */
 export function stopOf(text: string, length: TrialLength): StopRule {
   const [word, rest = ""] = text.split(/:(.*)/s);
@@ -241,7 +241,7 @@ export function stopOf(text: string, length: TrialLength): StopRule {
   }
   const wrong = (key: string, form: string) =>
     refused(`${rule}: ${key} is "${given[key as "min"]}"; it must be ${form}`);
-  const numberOf = (key: "reduction" | "brackets"): number | undefined => {
+  const numberOf = (key: "reduction" | "brackets" | "hold"): number | undefined => {
     if (given[key] === undefined) return undefined;
     const number = Number(given[key]);
     if (Number.isFinite(number) && number > 0) return number;
@@ -282,7 +282,20 @@ export function stopOf(text: string, length: TrialLength): StopRule {
   const brackets = numberOf("brackets") ?? (rule === "hyperband" ? 3 : 1);
   if (min >= max) throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
   const rungs = { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets } as const;
-  return over === undefined || over === "trial" ? rungs : { ...rungs, over };
+  const hold = numberOf("hold");
+  if (hold !== undefined && (rule === "median" || unit === "time")) {
+    throw refused(
+      rule === "median"
+        ? "median: nobody is held, because a trial that is worse than the median is not made good by later ones"
+        : `${rule}: the time of a trial that is held goes on, so its rungs cannot be times`,
+      `Leave hold out${rule === "median" ? "" : ", or count steps or a metric such as epoch"}.`,
+    );
+  }
+  return {
+    ...rungs,
+    ...(over === undefined || over === "trial" ? {} : { over }),
+    ...(hold === undefined ? {} : { hold }),
+  };
 }
 
 /** @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that is given twice */

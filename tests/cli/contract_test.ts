@@ -228,8 +228,12 @@ LINES
 
 Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
   using gpus = new FakeGpuTools("a100x4");
-  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env });
   const directory = await Deno.makeTempDir();
+  const notify = `${directory}/notify.json`;
+  const mail = { from: "mosaic@lab.example", to: "ann@lab.example" };
+  const receivers = ["true", "false"].map((name) => ({ name, mail: { ...mail, sendmail: `/bin/${name}` } }));
+  Deno.writeTextFileSync(notify, JSON.stringify({ receivers }));
+  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env, args: ["--notify", notify] });
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
     assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${err}`);
@@ -306,6 +310,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       ...{ runId: live, workerId: "w-2", workerKind: "trainer", protoVersion: "MOSAIC/1.0" },
       ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
     });
+    Deno.writeTextFileSync(`${directory}/named.csv`, "step,loss\n1,0.5\n");
+    await holds("observe", [rich, `${directory}/named.csv`, `${directory}/none.csv`]);
     await holds("throttle", ["--hz", "100", live]);
     await holds("tag", [live, "noted"]);
     await holds("note", [live, "some words"]);
@@ -341,14 +347,17 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       "1",
       "--grid",
       "x=1,2",
+      "--seeds",
+      "1",
       "--",
       "/bin/true",
-      "{x}",
+      "{x}{seed}",
     ]);
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
     await holds("usage --by run", []);
+    await holds("notify", ["test"], { codes: [1] });
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -420,7 +429,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       await holds("prune", ["--dry-run", ...limit]);
     }
     await holds("delete", [rich], { only: ["json"] });
+    await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("list", ["--trash"]);
+    await holds("du", []);
+    await holds("restore", [failed], { only: ["jsonl"] });
     await holds("prune", ["--keep-last", "0"]);
 
     await t.step("every command was tried in every format", () => {

@@ -1,7 +1,7 @@
 /** Early stopping: a pure function of the reports before, so that any daemon decides the same from the same log. */
 import { strict as assert } from "node:assert";
 import type { StopRule } from "../../src/sweeps/spec.ts";
-import { decide as decideOver, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
+import { decide as decideOver, decideHeld, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
 
 const ASHA: StopRule = { rule: "asha", unit: "step", min: 10, max: 270, reduction: 3, brackets: 1 };
 const report = (trial: number, value: number, rung = 1): Report => ({ trial, rung, value, mean: value, best: value });
@@ -66,6 +66,21 @@ Deno.test("asha over points by median or interquartile mean: one bad seed does n
   const { stops, reason } = decide({ ...ASHA, over: "iqm" }, "max", earlier, last);
   assert.equal(stops, false);
   assert.match(reason, /^rung 1 of 3: interquartile mean 10 \[-[\d.]+, 10\] of 4 seeds is 1st of 3 points, 1 goes on$/);
+});
+
+Deno.test("asha with hold: who waits goes on as soon as it is among the best; beyond the bound, the worst of the lowest rung is stopped", () => {
+  const rule: StopRule = { ...ASHA, hold: 1 };
+  const first = [9, 8, 7, 1, 2].map((value, trial) => report(trial, value));
+  const reached = (rung: number) => rung === 1 ? [...first, report(5, 0)] : [report(0, 20, 2), report(1, 10, 2)];
+  const decided = (waiting: Report[]) => decideHeld(rule, "max", reached, waiting, String);
+  assert.deepEqual(decided([first[1]!, first[2]!]), [
+    { trial: 1, stops: false, reason: "rung 1 of 3: 8 is 2nd of 6, 2 go on" },
+  ]);
+  assert.deepEqual(decided([first[2]!, first[3]!, report(1, 10, 2)]).map(({ trial, stops }) => [trial, stops]), [
+    [3, true],
+    [2, true],
+  ]);
+  assert.deepEqual(decided([first[2]!]), []);
 });
 
 Deno.test("median: worse than the median of the other trials' means, once there are three", () => {

@@ -10,7 +10,7 @@ import type { TrialOf } from "../../src/registry/sweeps/sweep_rows.ts";
 import { atRung } from "../../src/sweeps/curve.ts";
 import { checked, type SweepSpec } from "../../src/sweeps/spec.ts";
 import { decide } from "../../src/sweeps/stopping.ts";
-import { sweepSummary } from "../../src/sweeps/summary.ts";
+import { sweepSummary } from "../../src/sweeps/results/summary.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
 import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
@@ -29,6 +29,10 @@ class Played implements AsyncDisposable {
   sweeps!: Sweeps;
   readonly made: string[] = [];
   readonly cancelled: [run: string, reason: string][] = [];
+  /** What programs were told to do. */
+  readonly told: string[] = [];
+  /** Runs that cannot be paused. */
+  readonly rigid = new Set<string>();
   /** Runs that can be neither cancelled nor retried. */
   readonly damaged = new Set<string>();
   /** Called before a trial is entered. */
@@ -54,6 +58,9 @@ class Played implements AsyncDisposable {
         this.cancelled.push([runId, reason]);
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
       },
+      canPause: (runId) => !this.rigid.has(runId) && this.registry.require(runId).outcome === null,
+      pause: (runId) => void this.told.push(`pause ${this.trialOf(runId)}`),
+      resume: (runId) => void this.told.push(`resume ${this.trialOf(runId)}`),
       retry: (runId) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.registry.apply(runId, { type: "retry", reason: "by hand" });
@@ -85,6 +92,10 @@ class Played implements AsyncDisposable {
       ...fields,
     });
     return this.sweeps.create(JSON.stringify(spec), "", false, "uid:1").sweepId;
+  }
+
+  trialOf(runId: string): number {
+    return this.registry.sweeps.trialOf(runId)!.trial;
   }
 
   live(): string[] {
@@ -303,6 +314,33 @@ Deno.test("sweeps: no more failed trials are retried at once than max_parallel",
   assert.deepEqual(played.live(), played.made.slice(1, 3));
 });
 
+Deno.test("sweeps: trials that a person names are retried, such as those that were stopped early", async () => {
+  await using played = new Played();
+  const stop = stopOf("asha:min=10,max=90", {});
+  played.begin({ budget: { runs: 2 }, max_parallel: 2, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(2);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  played.report(played.made[0]!, 9);
+  await until(() => reports().length === 1, { what: "a decision" });
+  played.report(played.made[1]!, 1);
+  await until(() => played.cancelled.length === 1, { what: "a stop" });
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  const retry = async (trials: unknown) =>
+    void await played.sweeps.change(played.row(), "retry", JSON.stringify({ trials }));
+  await assert.rejects(async () => await retry([]), hasCode("invalid_argument", /trials/));
+  await assert.rejects(
+    () => retry([1, 5]),
+    hasCode("not_found", /1 of 2 trials cannot be retried, the first is trial 5/),
+  );
+  assert.deepEqual(played.live(), [played.made[1]]);
+  await played.again();
+  played.report(played.made[1]!, 1, 1);
+  played.end(played.made[1]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.cancelled.length, 1, "it is not stopped again");
+});
+
 Deno.test("sweeps: failed trials are retried while the queue takes runs", async () => {
   await using f = EngineFixture.start({ maxRuns: 1, bounds: { maxQueue: 1 } });
   const spec = checked({
@@ -468,6 +506,9 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
   assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+  // At the first rung all trials can be compared, also those that were stopped there; not the one without a number.
+  assert.equal(detail!.judged_at, 10);
+  assert.deepEqual(detail!.trials.toReversed().map(({ judged }) => judged), [5, 3, 7, null, 6, 1]);
 });
 
 Deno.test("curves: the first point at or beyond a rung, with the mean and the best up to it, however long the curve is", () =>
@@ -508,3 +549,79 @@ Deno.test("curves: rungs by running time, and by a metric that counts, in the sa
     store.ingest("S", 1, batch(0, 1, { events: apart }));
     assert.deepEqual([1, 2].map((rung) => at("epoch", rung, "S")), [8, undefined]);
   }));
+
+/** Nine trials of different quality, three at a time. @param dies a daemon after each decision */
+async function playedWithHolds(dies: boolean) {
+  const played = new Played();
+  const rule = stopOf("asha:min=10,max=90,hold=2", {});
+  const parts = [partFrom({ axes: [gridAxis("a=1..9")], space: [] })];
+  played.begin({ parts, max_parallel: 3, metric: { name: "score", goal: "max" }, stop: rule });
+  const quality = [5, 9, 8, 1, 2, 3, 7, 4, 6];
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  const points = new Map<string, number>();
+  await played.untilMade(3);
+  while (played.row().state !== "finished") {
+    const { length } = played.made;
+    const runs = played.live().filter((runId) => !played.registry.require(runId).pauseRequested);
+    const runId = runs.sort((a, b) => played.trialOf(a) - played.trialOf(b))[0];
+    if (runId === undefined) {
+      await until(() => played.live().length === 0 || played.made.length > length, { what: "a trial or the end" });
+      await until(() => played.live().length > 0 || played.row().state === "finished", { what: "the end" });
+      continue;
+    }
+    const trial = played.trialOf(runId);
+    const n = (points.get(runId) ?? 0) + 1;
+    points.set(runId, n);
+    played.report(runId, quality[trial]! + n / 100);
+    const rung = { 1: 1, 3: 2 }[n];
+    const judged = () => reports().some((one) => one.trial === trial && one.rung === rung);
+    if (rung !== undefined) await until(judged, { what: `trial ${trial} to be judged` });
+    else if (n === 9) played.end(runId, { type: "exited_ok" });
+    const free = () =>
+      played.live().filter((runId) => !played.registry.require(runId).pauseRequested).length >= 3 ||
+      played.made.length === 9;
+    await until(free, { what: "the places to be taken" });
+    if (dies && rung !== undefined) await played.again();
+  }
+  const states = played.registry.sweeps.counts(played.row().sweepId);
+  return { played, states, log: reports().map(({ at: _, attempt: __, ...report }) => report) };
+}
+
+Deno.test("sweeps: trials wait at a rung, go on when later ones are worse, and are stopped when none comes; daemons that die decide the same", async () => {
+  const { played, log, states } = await playedWithHolds(false);
+  await using _ = played;
+  const of = (trial: number) =>
+    log.filter((one) => one.trial === trial).map(({ rung, stops, holds }) => [rung, stops, holds]);
+  assert.deepEqual(of(0), [[1, false, false], [2, false, false]], "the first has no rival");
+  assert.deepEqual(of(2), [[1, false, true], [1, false, false], [2, false, true], [2, true, false]]);
+  const goesOn = log.find(({ trial, holds }, i) => trial === 2 && !holds && i > 0)!;
+  assert.equal(goesOn.reason, "rung 1 of 2: 8.01 is 2nd of 6, 2 go on");
+  assert.equal(states.TERMINATED! + states.pruned!, 9);
+  assert.ok(played.told.includes("pause 2") && played.told.includes("resume 2"));
+  assert.match(log.at(-1)!.reason, /and no further trial comes$/);
+  assert.ok(log.some(({ stops, reason }) => stops && reason.endsWith("and no more than 2 wait")));
+
+  const restarted = await playedWithHolds(true);
+  await using __ = restarted.played;
+  assert.deepEqual(restarted.log, log);
+  assert.deepEqual(restarted.states, states);
+});
+
+Deno.test("sweeps: one that waits at a rung goes on by hand; one that cannot be paused is stopped instead", async () => {
+  await using played = new Played();
+  const stop = stopOf("asha:min=10,max=90,hold=2", {});
+  played.begin({ max_parallel: 2, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(2);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  played.report(played.made[0]!, 9);
+  await until(() => reports().length === 1, { what: "a decision" });
+  played.report(played.made[1]!, 8);
+  await played.untilMade(3);
+  assert.deepEqual(played.told, ["pause 1"]);
+  played.registry.update(played.made[1]!, { pauseRequested: false });
+  await until(() => reports().at(-1)!.reason === "rung 1: it was resumed by hand", { what: "it to be entered" });
+  played.rigid.add(played.made[2]!);
+  played.report(played.made[2]!, 1);
+  await until(() => played.cancelled.length === 1, { what: "the trial to be stopped" });
+  assert.deepEqual(played.cancelled, [[played.made[2], "pruned"]]);
+});

@@ -56,6 +56,8 @@ for (
     ["a rule is not known", () => stopOf("ahsa", {}), /Did you mean asha/],
     ["a rule does not know the length", () => stopOf("asha", {}), /how many steps a trial has is not known/],
     ["median is over points", () => stopOf("median:max=9,over=point", {}), /over is "point"; it must be trial$/],
+    ["median holds", () => stopOf("median:max=9,hold=2", {}), /nobody is held/],
+    ["time goes on", () => stopOf("asha:max=9m,unit=time,hold=2", {}), /time of a trial that is held goes on/],
     ["a rule's unit is nearly one", () => stopOf("asha:unit=steps,max=9", {}), /Did you mean step\?/],
     ["epochs have no end", () => stopOf("asha:unit=epoch", { steps: 9 }), /how far epoch goes is not known/],
     ["a share is none", () => stopOf("asha:max=5%", {}), /max is "5%"; it must be a number above 0$/],

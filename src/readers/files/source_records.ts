@@ -6,6 +6,7 @@
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import { fileKindOf, HYDRA } from "../formats.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import { nanosecondsOf } from "../lines/timestamps.ts";
 import type { CountedProblem } from "./file_source.ts";
@@ -89,7 +90,7 @@ export function recordsOf(
         break;
       case "params":
         if (Object.keys(record.values).length > 0) {
-          const tracker = record.origin === "config" ? (source.endsWith(".wandb") ? "wandb" : "config") : "hparams";
+          const tracker = record.origin === "config" ? trackerOf(source) : "hparams";
           const values = withoutSecrets("", record.values);
           events.push(eventOf("parameters", { source: tracker, values }, record.wallTime));
         }
@@ -125,6 +126,13 @@ export function recordsOf(
         break;
     }
   }
+}
+
+/** Files of parameters have precedence over the run's own config. */
+function trackerOf(source: string): string {
+  if (source.endsWith(".wandb")) return "wandb";
+  if (fileKindOf(source)?.format !== "parameters") return "config";
+  return source.endsWith(`/${HYDRA}/config.yaml`) ? "hydra" : source.slice(source.lastIndexOf("/") + 1);
 }
 
 export function problemEvent(source: string, { what, at, bytes, detail, count }: CountedProblem): WorkerEventRecord {

@@ -62,6 +62,7 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "code", text: codeChangedText },
   { name: "tags", text: (r) => r.tags.join(", ") },
   { name: "notes", text: (r) => r.notes.trimEnd().includes("\n") ? "" : r.notes },
+  { name: "observes", text: (r) => r.observed.join("\n") },
   { name: "resumed from", text: (r) => pathInRun(r.directory, r.resume_from ?? "") },
   { name: "priority", text: (r) => r.priority === 0 ? "" : String(r.priority) },
   { name: "gpus", text: (r) => gpusText(r) || noGpus(r) },

@@ -218,6 +218,13 @@ const PARAMETER = [
     proto: 3,
     about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
   },
+  {
+    json: "earlier",
+    kind: "any",
+    proto: 4,
+    message: "earlier_json",
+    about: "other values that it had in earlier attempts: `attempt`, `value`; oldest first",
+  },
 ] as const satisfies readonly RunField[];
 
 const RANK = [
@@ -293,7 +300,24 @@ export const RUN_FIELDS = [
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
+  {
+    json: "owner",
+    kind: "text",
+    column: "owner",
+    since: 17,
+    outline: true,
+    proto: 80,
+    about: 'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
+  },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "observed",
+    kind: "texts",
+    column: "observed",
+    since: 17,
+    proto: 72,
+    about: "patterns of files that `mosaic observe` has added",
+  },
   {
     json: "code_changed",
     kind: "text",
@@ -316,6 +340,15 @@ export const RUN_FIELDS = [
     about: "of the current or last attempt",
   },
   { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
+  {
+    json: "deleted_at",
+    kind: "time",
+    column: "deleted_at",
+    since: 19,
+    null: "both",
+    proto: 81,
+    about: "when it was put into the trash; null: it is not there",
+  },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
   {
     json: "not_before",

@@ -14,7 +14,7 @@ import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { isShortage } from "../../../os/processes/shortage.ts";
 import { readRecord } from "../../../os/files/untrusted.ts";
 import { makeDirectory, offerDirectory } from "../../../os/files/untrusted_changes.ts";
-import { observationOf } from "../../../readers/files/observation.ts";
+import { type Observation, observationOf } from "../../../readers/files/observation.ts";
 import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/state/host.ts";
@@ -91,7 +91,7 @@ export class LocalHost implements Host {
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
     const { cgroups, auth = "none" } = this.#options;
-    const user = this.#users.of(plan.worker.user, files.directory);
+    const user = this.#users.of(plan.worker.user, row.owner, files.directory);
     if (user === undefined) this.#refuseReachable(plan);
     const command = this.#command(row, plan, files, user);
     if (user !== undefined) this.#give(user, row, plan, files);
@@ -242,8 +242,8 @@ export class LocalHost implements Host {
   }
 
   /** @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user that the plan names */
-  admit({ worker }: RunPlan): void {
-    this.#users.check(worker.user);
+  admit({ worker }: RunPlan, owner: string): void {
+    this.#users.check(worker.user, owner);
   }
 
   #give(user: WorkerUser, row: RunRow, plan: RunPlan, files: RunFiles): void {
@@ -326,7 +326,7 @@ export class LocalHost implements Host {
       stateDir: layout.stateDir,
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
       textOff,
-      observe: observe === null ? null : observationOf(command, observe),
+      observe: observedOf(command, observe, row.observed),
       journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
       fastlane: plan.fastlane !== null || FASTLANE.some((name) => command.env[name] === "1"),
       // Otherwise the directory is the daemon's own.
@@ -340,6 +340,17 @@ export class LocalHost implements Host {
       ...elsewhere,
     };
   }
+}
+
+/** Of a run that observes nothing, only the files that somebody has named since; null: none. */
+function observedOf(
+  command: WorkerCommand,
+  observe: readonly string[] | null,
+  named: readonly string[],
+): Observation | null {
+  if (observe === null && named.length === 0) return null;
+  const observation = observationOf(command, [...new Set([...observe ?? [], ...named])]);
+  return observe === null ? { ...observation, roots: [], places: [] } : observation;
 }
 
 /** Variables by which the original's forms ask for frames in shared memory. */
