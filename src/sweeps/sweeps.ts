@@ -294,8 +294,9 @@ export class Sweeps {
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
     const held = this.#judge.held(sweepId);
-    const places = (spec.max_parallel ?? this.#host.parallel()) - (live.length - held);
-    const room = () => Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - live.length;
+    const busy = live.length - held;
+    const places = (spec.max_parallel ?? this.#host.parallel()) - busy;
+    const room = () => Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - busy;
     const began = performance.now();
     const isLate = () => performance.now() - began > MAKING_MS;
     let made = 0;
@@ -306,7 +307,7 @@ export class Sweeps {
       this.#make(row, spec, row.nextTrial + made++);
     }
     if (made > 0) return made === MADE_AT_ONCE || isLate() ? "again" : watched ? "watch" : "wait";
-    if (live.length > held) return watched ? "watch" : "wait";
+    if (busy > 0) return watched ? "watch" : "wait";
     const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
       if (held > 0) this.#judge.stopHeld(row, live);
