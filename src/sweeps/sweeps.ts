@@ -13,7 +13,7 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, trialCount, valuesAt } from "./points.ts";
+import { namesOf, originOf, trialCount, valuesAt } from "./points.ts";
 import {
   checked,
   extensionFrom,
@@ -61,6 +61,8 @@ export interface SweepsHost {
   canPause(runId: string): boolean;
   pause(runId: string): void;
   resume(runId: string): void;
+  /** The newest checkpoint that the run has reported and that is still there. */
+  checkpointOf(runId: string): string | undefined;
   retry(runId: string): void;
 }
 
@@ -81,7 +83,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge(host);
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -289,8 +291,10 @@ export class Sweeps {
       this.#largest.delete(sweepId);
       return "wait";
     }
-    const spec = this.specOf(row);
-    const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
+    const before = this.specOf(row);
+    const watched = before.stop !== undefined && this.#judge.judge(row, before, live);
+    // Population based training adds trials.
+    const spec = this.specOf(registry.sweeps.get(sweepId)!);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
     const held = this.#judge.held(sweepId);
@@ -320,13 +324,25 @@ export class Sweeps {
     return "wait";
   }
 
+  /** @throws MosaicError `failed_precondition` if the trial that it goes on from has none any more */
+  #checkpointFor(row: SweepRow, spec: SweepSpec, trial: number): string | undefined {
+    const { registry, checkpointOf } = this.#host;
+    const origin = originOf(spec, trial);
+    if (origin === undefined) return undefined;
+    const [from] = registry.sweeps.trials(row.sweepId, origin.trial, 1);
+    const path = from?.runId == null || from.state === null ? undefined : checkpointOf(from.runId);
+    if (path !== undefined) return path;
+    throw new MosaicError("failed_precondition", `trial ${origin.trial} has no checkpoint any more to go on from`);
+  }
+
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */
   #make(row: SweepRow, spec: SweepSpec, trial: number): void {
     const { registry, submit, log } = this.#host;
     const of = { sweepId: row.sweepId, trial };
     try {
       const runId = trialRunId(row.sweepId, trial);
-      const configJson = JSON.stringify(trialConfig(spec, row.sweepId, trial));
+      const config = trialConfig(spec, row.sweepId, trial, this.#checkpointFor(row, spec, trial));
+      const configJson = JSON.stringify(config);
       this.#largest.set(row.sweepId, Math.max(configJson.length, this.#largest.get(row.sweepId) ?? 0));
       submit(configJson, runId, row.submitter, of);
     } catch (error) {

@@ -28,7 +28,7 @@ import { packagesOf } from "../../src/provenance/packages.ts";
 import { chooseUntracked, untrackedOf } from "../../src/provenance/untracked.ts";
 import { pointAt, trialCount } from "../../src/sweeps/points.ts";
 import { specFrom } from "../../src/sweeps/spec.ts";
-import { sweepFile } from "../../src/sweeps/sweep_file.ts";
+import { sweepFile } from "../../src/sweeps/files/sweep_file.ts";
 import { commandOf, shellLine, trialConfig } from "../../src/sweeps/trial_config.ts";
 import {
   arrayWords,

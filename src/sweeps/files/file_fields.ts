@@ -1,8 +1,8 @@
 /** The fields of a file in YAML or JSON, with their lines for messages. */
 import { isMap, LineCounter, parseDocument } from "yaml";
-import { messageOf, MosaicError } from "../base/errors.ts";
-import { didYouMean } from "../base/text/nearest.ts";
-import { MOST_SPEC_TEXT } from "./spec.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { didYouMean } from "../../base/text/nearest.ts";
+import { MOST_SPEC_TEXT } from "../spec.ts";
 
 export type Json = Record<string, unknown>;
 export type Path = readonly (string | number)[];

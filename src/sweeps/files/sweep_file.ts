@@ -1,9 +1,9 @@
 /** A sweep as a file in YAML or JSON: mosaic's own words, or a sweep of Weights & Biases. Errors name file, line and field. */
-import { type Described, NOTHING, together } from "./described.ts";
+import { type Described, NOTHING, together } from "../described.ts";
 import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn, yamlOf } from "./file_fields.ts";
-import type { Value } from "./spec.ts";
+import type { Value } from "../spec.ts";
 import { wandbSweep } from "./wandb_sweep.ts";
-import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, wholeAxis } from "./words.ts";
+import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, wholeAxis } from "../words.ts";
 
 const FIELDS = [
   ...["name", "command", "config", "env", "pass", "grid", "random", "sample_seed", "space", "points", "seeds", "array"],
