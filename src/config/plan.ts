@@ -50,6 +50,8 @@ export interface RunPlan {
     keepVideos: number | null;
   };
   /** null: no such limit. */
+  /** A checkpoint of another run that the first attempt begins with a copy of; null: it begins anew. */
+  resumeFrom: string | null;
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
   restart: { backoffSeconds: number; on: readonly RestartCause[] };
@@ -199,6 +201,7 @@ function makePlan(configJson: string): RunPlan {
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
       keepVideos: artifacts.keep_videos ?? null,
     },
+    resumeFrom: metadata.resume_from ?? null,
     schedule: {
       maxDurationSeconds: schedule.max_duration_seconds ?? null,
       maxSteps: schedule.max_steps ?? null,

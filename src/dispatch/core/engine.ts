@@ -410,6 +410,7 @@ export class Engine implements Core {
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),
         resume: (runId) => this.#control.resume(runId),
+        checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
         retry: (runId) => {
           this.#submissions.requireRoom();
           this.#control.retry(runId);
