@@ -2,6 +2,7 @@
  * How far a program is, by what it prints: bars of tqdm and Keras, and lines such as `Epoch 3/10`. A loop within another one,
  * a loop that begins again, and loops that only prepare or test say nothing alone. Pure.
  */
+import { parsedObject } from "../../base/text/json_text.ts";
 import { type Bar, barOf } from "./progress_bars.ts";
 
 /** The kind of the event that tells it. */
@@ -112,3 +113,11 @@ function countOf(pattern: RegExp, text: string): [at: number, of: number] | unde
 }
 
 const partOf = (at: number, of: number) => Math.min(1, at / of);
+
+/** What the newest such event of these tells; undefined: there is none. */
+export function toldPart(events: readonly { kind: string; dataJson: string }[]): number | null | undefined {
+  const newest = events.findLast(({ kind }) => kind === PROGRESS_KIND);
+  if (newest === undefined) return undefined;
+  const { part } = parsedObject(newest.dataJson) ?? {};
+  return typeof part === "number" && part >= 0 && part <= 1 ? part : null;
+}

@@ -1,7 +1,6 @@
 /** What the worker's lifecycle records mean for the run: checkpoints, artifacts, a reported failure. */
 import { parsedObject } from "../../../base/text/json_text.ts";
 import type { EventKind } from "../../../registry/event_kinds.ts";
-import { PROGRESS_KIND } from "../../../readers/text/run_progress.ts";
 import { REFUSED_KIND } from "../../../records/refused.ts";
 import { referenceOf } from "../../../registry/artifacts/announced.ts";
 import type { TelemetryLog } from "../../../telemetry/telemetry_log.ts";
@@ -136,12 +135,4 @@ export function checkpointTime(telemetry: TelemetryLog, runId: string, path: str
 /** The attempt's own report of a failure; undefined if there is none. */
 export function reportedFailure(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
   return findLast(telemetry, runId, "run_failed", attempt, ({ dataJson }) => failureText(dataJson));
-}
-
-/** The newest of these events that tells how far the program is; undefined: none does. */
-export function toldPart(events: readonly { kind: string; dataJson: string }[]): number | null | undefined {
-  const newest = events.findLast(({ kind }) => kind === PROGRESS_KIND);
-  if (newest === undefined) return undefined;
-  const { part } = dataOf(newest.dataJson);
-  return typeof part === "number" && part >= 0 && part <= 1 ? part : null;
 }

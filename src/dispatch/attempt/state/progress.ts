@@ -2,7 +2,7 @@
 import { RateMeter } from "../../../base/time/rate.ts";
 import type { MISSING } from "../../../telemetry/blocks/failures.ts";
 import type { RunState } from "../../../registry/lifecycle/lifecycle.ts";
-import { toldPart } from "../records/worker_events.ts";
+import { toldPart } from "../../../readers/text/run_progress.ts";
 import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
 
 export class Progress {
