@@ -446,10 +446,18 @@ export class Registry implements RunReader {
 
   /** Runs that have not ended, oldest first; those within a run have no processes and are not among them. */
   live(): RunRow[] {
-    const live = JSON.stringify(LIVE_STATES);
+    return this.#live("");
+  }
+
+  /** Those of them whose worker is known: thousands may wait, with large configs. */
+  working(): RunRow[] {
+    return this.#live("AND worker IS NOT NULL");
+  }
+
+  #live(and: string): RunRow[] {
     return this.#sql.all(
-      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL ORDER BY created_at, run_id`,
-      live,
+      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL ${and} ORDER BY created_at, run_id`,
+      JSON.stringify(LIVE_STATES),
     ).map((row) => this.#runFrom(row));
   }
 

@@ -298,7 +298,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       configOf({ name: "killed", command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`) }),
     );
     await untilState(daemon, killed, "FAULTED");
-    const talks = shell(`trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; while :; do sleep 0.1; done`);
+    const talks = shell(
+      `trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; echo 'Epoch 1/4 - loss: 0.5'; while :; do sleep 0.1; done`,
+    );
     const gpus = { requested: 1, mandatory: true };
     const live = await submit(daemon, configOf({ name: "live", command: talks, gpus }));
     await untilState(daemon, live, "EXECUTING");
