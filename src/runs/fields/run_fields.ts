@@ -218,6 +218,13 @@ const PARAMETER = [
     proto: 3,
     about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
   },
+  {
+    json: "earlier",
+    kind: "any",
+    proto: 4,
+    message: "earlier_json",
+    about: "other values that it had in earlier attempts: `attempt`, `value`; oldest first",
+  },
 ] as const satisfies readonly RunField[];
 
 const RANK = [
@@ -410,7 +417,16 @@ export const RUN_FIELDS = [
     type: "uint64",
     null: "json",
     proto: 32,
-    about: "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`)",
+    about:
+      "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`), of a live run also from a parameter such as `total_timesteps`",
+  },
+  {
+    json: "progress",
+    kind: "number",
+    null: "both",
+    zero: true,
+    proto: 73,
+    about: "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
   },
   {
     json: "max_rate_hz",
