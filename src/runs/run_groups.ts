@@ -1,5 +1,4 @@
 /** Runs that differ only in their seed, or share a parameter or tags, as one row and one curve. Pure. */
-import { stateWord } from "./fields/lifecycle_states.ts";
 import { MosaicError } from "../base/errors.ts";
 import { number } from "../base/text/format.ts";
 import { didYouMean } from "../base/text/nearest.ts";
@@ -75,7 +74,7 @@ export function spreadText(value: GroupValue | null, members: number, text = num
 
 /** `3 TERMINATED, 1 FAULTED` */
 export function statesText(states: readonly string[]): string {
-  return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${stateWord(state)}`).join(", ");
+  return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${state}`).join(", ");
 }
 
 /** The text if all are equal, else the number of different ones. */

@@ -269,7 +269,7 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   await until(async () => await state(run) === "EXECUTING", { what: "the third attempt to be EXECUTING" });
   assert.match(
     await ok(["cancel", run, "--wait"]),
-    new RegExp(`^${run} {2}is being cancelled\n${run} {2}CANCELLED[^\n]*\n$`),
+    new RegExp(`^${run} {2}is being cancelled\n${run} {2}Cancelled[^\n]*\n$`),
   );
 });
 
