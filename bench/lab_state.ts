@@ -33,7 +33,7 @@ export function prepareLab(layout: Layout, size: LabSize): void {
     registry.insert({
       ...{ runId: labRun(i), name, digest: "0".repeat(64), maxAttempts: 1, priority: 0, baseDir: "runs" },
       ...{ tags: ["lab"], configJson: JSON.stringify({ run_name: name, lr: 10 ** -(i % 10), seed: i }) },
-      ...{ gpusRequested: 0, gpusMandatory: false, workerId: "", agentId: "agent_1" },
+      ...{ gpusRequested: 0, gpusMandatory: false, workerId: "", agentId: "agent_1", owner: "" },
     });
     const events = ["spawned", "registered", "active", "exited_ok"] as const;
     for (const type of events) registry.apply(labRun(i), { type }, type === "spawned" ? { startedAt: START_MS } : {});

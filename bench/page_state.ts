@@ -16,7 +16,7 @@ export async function prepareState(layout: Layout, size: { runs: number; steps: 
     registry.insert({
       ...{ runId, name, digest: "0".repeat(64), maxAttempts: 1, priority: 0, baseDir: "runs" },
       ...{ tags: [`sweep-${name.length % 5}`], configJson: JSON.stringify({ run_name: name }) },
-      ...{ gpusRequested: 0, gpusMandatory: false, workerId: "", agentId: "agent_1" },
+      ...{ gpusRequested: 0, gpusMandatory: false, workerId: "", agentId: "agent_1", owner: "" },
     });
   for (let i = 0; i < size.runs; i++) {
     const { runId } = add(`01RUN${String(i).padStart(21, "0")}`, `sweep-lr-${(i * 7919) % 9973}-seed-${i}`);

@@ -3,6 +3,8 @@ import { processRef } from "./os/processes/identity.ts";
 import { dialable } from "./wire/address/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/start/exit_codes.ts";
 import { configDefaults } from "./daemon/start/config_defaults.ts";
+import { notifyFile } from "./daemon/start/notify_file.ts";
+import type { Receivers } from "./observability/messages/receivers.ts";
 import { LogFile } from "./daemon/start/log_file.ts";
 import { startIdleHeap } from "./daemon/idle_heap.ts";
 import { startSuccessor, watchMemory } from "./daemon/start/memory_limit.ts";
@@ -13,6 +15,7 @@ import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/start/socket_directory.ts";
 import { fileSystemOf, remoteText } from "./os/host/file_system.ts";
+import { freeSpaceOf } from "./os/host/free_space.ts";
 import { openStores } from "./daemon/stores.ts";
 import { watchOriginalsDeletions } from "./daemon/originals_deletions.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
@@ -37,7 +40,7 @@ import { hostEnvironment, ownEnvironment } from "./os/processes/environment.ts";
 import { DescriptorReserve } from "./os/processes/descriptors.ts";
 import { infoIfThere, writeFileAtomic } from "./os/files/files.ts";
 import { isShortage } from "./os/processes/shortage.ts";
-import { findUser, type WorkerUserOption } from "./os/rights/worker_user.ts";
+import { findUser, OWNER, type WorkerUserOption } from "./os/rights/worker_user.ts";
 import { serviceManager } from "./os/files/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
@@ -49,6 +52,7 @@ const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
   const defaults = configDefaults(options);
+  const messages = await notifyFile(options.notify);
   checkWorkerUser(options.workerUser);
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
@@ -58,7 +62,7 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const sinks = options.detached ? [file.write] : [stderrSink, file.write];
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks });
   try {
-    return await serve({ ...options, ...defaults }, layout, held, log, args);
+    return await serve({ ...options, ...defaults, messages }, layout, held, log, args);
   } finally {
     held.release();
     file.close();
@@ -66,7 +70,10 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
 }
 
 async function serve(
-  options: Omit<DaemonOptions, "alerts" | "slurm"> & ReturnType<typeof configDefaults>,
+  options:
+    & Omit<DaemonOptions, "alerts" | "slurm">
+    & ReturnType<typeof configDefaults>
+    & { messages: Receivers | undefined },
   layout: Layout,
   held: Held,
   log: Logger,
@@ -138,7 +145,7 @@ async function serve(
     const tls = options.tls !== undefined;
     engine.begin({ listen: dialable(local), http, tls, socket, own }, tls ? "" : dialable(http));
     const samples = startUsageSamples({
-      live: () => registry.live(),
+      working: () => registry.working(),
       gpus,
       telemetry,
       log,
@@ -146,17 +153,19 @@ async function serve(
       count: (runId, time) => registry.countGpus(runId, time),
     });
     gpus.watch();
-    const sweeps = options.retention === undefined ? undefined : startRetention({
+    const sweeps = startRetention({
       registry,
       log,
-      policy: options.retention,
+      policy: { ...options.retention, keepDeletedMs: options.keepDeletedMs },
+      // Before workers are held.
+      hasSpace: () => [layout.trainer, layout.baseDir("runs")].every((path) => freeSpaceOf(path, true).enough),
       diskUsage: () => engine.diskUsageNow(),
       telemetryBytes: () => telemetry.usedBytes(),
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const deletions = watchOriginalsDeletions({
       ...{ layout, registry, log },
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const givenUp = giveUpStart(args);
     const announcing = announce(layout, {
@@ -305,7 +314,7 @@ function checkWorkerUser(option: WorkerUserOption | undefined): void {
     );
   }
   try {
-    if (typeof option === "string") findUser(option);
+    if (typeof option === "string" && option !== OWNER) findUser(option);
   } catch (error) {
     throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
   }

@@ -30,6 +30,11 @@ export async function runProxy(args: string[]): Promise<number> {
   }
   try {
     const plan = planStart(parsed);
+    if (parsed.readFiles) {
+      const { printNamedFiles } = await import("./proxy/delivery/named_files.ts");
+      printNamedFiles(parsed, plan);
+      return 0;
+    }
     const log = createLogger({
       format: "text",
       sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],

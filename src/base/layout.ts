@@ -235,6 +235,10 @@ export class RunFiles {
   proxyFile(attempt: number): string {
     return `${this.control}/proxy-${attempt}.json`;
   }
+  /** Files that somebody has named since the run began, for `mosaic proxy --read-files`. */
+  get namedFiles(): string {
+    return `${this.control}/named.json`;
+  }
   /** A token (0600): for an external run, the session token of its proxy; else, with `--auth token`, the worker's token. */
   get sessionTokenFile(): string {
     return `${this.control}/session-token`;

@@ -84,13 +84,19 @@ export const VERBS: readonly Verb[] = [
     name: "delete",
     aliases: ["rm"],
     group: "Runs",
-    summary: "delete ended runs with all their files",
+    summary: "put ended runs into the trash, or remove them for good",
     load: () => import("./verbs/edit/delete.ts"),
+  },
+  {
+    name: "restore",
+    group: "Runs",
+    summary: "bring deleted runs back from the trash",
+    load: () => import("./verbs/edit/restore.ts"),
   },
   {
     name: "prune",
     group: "Runs",
-    summary: "delete ended runs by count, age or size",
+    summary: "remove ended runs by count, age or size; empty the trash",
     load: () => import("./verbs/edit/prune.ts"),
   },
   {
@@ -152,6 +158,12 @@ export const VERBS: readonly Verb[] = [
     group: "Telemetry",
     summary: "print what a run's worker wrote",
     load: () => import("./verbs/telemetry/logs.ts"),
+  },
+  {
+    name: "observe",
+    group: "Telemetry",
+    summary: "read further files as a run's, while it runs or after its end",
+    load: () => import("./verbs/telemetry/observe.ts"),
   },
   {
     name: "plot",
@@ -245,6 +257,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/usage.ts"),
   },
   {
+    name: "notify",
+    group: "Host",
+    summary: "send a test message to those who are told of runs",
+    load: () => import("./verbs/host/notify.ts"),
+  },
+  {
     name: "top",
     group: "Host",
     summary: "show runs, GPUs and the host full-screen, live",
@@ -313,7 +331,7 @@ export const VERBS: readonly Verb[] = [
     name: "python-helper",
     group: "Host",
     summary: "print the Python module that records a training",
-    load: () => import("./verbs/host/python_helper.ts"),
+    load: () => import("./verbs/help/python_helper.ts"),
   },
   {
     name: "demo",

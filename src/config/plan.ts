@@ -50,6 +50,8 @@ export interface RunPlan {
     keepVideos: number | null;
   };
   /** null: no such limit. */
+  /** A checkpoint of another run that the first attempt begins with a copy of; null: it begins anew. */
+  resumeFrom: string | null;
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
   restart: { backoffSeconds: number; on: readonly RestartCause[] };
@@ -161,16 +163,6 @@ export function expectedStepsOf(configJson: string): number {
   return positiveInteger(config?.schedule?.max_steps ?? config?.metadata?.worker?.config?.total_timesteps);
 }
 
-/**
- * Who submitted a run: a token's name, "uid:N", or "" if it is not known. Read without checking the rest, because a long queue
- * has thousands of configs.
- */
-export function submitterOf(configJson: string): string {
-  const config: { metadata?: { submitted_by?: unknown } | null } | null = JSON.parse(rawJson(configJson));
-  const submitter = config?.metadata?.submitted_by;
-  return typeof submitter === "string" ? submitter : "";
-}
-
 interface ConfigOfSteps {
   schedule?: { max_steps?: unknown } | null;
   metadata?: { worker?: { config?: { total_timesteps?: unknown } | null } | null } | null;
@@ -209,6 +201,7 @@ function makePlan(configJson: string): RunPlan {
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
       keepVideos: artifacts.keep_videos ?? null,
     },
+    resumeFrom: metadata.resume_from ?? null,
     schedule: {
       maxDurationSeconds: schedule.max_duration_seconds ?? null,
       maxSteps: schedule.max_steps ?? null,

@@ -268,6 +268,9 @@ const metadata = once(() =>
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
     alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    resume_from: absolutePath().optional().describe(
+      "A checkpoint of another run, a file or directory: its copy in the run's directory is the first MOSAIC_RESUME_FROM.",
+    ),
     objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
       .optional()
       .describe(

@@ -89,7 +89,10 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const audit = new Audit(new LogFile(options.auditFile, { maxBytes: 4 << 20, kept: 3 }).write);
   const known = options.auth === "user" ? knownPeers() : undefined;
   const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
-  const keeper = tokens && gatekeeper(core.runs, tokens);
+  const keeper = tokens && gatekeeper(core.runs, tokens, {
+    ofRun: (ref) => core.runs.resolve(ref).owner,
+    ofSweep: (ref) => core.ownerOfSweep(ref),
+  });
   const services = servicesOf(core, {
     log,
     bounds: { ...bounds, maxConnections },

@@ -1,12 +1,15 @@
-/** Services that only observe the daemon: webhooks, metrics, and export of metrics and traces over OTLP. */
+/** Services that only observe the daemon: webhooks, messages, metrics, and export of metrics and traces over OTLP. */
 import { newSecret } from "../observability/webhooks/signature.ts";
 import type { OwnListeners } from "../observability/webhooks/own_listeners.ts";
-import { type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
+import { type Digest, type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
+import type { Receivers } from "../observability/messages/receivers.ts";
+import { didYouMean } from "../base/text/nearest.ts";
+import { runJson } from "../runs/fields/run_json.ts";
 import { planOf } from "../config/plan.ts";
 import type { Engine } from "../dispatch/core/engine.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { WorkerUsers } from "../dispatch/launch/local/worker_users.ts";
-import { messageOf } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
 import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
@@ -26,11 +29,12 @@ export async function startSideServices(
     layout: Layout;
     webhook: string | undefined;
     webhookEvents: string[] | undefined;
+    messages: Receivers | undefined;
     own: OwnListeners;
     workerUser: WorkerUserOption | undefined;
   },
 ): Promise<SideServices> {
-  const { core, log, layout, webhook, webhookEvents, own } = options;
+  const { core, log, layout, webhook, webhookEvents, messages, own } = options;
   const { activity, runs } = core;
   const users = new WorkerUsers(layout, Deno.uid() === 0, options.workerUser);
   activity.eventLoop.start();
@@ -45,6 +49,7 @@ export async function startSideServices(
     targetOfRun: (runId) => targetOf(runs, runId, { log, layout, users }),
     counts: activity.webhooks,
     own,
+    ...(messages === undefined ? {} : { digests: await digests(core, messages, own) }),
   });
   core.beforeDelete((row) => webhooks.runWillGo(row.runId));
   const exports = await exportsIfWanted(core, log);
@@ -54,6 +59,31 @@ export async function startSideServices(
       await Promise.all([webhooks, lifecycle, ...exports].map((service) => service.close()));
     },
   };
+}
+
+/** Loaded only when configured. */
+async function digests(core: Engine, messages: Receivers, own: OwnListeners): Promise<Digest[]> {
+  const { digestsOf, testMessages } = await import("../observability/messages/digests.ts");
+  core.setMessages(async (receiver) => {
+    const names = messages.receivers.map(({ name }) => name);
+    if (receiver !== "" && !names.includes(receiver)) {
+      throw new MosaicError("not_found", `no receiver "${receiver}".${didYouMean(receiver, names)}`, {
+        hint: `--notify of this daemon has: ${names.join(", ")}.`,
+      });
+    }
+    return await testMessages(messages, receiver, (url) => own.of(url));
+  });
+  return digestsOf(messages, {
+    records: core.records,
+    run(runId) {
+      const row = core.runs.get(runId);
+      return row && { json: runJson(core.detail(row)), owner: row.owner };
+    },
+    fits(runId, where) {
+      const row = core.runs.get(runId);
+      return row !== undefined && core.fits(row, where);
+    },
+  });
 }
 
 /** Loaded only when configured: the libraries are large. */
@@ -103,12 +133,12 @@ function targetOf(
   runId: string,
   { log, layout, users }: { log: Logger; layout: Layout; users: WorkerUsers },
 ): RunTarget | undefined {
-  const row = runs.get(runId);
+  const row = runs.known(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
     const { webhook, worker } = planOf(row.configJson);
     if (webhook === null || webhook.secretFile === null) return webhook ?? undefined;
-    return { ...webhook, user: users.reader(worker.user, layout.runDir(row.baseDir, runId)) };
+    return { ...webhook, user: users.reader(worker.user, row.owner, layout.runDir(row.baseDir, runId)) };
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;

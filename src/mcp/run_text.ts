@@ -14,7 +14,7 @@ export function rewardOf({ telemetry }: Run): string | undefined {
   const chosen = telemetry?.objective;
   if (chosen !== undefined) return chosen.value === undefined ? undefined : `${number(chosen.value)} (${chosen.name})`;
   if (telemetry?.meanReward100 !== undefined) return `${number(telemetry.meanReward100)} (mean of 100 episodes)`;
-  const told = telemetry?.toldReward;
+  const told = telemetry?.reportedReward;
   return told === undefined ? undefined : `${number(told.value)} (${told.name})`;
 }
 

@@ -4,6 +4,7 @@ import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace, tlsSocket } from "../os/files/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, ownWords } from "./find_option.ts";
+import { notifyGrants } from "./notify_grants.ts";
 import { COLLECTOR_VARIABLES, daemonVariables } from "./variables.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
@@ -12,7 +13,7 @@ import type { World } from "./world.ts";
 const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
 
 export interface DaemonNeeds {
-  /** Only for the start: certificates, the environment, listening on a port that the system selects. */
+  /** Only for the start: certificates, the secrets of --notify, the environment, listening on a port that the system selects. */
   start: Permissions;
   /** As long as it runs: includes its listeners, because a failed one is started again. */
   always: Permissions;
@@ -65,6 +66,17 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   if (isTls) net.push("127.0.0.1:0");
   const webhook = optionValue(words, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
+  const messages = optionValue(words, "--notify");
+  const secrets: string[] = [];
+  if (messages !== undefined) {
+    const file = absolutePath(messages, world.cwd);
+    const grants = notifyGrants(world.readText(file));
+    // A successor of this daemon is planned by it.
+    read.push(file);
+    certificates.push(...grants.read);
+    net.push(...grants.net);
+    secrets.push(...grants.env);
+  }
   for (const name of COLLECTOR_VARIABLES) {
     const endpoint = world.env(name);
     if (endpoint) net.push(urlGrant(endpoint, name));
@@ -87,7 +99,12 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   // Port 0 means any free port, so all ports of the host are granted.
   const [anyPort, fixed] = [net.filter((entry) => entry.endsWith(":0")), net.filter((entry) => !entry.endsWith(":0"))];
   return {
-    start: permissions({ read: certificates, net: anyPort, env: daemonVariables(world), sys: ["hostname", "uid"] }),
+    start: permissions({
+      read: certificates,
+      net: anyPort,
+      env: [...daemonVariables(world), ...secrets],
+      sys: ["hostname", "uid"],
+    }),
     always: permissions({
       read,
       write,

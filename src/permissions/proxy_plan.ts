@@ -71,8 +71,9 @@ function startFileOf(runDir: string, words: readonly string[], world: World): Fr
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
     const list = (value: unknown): unknown[] => Array.isArray(value) ? value : [];
     const { roots = [], places = [], globs, user } = start.observe ?? {};
-    const observed = [...list(roots), ...list(places), ...list(globs).map((one) => (one as { root?: unknown })?.root)]
-      .map(path);
+    const named = words.includes("--read-files") ? JSON.parse(world.readText(files.namedFiles) ?? "{}").globs : [];
+    const patterns = [...list(globs), ...list(named)].map((one) => (one as { root?: unknown })?.root);
+    const observed = [...list(roots), ...list(places), ...patterns].map(path);
     return {
       daemonJson: path(start.daemonJson),
       ca: path(start.tls?.ca),

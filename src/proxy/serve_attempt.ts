@@ -11,6 +11,7 @@ import { hostEnvironment } from "../os/processes/environment.ts";
 import { identityOf } from "../os/processes/identity.ts";
 import { lowerPrecedence } from "../os/processes/precedence.ts";
 import { infoIfThere } from "../os/files/files.ts";
+import { isUnmountedForGood } from "../os/files/write_trouble.ts";
 import { lockFile, removeTreeNow } from "../os/files/untrusted_changes.ts";
 import type { ProxyArguments } from "./start/arguments.ts";
 import { DaemonAddress } from "./delivery/daemon_address.ts";
@@ -46,6 +47,7 @@ import { WorkerHandle } from "./worker/worker_handle.ts";
 const LOCK_TRIES = 20;
 const LOCK_AGAIN_MS = 50;
 const CLEARANCE_MS = 5000;
+const PLACE_CHECK_MS = 2000;
 
 /**
  * @returns the proxy's exit status. @throws errors after which another proxy must continue with the worker and its journal.
@@ -56,7 +58,7 @@ export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: L
     log.warn("another proxy serves this attempt");
     return PROXY_EXIT.alreadyServed;
   }
-  return await serve(args, plan, log);
+  return await serve(args, plan, held, log);
 }
 
 async function lock(path: string): Promise<Deno.FsFile | undefined> {
@@ -68,7 +70,7 @@ async function lock(path: string): Promise<Deno.FsFile | undefined> {
   return undefined;
 }
 
-async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
+async function serve(args: ProxyArguments, plan: StartPlan, held: Deno.FsFile, log: Logger): Promise<number> {
   const { files, start } = plan;
   const { attempt } = args;
   // Reports invalid arguments before anything is started.
@@ -120,20 +122,26 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   );
   // A proxy that attaches runs on the daemon's host, and delivers the rest.
   const placed = args.attach ? undefined : start.placed;
-  const edges: Edges = {
-    worker: new WorkerHandle(
-      {
-        ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
-        ...{ prepare: preparation(args, plan, log), clear: ringRemoval(args.runId, start, log) },
-        started: () => {
-          if (!plan.standAlone && placed === undefined) lowerOwnPrecedence(log);
-          if (!takeOver && start.code === true) recordAttemptsCode(args, plan, log);
-        },
+  const worker = new WorkerHandle(
+    {
+      ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
+      ...{ prepare: preparation(args, plan, log), clear: ringRemoval(args.runId, start, log) },
+      started: () => {
+        if (!plan.standAlone && placed === undefined) lowerOwnPrecedence(log);
+        if (!takeOver && start.code === true) recordAttemptsCode(args, plan, log);
       },
-      journal,
-      queue,
-      log,
-    ),
+    },
+    journal,
+    queue,
+    log,
+  );
+  const placeWatch = setInterval(() => {
+    if (!isUnmountedForGood(held, files.proxyLock(attempt))) return;
+    worker.giveUp();
+    queue.fail(new Error("the file system of the run's directory has failed and was unmounted; its worker was killed"));
+  }, PLACE_CHECK_MS);
+  const edges: Edges = {
+    worker,
     delivery,
     growth: {
       arm: (source) => {
@@ -189,6 +197,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     log.info({ result: result.type, code }, "proxy exits");
     return code;
   } finally {
+    clearInterval(placeWatch);
     await ring?.close(takeOver);
     growth.close();
     await packer?.settled();
@@ -318,19 +327,20 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, times: GrowthTimes,
       ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {
-      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }] = await Promise.all([
+      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }, { RunProgress }] = await Promise.all([
         import("./delivery/batches.ts"),
         import("./delivery/ingest_stream.ts"),
         import("../readers/schemas/validator.ts"),
+        import("../readers/text/run_progress.ts"),
       ]);
       const { schema } = plan.start;
       const patterns = hasPattern(schema) ? (await import("../readers/schemas/patterns.ts")).linearPattern : undefined;
       const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
-      const seen = new Set<TextDialect>();
+      const [seen, progress] = [new Set<TextDialect>(), new RunProgress()];
       const timeAt = (position: number) => times.timeAt(position, Date.now());
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, timeAt };
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, progress, timeAt };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
         buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),

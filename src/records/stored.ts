@@ -31,10 +31,10 @@ export interface RunTelemetry {
   /** The highest step of a metric; 0: none. */
   toldStep: number;
   /** The last value of the metric that is most certainly the reward of episodes; null if there is none. */
-  toldReward: ToldReward | null;
+  reportedReward: ReportedReward | null;
 }
 
-export interface ToldReward {
+export interface ReportedReward {
   /** Name of the metric. */
   name: string;
   value: number;

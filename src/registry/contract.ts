@@ -69,7 +69,14 @@ export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
-export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
+export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer(), kept_until: maybe(time()) });
+
+/** What `mosaic observe` prints. */
+export const ObservedFiles = z.strictObject({
+  run_id: text(),
+  observed: z.array(text()),
+  files: z.array(z.strictObject({ path: text(), format: maybe(text()), records: integer(), note: maybe(text()) })),
+});
 
 export const Pruning = z.strictObject({
   dry_run: z.boolean(),
@@ -79,7 +86,7 @@ export const Pruning = z.strictObject({
     name: text(),
     state,
     bytes: integer().nullable(),
-    because: z.enum(["number", "age", "size"]),
+    because: z.enum(["number", "age", "size", "trash"]),
   })),
 });
 
@@ -90,10 +97,12 @@ export const Usage = z.strictObject({
     state: maybe(state),
     bytes: integer(),
     telemetry_bytes: integer(),
+    deleted_at: maybe(time()),
   })),
   directories: z.strictObject({ runs: integer(), evals: integer(), custom_scripts: integer() }),
   telemetry_bytes: integer(),
   registry_bytes: integer(),
+  trash_bytes: integer(),
   total_bytes: integer(),
 });
 
@@ -112,6 +121,9 @@ const gpuTime = {
 export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
+
+/** A test message. */
+export const Sent = z.strictObject({ receiver: text(), error: maybe(text()) });
 
 /** A series with a summary of its values. */
 export const Series = z.strictObject({
@@ -376,6 +388,7 @@ export const Backup = z.strictObject({
 export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
+  own: z.boolean(),
   created_at: time(),
   expires_at: maybe(time()),
 });
@@ -427,7 +440,7 @@ export const RunDifferences = z.strictObject({
   patch: z.optional(z.array(text())),
 });
 
-/** As src/sweeps/summary.ts makes it. */
+/** As src/sweeps/results/sweep_json.ts describes it. */
 export const Sweep = z.strictObject({
   sweep_id: text(),
   name: text(),
@@ -437,6 +450,7 @@ export const Sweep = z.strictObject({
   made: integer(),
   states: z.unknown(),
   parameters: z.array(text()),
+  seeds: z.array(text()),
   max_parallel: maybe(integer()),
   budget: z.unknown(),
   metric: z.unknown(),
@@ -455,11 +469,13 @@ export const SHAPES = {
   "Submission": Submission,
   "Deletion": Deletion,
   "Pruning": Pruning,
+  "ObservedFiles": ObservedFiles,
   "Usage": Usage,
   "Host": Host,
   "Gpu": Gpu,
   "UserGpuUse": UserGpuUse,
   "RunGpuUse": RunGpuUse,
+  "Sent": Sent,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

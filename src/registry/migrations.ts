@@ -315,6 +315,24 @@ CREATE TABLE trial_cursors (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 17, sql: "" },
+  {
+    version: 18,
+    sql: `
+UPDATE runs SET owner = coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') WHERE json_valid(config_json);
+UPDATE runs SET owner = (SELECT p.owner FROM runs p WHERE p.run_id = runs.parent) WHERE parent IN (SELECT run_id FROM runs);
+`,
+  },
+  // Columns of this version are in the table of fields.
+  { version: 19, sql: "" },
+  {
+    version: 20,
+    sql: `
+-- The trash: few among many runs, and looked up by each read of events.
+CREATE INDEX runs_deleted ON runs (deleted_at, run_id) WHERE deleted_at IS NOT NULL;
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

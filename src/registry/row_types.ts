@@ -25,7 +25,7 @@ export type RunPatch = Partial<
 export type NewRun = Pick<
   RunRow,
   | ("runId" | "name" | "digest" | "maxAttempts" | "priority" | "tags" | "baseDir" | "configJson")
-  | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId")
+  | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId" | "owner")
 >;
 
 /** A run within a run. */
@@ -67,6 +67,10 @@ export interface RunFilter {
   submittedSince?: number;
   /** Runs within this run; absent: only runs that are within none. */
   within?: string | undefined;
+  /** Runs in the trash instead of those that are not there; without the runs that went with the run that they are within. */
+  deleted?: boolean;
+  /** Only runs of this owner. */
+  owner?: string | undefined;
 }
 
 export interface ArtifactRow {

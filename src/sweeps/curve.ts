@@ -19,7 +19,16 @@ export interface AtRung {
 
 type Records = Pick<TelemetryReader, "series">;
 
-/** Undefined while the curve has not come so far, or if the run has none of this name. Overwritten points do not count. */
+/** A point, with what came before it. */
+interface Found {
+  before: SeriesBucketRow[];
+  point: SeriesBucketRow;
+}
+
+/**
+ * Undefined while the curve has not come so far, or if the run has none of this name. Overwritten points do not count.
+ * @param startedAt of the run, Unix milliseconds, for rungs of time; null: it has not started
+ */
 export function atRung(
   records: Records,
   runId: string,
@@ -27,28 +36,59 @@ export function atRung(
   { unit }: Pick<StopRule, "unit">,
   rung: number,
   goal: Goal,
+  startedAt: number | null = null,
 ): AtRung | undefined {
-  const placeOf = (row: SeriesBucketRow) => unit === "points" ? row.lastX : row.step ?? row.lastX;
-  const read = (from: number, to: number) => {
-    const rows = curve(records, runId, name, from, to).filter((row) => !row.overwritten && !row.damaged);
-    return { rows, at: rows.findIndex((row) => placeOf(row) >= rung) };
-  };
+  const reached = reachedOf(records, runId, unit, rung, startedAt);
+  const found = reached && firstPoint(records, runId, name, reached);
+  if (found === undefined) return undefined;
+  const { before, point } = found;
+  const finite = [...before, point].filter(({ mean, count }) => count > 0 && Number.isFinite(mean));
+  const points = finite.reduce((sum, { count }) => sum + count, 0);
+  const mean = finite.reduce((sum, row) => sum + row.mean * row.count, 0) / points;
+  const bests = finite.map(({ min, max }) => goal === "max" ? max : min);
+  const best = bests.length === 0 ? NaN : goal === "max" ? Math.max(...bests) : Math.min(...bests);
+  return { step: unit === "points" ? point.lastX : point.step ?? point.lastX, value: point.last, mean, best };
+}
+
+/** Whether a bucket of the compared metric has a point at the rung or beyond; undefined: no point has yet. */
+function reachedOf(
+  records: Records,
+  runId: string,
+  unit: string,
+  rung: number,
+  startedAt: number | null,
+): ((row: SeriesBucketRow) => boolean) | undefined {
+  switch (unit) {
+    case "points":
+      return ({ lastX }) => lastX >= rung;
+    case "step":
+      return ({ step, lastX }) => (step ?? lastX) >= rung;
+    case "time":
+      return startedAt === null ? undefined : ({ atMs }) => atMs - startedAt >= rung * 1000;
+  }
+  // A metric that counts, such as epoch: from that moment on. Lines that were read together have one time, but steps.
+  const counted = firstPoint(records, runId, unit, ({ max }) => max >= rung)?.point;
+  if (counted === undefined) return undefined;
+  return ({ step, atMs }) => atMs > counted.atMs || (atMs === counted.atMs && (step ?? 0) >= (counted.step ?? 0));
+}
+
+/** @param reached true from some point on, or for a bucket with such a point */
+function firstPoint(
+  records: Records,
+  runId: string,
+  name: string,
+  reached: (row: SeriesBucketRow) => boolean,
+): Found | undefined {
   const before: SeriesBucketRow[] = [];
   let [from, to] = [1, 0];
   for (;;) {
-    const { rows, at } = read(from, to);
+    const rows = curve(records, runId, name, from, to).filter((row) => !row.overwritten && !row.damaged);
+    const at = rows.findIndex(reached);
     if (at < 0) return undefined;
     before.push(...rows.slice(0, at));
-    const found = rows[at]!;
-    if (found.firstX >= found.lastX) {
-      const finite = [...before, found].filter(({ mean, count }) => count > 0 && Number.isFinite(mean));
-      const points = finite.reduce((sum, { count }) => sum + count, 0);
-      const mean = finite.reduce((sum, row) => sum + row.mean * row.count, 0) / points;
-      const bests = finite.map(({ min, max }) => goal === "max" ? max : min);
-      const best = bests.length === 0 ? NaN : goal === "max" ? Math.max(...bests) : Math.min(...bests);
-      return { step: placeOf(found), value: found.last, mean, best };
-    }
-    [from, to] = [found.firstX, found.lastX];
+    const point = rows[at]!;
+    if (point.firstX >= point.lastX) return { before, point };
+    [from, to] = [point.firstX, point.lastX];
   }
 }
 

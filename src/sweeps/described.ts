@@ -41,8 +41,11 @@ export function together(a: Described, b: Described): Described {
 /** @throws MosaicError `invalid_argument` that names what is missing or wrong */
 export function specOf(described: Described, config: Record<string, unknown>, defaultName: string): SweepSpec {
   const { name = defaultName, pass = "templates", max_parallel, budget, metric, stop, pieces } = described;
-  const { max_steps: steps } = (config.schedule ?? {}) as { max_steps?: number };
-  const rule = typeof stop === "string" ? stopOf(stop, steps) : stop;
+  const { max_steps: steps, max_duration_seconds: seconds } = (config.schedule ?? {}) as {
+    max_steps?: number;
+    max_duration_seconds?: number;
+  };
+  const rule = typeof stop === "string" ? stopOf(stop, { steps, seconds }) : stop;
   if (rule !== undefined && metric === undefined) {
     throw new MosaicError("invalid_argument", "early stopping needs a metric", { hint: "Add --metric NAME:max." });
   }

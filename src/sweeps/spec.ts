@@ -43,10 +43,18 @@ const distribution = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("choice"), values: z.array(value).min(1).max(10_000) }),
 ]).refine((d) => d.type === "choice" || d.low <= d.high, "has its bounds in the wrong order");
 
+const origin = z.strictObject({
+  /** The trial whose checkpoint it begins with, and the rung at which it takes another's place. */
+  trial: whole,
+  rung: z.int().min(1),
+});
+
 const part = z.strictObject({
   /** Every combination of these, the last varying fastest. */
   axes: z.array(axis).max(100),
   rows: z.array(z.record(name, value)).min(1).max(MOST_TRIALS).optional(),
+  /** One for each row: trials that go on from others, as population based training makes them. */
+  origins: z.array(origin).optional(),
   draws: z.strictObject({
     count: z.int().min(1).max(MOST_TRIALS),
     /** Number of the first draw: an extension continues the sequence. */
@@ -56,12 +64,20 @@ const part = z.strictObject({
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
-});
+}).refine(
+  ({ origins, rows, axes, draws, seeds }) =>
+    origins === undefined ||
+    (origins.length === rows?.length && axes.length === 0 && draws === undefined && seeds === undefined),
+  "has origins for other trials than its rows",
+);
+
+/** What early stopping ranks. */
+export const OVER = ["trial", "point", "mean", "median", "iqm"] as const;
 
 const stop = z.strictObject({
-  rule: z.enum(["asha", "hyperband", "median"]),
-  /** What rungs count: the worker's steps, or points of the metric. */
-  unit: z.enum(["step", "points"]),
+  rule: z.enum(["asha", "hyperband", "median", "pbt"]),
+  /** What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a metric such as epoch. */
+  unit: z.string().min(1).max(1000),
   /** First rung. */
   min: z.int().min(1),
   /** No rung lies at or beyond it. */
@@ -69,8 +85,10 @@ const stop = z.strictObject({
   /** Each rung lies this many times further than the one before, and one trial in as many goes on. */
   reduction: z.number().min(1.1).max(100),
   brackets: z.int().min(1).max(10),
-  /** What is ranked: each trial by itself (the default), or points by the mean over their seeds. */
-  over: z.enum(["trial", "point"]).optional(),
+  /** What is ranked: each trial by itself (the default), or points by a value over their seeds; `point` is the mean. */
+  over: z.enum(OVER).optional(),
+  /** So many trials at most wait at their rung, paused, until it is known whether they go on; none if it is not given. */
+  hold: z.int().min(1).max(1000).optional(),
 }).refine(({ min, max }) => min < max, "needs a first rung below its end");
 
 export const SPEC = z.strictObject({
@@ -102,14 +120,17 @@ export const EXTENSION = z.strictObject({
   sample_seed: z.int().optional(),
   space: z.array(z.strictObject({ name, distribution })).max(1000),
   seeds: axis.optional(),
+  /** The seeds are for the point of this trial only. */
+  like: whole.optional(),
   max_parallel: z.int().min(1).max(10_000).optional(),
   budget: SPEC.shape.budget.optional(),
 });
 
 /** What words say about points; `partFrom` puts it together. */
-export type Pieces = Omit<z.infer<typeof EXTENSION>, "max_parallel" | "budget">;
+export type Pieces = Omit<z.infer<typeof EXTENSION>, "like" | "max_parallel" | "budget">;
 export type SweepSpec = z.infer<typeof SPEC>;
 export type Part = z.infer<typeof part>;
+export type Origin = z.infer<typeof origin>;
 export type Axis = z.infer<typeof axis>;
 export type Distribution = z.infer<typeof distribution>;
 export type Value = z.infer<typeof value>;
@@ -123,6 +144,11 @@ export function specFrom(json: string): SweepSpec {
 /** @throws as `specFrom` */
 export function extensionFrom(json: string): z.infer<typeof EXTENSION> {
   return fitting(EXTENSION, parsed(json));
+}
+
+/** The numbers of the trials that are to be retried. @throws as `specFrom` */
+export function retriedFrom(json: string): number[] {
+  return fitting(z.strictObject({ trials: z.array(whole).min(1).max(MOST_TRIALS) }), parsed(json)).trials;
 }
 
 /** What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21 digits there */
@@ -154,7 +180,7 @@ function fitting<T>(schema: z.ZodType<T>, given: unknown): T {
 /** @throws as `specFrom` */
 export function checked(given: unknown): SweepSpec {
   const data = fitting(SPEC, given);
-  if (data.stop?.rule === "median" && data.stop.max / data.stop.min > MOST_RUNGS) {
+  if ((data.stop?.rule === "median" || data.stop?.rule === "pbt") && data.stop.max / data.stop.min > MOST_RUNGS) {
     throw new MosaicError("invalid_argument", `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`);
   }
   return data;

@@ -3,8 +3,10 @@
  * the order in which the daemon saw them). The reports are rows of the registry, so every daemon decides the same.
  */
 import { number } from "../base/text/format.ts";
+import { spreadOf } from "../telemetry/series/groups.ts";
 import type { StopRule, SweepSpec } from "./spec.ts";
 
+type Over = NonNullable<StopRule["over"]>;
 export type Goal = NonNullable<SweepSpec["metric"]>["goal"];
 
 export interface Report {
@@ -34,7 +36,7 @@ export function bracketOf({ brackets }: StopRule, trial: number): number {
 export function rungsOf(rule: StopRule, trial: number): number[] {
   const { min, max, reduction } = rule;
   const rungs: number[] = [];
-  if (rule.rule === "median") {
+  if (rule.rule === "median" || rule.rule === "pbt") {
     for (let at = min; at < max; at += min) rungs.push(at);
     return rungs;
   }
@@ -50,19 +52,30 @@ function ordinal(n: number): string {
   return `${n}${["th", "st", "nd", "rd"][last] ?? "th"}`;
 }
 
-/** Over values that are finite; NaN if none is. */
-function meanOf(reports: readonly Report[]): number {
-  const values = reports.map(({ value }) => value).filter(Number.isFinite);
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+const medianOf = (sorted: readonly number[]) => (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2;
+
+/** One value over a point's seeds, of those that are finite; NaN if none is. */
+function overSeeds(over: Over, reports: readonly Report[]): { value: number; text: string } {
+  const values = reports.map(({ value }) => value).filter(Number.isFinite).sort((a, b) => a - b);
+  if (values.length === 0) return { value: NaN, text: "" };
+  if (over === "median") return { value: medianOf(values), text: `median ${number(medianOf(values))}` };
+  if (over === "iqm") {
+    const { middle, low, high } = spreadOf(values, "iqm");
+    return { value: middle, text: `interquartile mean ${number(middle)} [${number(low)}, ${number(high)}]` };
+  }
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return { value: mean, text: `mean ${number(mean)}` };
 }
 
 /**
  * - `asha`, `hyperband`: of all trials of the bracket that have reached the rung, one in `reduction` goes on, at least one;
  *   the same rule as Optuna's SuccessiveHalvingPruner. Equal values are equally good.
- * - the same over points: the mean over the point's trials at the rung is ranked among those of the other points
+ * - the same over points: the mean, median or interquartile mean over the point's trials at the rung is ranked among those of
+ *   the other points
+ * - `pbt`: of all trials that have reached the rung, one in `reduction`, the worst, gives way to another (population.ts)
  * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
  *
- * @param earlier in the order in which they were entered
+ * @param earlier in the order in which they were entered; those of other rungs do not count
  * @param pointOf a trial's point; the same for its seeds
  */
 export function decide(
@@ -84,7 +97,7 @@ export function decide(
     if (means.length < LEAST_OTHERS) {
       return { stops: false, reason: `${where}: ${means.length} other trials are too few to compare with` };
     }
-    const median = (means[(means.length - 1) >> 1]! + means[means.length >> 1]!) / 2;
+    const median = medianOf(means);
     const stops = better(median, report.best);
     const than = stops ? "worse than" : "not worse than";
     return {
@@ -93,25 +106,55 @@ export function decide(
     };
   }
   const finite = others.filter(({ value }) => Number.isFinite(value));
-  const points = rule.over === "point";
-  const own = points ? finite.filter(({ trial }) => pointOf(trial) === pointOf(report.trial)) : [];
-  const value = meanOf([...own, report]);
+  const { over = "trial" } = rule;
+  const points = over !== "trial";
+  const isOwn = ({ trial }: Report) => pointOf(trial) === pointOf(report.trial);
+  const own = points ? [...finite.filter(isOwn), report] : [report];
+  const { value, text } = points ? overSeeds(over, own) : { value: report.value, text: number(report.value) };
   const rivals = points
-    ? [
-      ...Map.groupBy(
-        others.filter(({ trial }) => pointOf(trial) !== pointOf(report.trial)),
-        ({ trial }) => pointOf(trial),
-      )
-        .values(),
-    ].map(meanOf)
+    ? [...Map.groupBy(others.filter((one) => !isOwn(one)), ({ trial }) => pointOf(trial)).values()].map((seeds) =>
+      overSeeds(over, seeds).value
+    )
     : others.map(({ value }) => value);
   const count = rivals.length + 1;
   const place = rivals.filter((rival) => Number.isFinite(rival) && better(rival, value)).length + 1;
+  if (rule.rule === "pbt") {
+    const part = Math.floor(count / rule.reduction);
+    const give = part === 0 ? "nobody gives way" : part === 1 ? "the last gives way" : `the last ${part} give way`;
+    return { stops: place > count - part, reason: `${where}: ${text} is ${ordinal(place)} of ${count}, ${give}` };
+  }
   const kept = Math.max(1, Math.floor(count / rule.reduction));
-  const what = points ? `mean ${number(value)} of ${own.length + 1} seeds` : number(value);
+  const what = points ? `${text} of ${own.length} seeds` : text;
   const goOn = kept === 1 ? "1 goes on" : `${kept} go on`;
   return {
     stops: place > kept,
     reason: `${where}: ${what} is ${ordinal(place)} of ${count}${points ? " points" : ""}, ${goOn}`,
   };
+}
+
+/**
+ * Which of the trials that wait at a rung go on, because later trials were worse, and which are stopped, because more wait
+ * than may: of the lowest rung first, then the worst.
+ * @param reached all reports, one for each trial and rung @param waiting the reports at which trials wait
+ */
+export function decideHeld(
+  rule: StopRule,
+  goal: Goal,
+  reached: (rung: number) => readonly Report[],
+  waiting: readonly Report[],
+  pointOf: (trial: number) => string,
+): (Decision & { trial: number })[] {
+  const decided = waiting.map((report) => ({ report, ...decide(rule, goal, reached(report.rung), report, pointOf) }));
+  const left = decided.filter(({ stops }) => stops).sort(({ report: a }, { report: b }) =>
+    a.rung - b.rung || (goal === "max" ? a.value - b.value : b.value - a.value) || b.trial - a.trial
+  );
+  const { hold = 0 } = rule;
+  const beyond = left.slice(0, Math.max(0, left.length - hold)).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: true },
+    reason: `${reason}, and no more than ${hold} wait`,
+  }));
+  const goOn = decided.filter(({ stops }) => !stops).map(({ report: { trial }, reason }) => ({
+    ...{ trial, stops: false, reason },
+  }));
+  return [...goOn, ...beyond];
 }

@@ -8,6 +8,7 @@ import {
   type Axis,
   type Distribution,
   MOST_TRIALS,
+  OVER,
   type Part,
   type Pieces,
   type StopRule,
@@ -83,9 +84,9 @@ export function wholeAxis(name: string, text: string): Axis {
 
 /** `0-99%8`: 100 trials, at most 8 at once. */
 export function arrayWords(text: string): { axis: Axis; parallel: number | undefined } {
-  const [, indices, parallel] = /^(.*?)(?:%(\d+))?$/.exec(text)!;
+  const [, indices = text, parallel] = /^([^%]*)(?:%(\d+))?$/.exec(text) ?? [];
   if (parallel !== undefined && Number(parallel) < 1) throw refused(`"${text}" lets no trial run: give at least %1`);
-  return { axis: wholeAxis("index", indices!), parallel: parallel === undefined ? undefined : Number(parallel) };
+  return { axis: wholeAxis("index", indices), parallel: parallel === undefined ? undefined : Number(parallel) };
 }
 
 const DISTRIBUTIONS = ["uniform", "log", "int", "choice"] as const;
@@ -196,14 +197,29 @@ export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
   return { name, goal: goal?.startsWith("min") ? "min" : "max" };
 }
 
-const RULES = ["asha", "hyperband", "median"] as const;
-const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit", "over"] as const;
+const RULES = ["asha", "hyperband", "median", "pbt"] as const;
+/** What would be taken for a metric that never comes. */
+const UNITS_MEANT: Record<string, string> = {
+  steps: "step",
+  point: "points",
+  seconds: "time",
+  minutes: "time",
+  hours: "time",
+};
+const RULE_WORDS = ["min", "max", "reduction", "brackets", "unit", "over", "hold"] as const;
+
+/** How long a trial is, if its config says so. */
+export interface TrialLength {
+  steps?: number | undefined;
+  seconds?: number | undefined;
+}
 
 /**
- * `asha`, `asha:min=1000,max=27000,reduction=3`, `hyperband:max=27000,brackets=3`, `median:min=1000,max=20000`
- * @param steps how long a trial is, if the run's config says so
+ * `asha`, `asha:min=1000,max=27000,reduction=3`, `asha:unit=time,min=5m,max=2h`, `asha:unit=epoch,max=50`,
+ * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`, `asha:max=27000,hold=4`,
+ * `pbt:min=1000,max=20000`
  */
-export function stopOf(text: string, steps: number | undefined): StopRule {
+export function stopOf(text: string, length: TrialLength): StopRule {
   const [word, rest = ""] = text.split(/:(.*)/s);
   const rule = RULES.find((one) => one === word!.trim());
   if (rule === undefined) {
@@ -219,31 +235,69 @@ export function stopOf(text: string, steps: number | undefined): StopRule {
     if (known === undefined) throw refused(`${rule} has no "${key}".${didYouMean(key, RULE_WORDS)}`);
     given[known] = value;
   }
-  const numberOf = (key: "min" | "max" | "reduction" | "brackets"): number | undefined => {
-    if (given[key] === undefined) return undefined;
-    const number = Number(given[key].replaceAll("_", ""));
-    if (Number.isFinite(number) && number > 0) return number;
-    throw refused(`${rule}: ${key} is "${given[key]}"; it must be a number above 0`);
-  };
   const unit = given.unit ?? "step";
-  if (unit !== "step" && unit !== "points") throw refused(`${rule}: unit is "${unit}"; it must be step or points`);
-  const { over } = given;
-  if (over !== undefined && over !== "trial" && (over !== "point" || rule === "median")) {
-    throw refused(`${rule}: over is "${over}"; it must be trial${rule === "median" ? "" : " or point"}`);
+  const meant = UNITS_MEANT[unit];
+  if (meant !== undefined) {
+    throw refused(`${rule}: unit is "${unit}". Did you mean ${meant}?`, "It is step, points, time or a metric's name.");
   }
-  const max = numberOf("max") ?? (unit === "step" ? steps : undefined);
+  const wrong = (key: string, form: string) =>
+    refused(`${rule}: ${key} is "${given[key as "min"]}"; it must be ${form}`);
+  const numberOf = (key: "reduction" | "brackets" | "hold"): number | undefined => {
+    if (given[key] === undefined) return undefined;
+    const number = Number(given[key]);
+    if (Number.isFinite(number) && number > 0) return number;
+    throw wrong(key, "a number above 0");
+  };
+  const placeOf = (key: "min" | "max", whole?: number): number | undefined => {
+    const text = given[key];
+    if (text === undefined) return undefined;
+    const [, percent] = /^([\d.]+)%$/.exec(text) ?? [];
+    const ms = unit === "time" ? parseDuration(text) : undefined;
+    const place = percent !== undefined && whole !== undefined
+      ? Number(percent) / 100 * whole
+      : ms !== undefined
+      ? ms / 1000
+      : Number(text.replaceAll("_", ""));
+    if (Number.isFinite(place) && place > 0) return place;
+    const number = unit === "time" ? "a time such as 10m" : "a number above 0";
+    throw wrong(key, whole === undefined ? number : `${number}, or a share of max such as 5%`);
+  };
+  const max = placeOf("max") ?? { step: length.steps, time: length.seconds }[unit];
   if (max === undefined) {
+    const what = {
+      step: "how many steps a trial has",
+      time: "how long a trial runs",
+      points: "how many points a trial has",
+    };
     throw refused(
-      `${rule}: how many ${unit === "step" ? "steps" : "points"} a trial has is not known`,
-      `Write it as ${rule}:max=100000.`,
+      `${rule}: ${what[unit as keyof typeof what] ?? `how far ${unit} goes`} is not known`,
+      `Write it as ${rule}:${unit === "step" ? "max=100000" : `unit=${unit},max=${unit === "time" ? "2h" : "100"}`}.`,
     );
   }
-  const reduction = numberOf("reduction") ?? 3;
-  const min = numberOf("min") ?? (rule === "median" ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
+  const over = given.over === undefined ? undefined : OVER.find((one) => one === given.over);
+  const alone = rule === "median" || rule === "pbt";
+  if (given.over !== undefined && (over === undefined || (over !== "trial" && alone))) {
+    throw wrong("over", alone ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
+  }
+  const reduction = numberOf("reduction") ?? (rule === "pbt" ? 4 : 3);
+  const min = placeOf("min", max) ?? (alone ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
   const brackets = numberOf("brackets") ?? (rule === "hyperband" ? 3 : 1);
   if (min >= max) throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
   const rungs = { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets } as const;
-  return over === "point" ? { ...rungs, over } : rungs;
+  const hold = numberOf("hold");
+  if (hold !== undefined && (alone || unit === "time")) {
+    throw refused(
+      alone
+        ? `${rule}: nobody is held, because later trials change nothing for a trial that was worse`
+        : `${rule}: the time of a trial that is held goes on, so its rungs cannot be times`,
+      `Leave hold out${alone ? "" : ", or count steps or a metric such as epoch"}.`,
+    );
+  }
+  return {
+    ...rungs,
+    ...(over === undefined || over === "trial" ? {} : { over }),
+    ...(hold === undefined ? {} : { hold }),
+  };
 }
 
 /** @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that is given twice */

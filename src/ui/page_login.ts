@@ -20,8 +20,8 @@ const WRONG_A_MINUTE = 30;
 /** Peers whose wrong tokens are counted per minute; further peers share one count. */
 const MAX_PEERS = 10_000;
 
-function identityOf({ name, role }: Holder): Identity {
-  return { name: name === "read" ? "reader" : name, readOnly: !mayDo(role, "operate"), admin: role === "admin" };
+function identityOf({ name, role, own = false }: Holder): Identity {
+  return { name: name === "read" ? "reader" : name, readOnly: !mayDo(role, "operate"), admin: role === "admin", own };
 }
 
 export interface PageLogin {

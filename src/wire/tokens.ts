@@ -23,6 +23,8 @@ export type StandardToken = typeof STANDARD_TOKENS[number];
 export interface NamedToken {
   name: string;
   role: Role;
+  /** What it changes must be its own: runs and sweeps that it has submitted. */
+  own?: boolean;
   /** SHA-256 of the secret, hexadecimal. */
   sha256: string;
   /** Unix milliseconds. */
@@ -37,6 +39,16 @@ export type Tokens = Record<StandardToken, string> & { named: readonly NamedToke
 export interface Holder {
   name: string;
   role: Role;
+  /** May change only its own runs and sweeps. */
+  own?: boolean;
+}
+
+/** @param owner "": unknown; undefined: the call is about no single run */
+export function notOwn(name: string, what: "run" | "sweep", owner: string | undefined): MosaicError {
+  const whose = owner === undefined ? "this is none" : `this one is ${owner === "" ? "nobody's" : `${owner}'s`}`;
+  return new MosaicError("permission_denied", `the token ${name} may change only its own ${what}s, and ${whose}`, {
+    hint: `"mosaic list --mine" shows them; "mosaic token create" without --own makes a token for all runs.`,
+  });
 }
 
 /** 256 bits; the prefix lets scanners for leaked secrets recognize it. */
@@ -76,7 +88,8 @@ export function readTokens(path: string): Tokens | undefined {
 
 function isNamed(token: Partial<NamedToken> | null): boolean {
   return typeof token?.name === "string" && ROLES.includes(token.role!) && /^[0-9a-f]{64}$/.test(token.sha256 ?? "") &&
-    typeof token.createdAt === "number" && (token.expiresAt === null || typeof token.expiresAt === "number");
+    typeof token.createdAt === "number" && (token.expiresAt === null || typeof token.expiresAt === "number") &&
+    typeof (token.own ?? false) === "boolean";
 }
 
 /** The tokens; created if there are none. */
@@ -128,23 +141,32 @@ function rotated(path: string, which: readonly StandardToken[]): Tokens {
 }
 
 /**
+ * @param token.own only for the role operate, which alone changes runs of others without being allowed everything
  * @param token.ttlMs validity; undefined: until it is revoked
  * @returns its secret, which is not stored
  * @throws MosaicError `invalid_argument` for a name that is invalid or taken
  */
-export function createToken(path: string, token: { name: string; role: Role; ttlMs?: number | undefined }): string {
-  const { name, role, ttlMs } = token;
+export function createToken(
+  path: string,
+  token: { name: string; role: Role; own?: boolean; ttlMs?: number | undefined },
+): string {
+  const { name, role, own = false, ttlMs } = token;
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
     throw new MosaicError("invalid_argument", `the name of a token is ${JSON.stringify(name)}`, {
       hint: "It must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
     });
   }
-  return changing(path, () => added(path, { name, role, ttlMs }));
+  if (own && role !== "operate") {
+    throw new MosaicError("invalid_argument", `a token of the role ${role} cannot be limited to its own runs`, {
+      hint: "read and submit change no run of others, and admin may do everything: use the role operate.",
+    });
+  }
+  return changing(path, () => added(path, { name, role, own, ttlMs }));
 }
 
 function added(
   path: string,
-  { name, role, ttlMs }: { name: string; role: Role; ttlMs: number | undefined },
+  { name, role, own, ttlMs }: { name: string; role: Role; own: boolean; ttlMs: number | undefined },
 ): string {
   const tokens = firstTokens(path);
   const now = Date.now();
@@ -156,7 +178,8 @@ function added(
   }
   const secret = newToken(role);
   const expiresAt = ttlMs === undefined ? null : now + ttlMs;
-  const named = [...tokens.named, { name, role, sha256: hashOf(secret), createdAt: now, expiresAt }];
+  const rights = own ? { role, own } : { role };
+  const named = [...tokens.named, { name, ...rights, sha256: hashOf(secret), createdAt: now, expiresAt }];
   writeTokens(path, { ...tokens, named });
   return secret;
 }
@@ -215,7 +238,7 @@ export class TokenFile {
     const hash = hashOf(token);
     const named = this.#tokens.named.find(({ sha256 }) => sha256 === hash);
     if (named === undefined || (named.expiresAt !== null && named.expiresAt <= Date.now())) return undefined;
-    return { name: named.name, role: named.role };
+    return { name: named.name, role: named.role, ...(named.own === true && { own: true }) };
   }
 
   #signature(): string {

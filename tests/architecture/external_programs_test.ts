@@ -33,3 +33,11 @@ Deno.test("scripts that block the thread ask nobody but the kernel and local fil
   const network = blocking.filter((call) => /getent|nvidia-smi|squeue|sinfo|scontrol|python|git |ssh /.test(call));
   assert.deepEqual(network.filter((call) => !call.startsWith("`${SOON}")), []);
 });
+
+Deno.test("scripts that read environments of other processes have a limit: one that is stuck in a driver has them locked", () => {
+  const reading = filesOf(SRC).flatMap((file) =>
+    [...Deno.readTextFileSync(new URL(file, SRC)).matchAll(/[^;]*\/proc\/\[0-9\]\*\/environ/g)].map((match) => match[0])
+  );
+  assert.ok(reading.length >= 3, "the scripts are there");
+  assert.deepEqual(reading.filter((script) => !script.includes("SOON")), []);
+});

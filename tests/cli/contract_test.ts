@@ -228,8 +228,12 @@ LINES
 
 Deno.test("shapes: every command prints what docs/reference/cli.md says, no field more and none less", async (t) => {
   using gpus = new FakeGpuTools("a100x4");
-  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env });
   const directory = await Deno.makeTempDir();
+  const notify = `${directory}/notify.json`;
+  const mail = { from: "mosaic@lab.example", to: "ann@lab.example" };
+  const receivers = ["true", "false"].map((name) => ({ name, mail: { ...mail, sendmail: `/bin/${name}` } }));
+  Deno.writeTextFileSync(notify, JSON.stringify({ receivers }));
+  await using daemon = await TestDaemon.start({ gpus: "1", env: gpus.env, args: ["--notify", notify] });
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const { code, out, err } = await runVerb(daemon, args);
     assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${err}`);
@@ -294,7 +298,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       configOf({ name: "killed", command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`) }),
     );
     await untilState(daemon, killed, "FAULTED");
-    const talks = shell(`trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; while :; do sleep 0.1; done`);
+    const talks = shell(
+      `trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; echo 'Epoch 1/4 - loss: 0.5'; while :; do sleep 0.1; done`,
+    );
     const gpus = { requested: 1, mandatory: true };
     const live = await submit(daemon, configOf({ name: "live", command: talks, gpus }));
     await untilState(daemon, live, "EXECUTING");
@@ -306,6 +312,8 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       ...{ runId: live, workerId: "w-2", workerKind: "trainer", protoVersion: "MOSAIC/1.0" },
       ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
     });
+    Deno.writeTextFileSync(`${directory}/named.csv`, "step,loss\n1,0.5\n");
+    await holds("observe", [rich, `${directory}/named.csv`, `${directory}/none.csv`]);
     await holds("throttle", ["--hz", "100", live]);
     await holds("tag", [live, "noted"]);
     await holds("note", [live, "some words"]);
@@ -341,14 +349,17 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       "1",
       "--grid",
       "x=1,2",
+      "--seeds",
+      "1",
       "--",
       "/bin/true",
-      "{x}",
+      "{x}{seed}",
     ]);
     await holds("sweep list", []);
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
     await holds("usage --by run", []);
+    await holds("notify", ["test"], { codes: [1] });
     await holds("du", []);
     await holds("wait", [rich]);
     await holds("wait", [killed], { codes: [1] });
@@ -420,7 +431,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       await holds("prune", ["--dry-run", ...limit]);
     }
     await holds("delete", [rich], { only: ["json"] });
+    await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("list", ["--trash"]);
+    await holds("du", []);
+    await holds("restore", [failed], { only: ["jsonl"] });
     await holds("prune", ["--keep-last", "0"]);
 
     await t.step("every command was tried in every format", () => {
@@ -437,7 +452,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       // and the attempts of a series (tests/telemetry/rewinds_test.ts).
       const elsewhere = (field: string) =>
         [
-          "RunDetail.held_to",
+          "RunDetail.enforced_limits",
           // Measured every minute: tests/registry/gpus_test.ts.
           "UserGpuUse.idle_share",
           "RunGpuUse.idle_share",

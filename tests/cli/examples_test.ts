@@ -77,6 +77,8 @@ Deno.test("examples: what --help shows works", async (t) => {
     await ended("cart-lr-3e-3", ["sweep"]);
     let last = await ended("cart-lr-1e-2", ["sweep"]);
     Deno.writeTextFileSync("train.json", configOf({ name: "train", command: talks }));
+    Deno.mkdirSync("results", { recursive: true });
+    for (const path of ["training.csv", "results/scores.csv"]) Deno.writeTextFileSync(path, "step,loss\n1,0.5\n");
     Deno.writeTextFileSync("sweep.yaml", "command: [python, train.py, --lr, '{lr}']\ngrid: {lr: [0.1, 0.2]}\n");
 
     const mosaic = async (args: string[], input: string) => {

@@ -23,6 +23,8 @@ const ROOM: Capacity = {
   holders: [],
   gpusOf: new Map(),
   maxGpusPerUser: Infinity,
+  runsOf: new Map(),
+  maxRunsPerUser: Infinity,
   used: [],
   asking: false,
   totalSlots: 4,

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readConfig } from "../../src/config/config.ts";
-import { submitterOf } from "../../src/config/plan.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Layout } from "../../src/base/layout.ts";
@@ -8,6 +7,9 @@ import { parseShares, type Ranked, ranks, used, Uses } from "../../src/dispatch/
 import { configOf } from "../harness/configs.ts";
 import { EngineFixture } from "../harness/engine.ts";
 import { until } from "../harness/wait.ts";
+import { DatabaseSync } from "node:sqlite";
+import { migrate, MIGRATIONS } from "../../src/registry/migrations.ts";
+import { Registry } from "../../src/registry/registry.ts";
 
 const HOUR = 3_600_000;
 const halfLifeMs = 168 * HOUR;
@@ -84,12 +86,12 @@ Deno.test("submitter: the daemon says who submitted a run, whatever the config s
   const prepared = (submitter: string, said?: string) => {
     const metadata = said === undefined ? {} : { submitted_by: said };
     const read = readConfig(configOf({ command: ["/bin/true"], metadata }));
-    return submitterOf(prepareRun(read, { runId: "R", layout: new Layout("/srv"), submitter }).configJson);
+    const { configJson } = prepareRun(read, { runId: "R", layout: new Layout("/srv"), submitter });
+    return JSON.parse(configJson).metadata.submitted_by ?? "";
   };
   assert.equal(prepared("alice"), "alice");
   assert.equal(prepared("alice", "bob"), "alice");
   assert.equal(prepared("", "bob"), "");
-  assert.equal(submitterOf("{}"), "");
 });
 
 // -------------------------------------------------------------------------------------------------------------- engine
@@ -115,7 +117,7 @@ Deno.test("--share: the owner who has used less is first, also after a restart o
   same.exit();
   await next.connect(bobs);
   assert.equal(next.row(again).state, "INIT");
-  const [attempt, ...others] = next.registry.attemptsSince(0).filter(({ submitter }) => submitter === "alice");
+  const [attempt, ...others] = next.registry.attemptsSince(0).filter(({ owner }) => owner === "alice");
   assert.deepEqual([attempt!.runId, others.length], [first, 0]);
   assert.ok(attempt!.to! >= attempt!.from);
 });
@@ -141,4 +143,43 @@ Deno.test("--max-gpus-per-user: a user's runs wait at the limit, and others' sta
     () => f.engine.submit(many, "", "alice"),
     (e) => e instanceof MosaicError && e.code === "resource_exhausted" && /one user may have 1 GPUs/.test(e.message),
   );
+});
+
+Deno.test("--max-runs-per-user: a user's further runs wait for an end of theirs, and others' start", async () => {
+  await using f = EngineFixture.start({ maxRunsPerUser: 1 });
+  const submit = (owner: string) => f.engine.submit(configOf({ command }), "", owner).runId;
+  const first = submit("alice");
+  const proxy = await f.connect(first);
+  const [second, bobs] = [submit("alice"), submit("bob")];
+  await f.connect(bobs);
+  const why = () => f.engine.detail(f.row(second)).waitingFor;
+  await until(() => why() === "an end of alice's runs, of which 1 run may run at a time", {
+    what: "the reason",
+    state: why,
+  });
+  proxy.exit();
+  await f.connect(second);
+});
+
+Deno.test("owner: of a run, of the runs within it, and of those that an earlier schema has", () => {
+  const path = Deno.makeTempFileSync();
+  const db = new DatabaseSync(path);
+  migrate(db, path, MIGRATIONS.filter(({ version }) => version < 17));
+  const insert = db.prepare(
+    `INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+    config_json, gpus_requested, gpus_mandatory, worker_id, agent_id, created_at, updated_at, parent, child_key)
+    VALUES (?, ?, '', 'TERMINATED', 1, 1, 0, '[]', 'runs', ?, 0, 0, '', '', 1, 1, ?, ?)`,
+  );
+  insert.run("A", "a", '{"metadata":{"submitted_by":"alice"}}', null, null);
+  insert.run("B", "a/1", "{}", "A", "1");
+  insert.run("C", "c", "not JSON", null, null);
+  db.close();
+  const registry = Registry.open(path);
+  try {
+    assert.deepEqual(["A", "B", "C"].map((id) => registry.require(id).owner), ["alice", "alice", ""]);
+    assert.deepEqual(registry.list({ owner: "alice" }, { limit: 9 }).runs.map(({ runId }) => runId), ["A"]);
+  } finally {
+    registry.close();
+    Deno.removeSync(path);
+  }
 });

@@ -77,7 +77,7 @@ printf '{"type":"step","step":0}\\n'`;
     assert.equal(identityOf(Number(readTextIfThere(pidFile))), undefined);
     assert.deepEqual([...Deno.readDirSync(parent!)].filter((e) => e.isDirectory), []);
     assert.equal(ended.outcome, "succeeded");
-    assert.deepEqual((await getRun(daemon, run)).heldTo, [
+    assert.deepEqual((await getRun(daemon, run)).enforcedLimits, [
       ...(hasMemory ? ["memory_mb"] : []),
       ...(controllers.includes("cpu") ? ["cpus"] : []),
     ]);
@@ -133,9 +133,9 @@ where(
     await using daemon = await startWith(parent!);
     const script = 'printf \'{"type":"step","step":0}\\n\'; exec head -c 2G /dev/zero | tail';
     const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
-    const { reason, hint, heldTo } = await untilState(daemon, run, "FAULTED");
+    const { reason, hint, enforcedLimits } = await untilState(daemon, run, "FAULTED");
     assert.equal(reason, "oom_killed");
     assert.match(hint, /it may use 256 MiB \(resources\.memory_mb\)/);
-    assert.ok(heldTo.includes("memory_mb"));
+    assert.ok(enforcedLimits.includes("memory_mb"));
   },
 );

@@ -1,6 +1,7 @@
 /** Programs that do not end: the call does, and a second one is not started beside the first. */
 import assert from "node:assert/strict";
 import { ProgramLate, runProgram, shellOutputLater } from "../../src/os/processes/external_program.ts";
+import { outputAs } from "../../src/os/rights/user_shell.ts";
 import { identityOf } from "../../src/os/processes/identity.ts";
 import { until } from "../harness/wait.ts";
 
@@ -120,4 +121,9 @@ Deno.test("program: a caller that stops ends it, and starts none afterwards", as
 Deno.test("program: a script's output, or undefined where it fails", async () => {
   assert.equal(await shellOutputLater('echo "$0 $1"', "a", "b"), "a b\n");
   assert.equal(await shellOutputLater("exit 1"), undefined);
+});
+
+Deno.test("program: a script that looks at names of a config's is killed where they are on a file system that does not answer", () => {
+  assert.equal(outputAs(undefined, "exec sleep 600"), undefined);
+  assert.equal(outputAs(undefined, 'echo "$0 $1"', "a", "b"), "a b\n");
 });

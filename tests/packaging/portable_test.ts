@@ -333,6 +333,8 @@ async function everyVerb(): Promise<void> {
     [["open"]],
     [["open", "one"]],
     [["usage"]],
+    // It has no receivers.
+    [["notify", "test"], 6],
     [["validate", config]],
     ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
       .map((words): [string[]] => [words]),
@@ -351,6 +353,7 @@ async function everyVerb(): Promise<void> {
     [["permissions", "daemon"]],
     [["token", "rotate"]],
     [["doctor"]],
+    [["observe", "one", `${tracked}/progress.csv`]],
     [["tag", "one", "tried"]],
     [["note", "one", "tried"]],
     [["rename", "two", "second"]],

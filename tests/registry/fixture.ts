@@ -55,6 +55,7 @@ export function newRun(n: number, fields: Partial<NewRun> = {}): NewRun {
     gpusMandatory: false,
     workerId: "",
     agentId: "agent_1",
+    owner: "",
     ...fields,
   };
 }

@@ -176,8 +176,8 @@ export class RecordedSession implements ProxySession {
     this.#session.heartbeat(journalSize);
     this.heartbeats++;
   }
-  heldByStore(held: boolean): void {
-    this.#session.heldByStore(held);
+  heldByStore(missing: Parameters<ProxySession["heldByStore"]>[0]): void {
+    this.#session.heldByStore(missing);
   }
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
     this.#session.controlApplied(state);

@@ -36,11 +36,15 @@ Deno.test("a token that is none: refused by the headers, before any of 64 MiB is
           answer += new TextDecoder().decode(buffer.subarray(0, length));
         }
       }, {
-        gatekeeper: gatekeeper({
-          get: (id) => core.registry.get(id),
-          sessionTokens: () => [],
-          pastAttempt: () => undefined,
-        }, tokens),
+        gatekeeper: gatekeeper(
+          {
+            get: (id) => core.registry.get(id),
+            sessionTokens: () => [],
+            pastAttempt: () => undefined,
+          },
+          tokens,
+          { ofRun: () => "", ofSweep: () => "" },
+        ),
       });
     }
   }

@@ -112,9 +112,15 @@ Deno.test({
 Deno.test("worker.user: who is no user, is root, or is not the daemon's to choose is refused", () => {
   const layout = new Layout("/nonexistent");
   const users = (isRoot: boolean, option?: string) => new WorkerUsers(layout, isRoot, option);
-  assert.throws(() => users(false).check("nobody"), /worker.user is "nobody", and only a daemon of root/);
-  assert.throws(() => users(true, "54321").check("nobody"), /--worker-user holds for every run/);
-  users(true, "54321").check("54321");
+  assert.throws(() => users(false).check("nobody", ""), /worker.user is "nobody", and only a daemon of root/);
+  assert.throws(() => users(true, "54321").check("nobody", ""), /--worker-user holds for every run/);
+  users(true, "54321").check("54321", "");
+  const owned = users(true, "@owner");
+  assert.equal(owned.of("", "uid:54321", "/nonexistent")!.uid, 54321);
+  assert.equal(owned.of("", "nobody", "/nonexistent")!.name, "nobody");
+  assert.throws(() => owned.check("", ""), /@owner, and the run has no known owner/);
+  assert.throws(() => owned.check("", "uid:0"), /root/);
+  assert.throws(() => owned.check("nobody", "games"), /--worker-user holds for every run/);
   assert.throws(() => findUser("no-such-user"), /knows no user "no-such-user"/);
   assert.throws(() => findUser("root"), /root/);
   assert.deepEqual(parseWorkerUser("54321-54330"), { first: 54321, last: 54330 });

@@ -1,7 +1,7 @@
 /** Early stopping: a pure function of the reports before, so that any daemon decides the same from the same log. */
 import { strict as assert } from "node:assert";
 import type { StopRule } from "../../src/sweeps/spec.ts";
-import { decide as decideOver, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
+import { decide as decideOver, decideHeld, type Goal, type Report, rungsOf } from "../../src/sweeps/stopping.ts";
 
 const ASHA: StopRule = { rule: "asha", unit: "step", min: 10, max: 270, reduction: 3, brackets: 1 };
 const report = (trial: number, value: number, rung = 1): Report => ({ trial, rung, value, mean: value, best: value });
@@ -54,6 +54,35 @@ Deno.test("asha over points: the mean over a point's seeds is ranked among the o
   assert.equal(decide(rule, "max", [report(0, NaN)], report(1, -9)).stops, false, "a point of NaN only is worst");
 });
 
+Deno.test("asha over points by median or interquartile mean: one bad seed does not decide; the reason has its interval", () => {
+  const seeds = (point: number, ...values: number[]) => values.map((value, i) => report(point + 4 * i, value));
+  const earlier = [...seeds(0, 9, 9, 9, 9), ...seeds(1, 5, 5, 5, 5), ...seeds(2, 10, 10, 10)];
+  const last = report(14, -50);
+  assert.match(decide({ ...ASHA, over: "mean" }, "max", earlier, last).reason, /mean -5 of 4 seeds is 3rd of 3 points/);
+  assert.deepEqual(decide({ ...ASHA, over: "median" }, "max", earlier, last), {
+    stops: false,
+    reason: "rung 1 of 3: median 10 of 4 seeds is 1st of 3 points, 1 goes on",
+  });
+  const { stops, reason } = decide({ ...ASHA, over: "iqm" }, "max", earlier, last);
+  assert.equal(stops, false);
+  assert.match(reason, /^rung 1 of 3: interquartile mean 10 \[-[\d.]+, 10\] of 4 seeds is 1st of 3 points, 1 goes on$/);
+});
+
+Deno.test("asha with hold: who waits goes on as soon as it is among the best; beyond the bound, the worst of the lowest rung is stopped", () => {
+  const rule: StopRule = { ...ASHA, hold: 1 };
+  const first = [9, 8, 7, 1, 2].map((value, trial) => report(trial, value));
+  const reached = (rung: number) => rung === 1 ? [...first, report(5, 0)] : [report(0, 20, 2), report(1, 10, 2)];
+  const decided = (waiting: Report[]) => decideHeld(rule, "max", reached, waiting, String);
+  assert.deepEqual(decided([first[1]!, first[2]!]), [
+    { trial: 1, stops: false, reason: "rung 1 of 3: 8 is 2nd of 6, 2 go on" },
+  ]);
+  assert.deepEqual(decided([first[2]!, first[3]!, report(1, 10, 2)]).map(({ trial, stops }) => [trial, stops]), [
+    [3, true],
+    [2, true],
+  ]);
+  assert.deepEqual(decided([first[2]!]), []);
+});
+
 Deno.test("median: worse than the median of the other trials' means, once there are three", () => {
   const rule: StopRule = { ...ASHA, rule: "median", min: 90 };
   const earlier = [1, 2, 3].map((mean, trial) => ({ ...report(trial, 9), mean }));
@@ -81,7 +110,7 @@ Deno.test("property: decisions over every prefix of a log equal those of a repla
       reduction: 2 + round % 3,
       brackets: round % 3 === 1 ? 3 : 1,
       min: round % 3 === 2 ? 45 : 10,
-      ...(round % 6 === 1 ? { over: "point" as const } : {}),
+      ...(round % 3 === 1 ? { over: (["point", "median", "iqm"] as const)[(round - 1) / 3 % 3]! } : {}),
     };
     const next = new Map<number, number>();
     const log: Report[] = [];

@@ -10,7 +10,9 @@ import type { TrialOf } from "../../src/registry/sweeps/sweep_rows.ts";
 import { atRung } from "../../src/sweeps/curve.ts";
 import { checked, type SweepSpec } from "../../src/sweeps/spec.ts";
 import { decide } from "../../src/sweeps/stopping.ts";
-import { sweepSummary } from "../../src/sweeps/summary.ts";
+import { sweepSummary } from "../../src/sweeps/results/summary.ts";
+import { originOf, trialCount, valuesAt } from "../../src/sweeps/points.ts";
+import { successorOf, withSuccessor } from "../../src/sweeps/population.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
 import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
@@ -29,6 +31,12 @@ class Played implements AsyncDisposable {
   sweeps!: Sweeps;
   readonly made: string[] = [];
   readonly cancelled: [run: string, reason: string][] = [];
+  /** By run. */
+  readonly checkpoints = new Map<string, string>();
+  /** What programs were told to do. */
+  readonly told: string[] = [];
+  /** Runs that cannot be paused. */
+  readonly rigid = new Set<string>();
   /** Runs that can be neither cancelled nor retried. */
   readonly damaged = new Set<string>();
   /** Called before a trial is entered. */
@@ -54,6 +62,10 @@ class Played implements AsyncDisposable {
         this.cancelled.push([runId, reason]);
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
       },
+      canPause: (runId) => !this.rigid.has(runId) && this.registry.require(runId).outcome === null,
+      checkpointOf: (runId) => this.checkpoints.get(runId),
+      pause: (runId) => void this.told.push(`pause ${this.trialOf(runId)}`),
+      resume: (runId) => void this.told.push(`resume ${this.trialOf(runId)}`),
       retry: (runId) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
         this.registry.apply(runId, { type: "retry", reason: "by hand" });
@@ -85,6 +97,10 @@ class Played implements AsyncDisposable {
       ...fields,
     });
     return this.sweeps.create(JSON.stringify(spec), "", false, "uid:1").sweepId;
+  }
+
+  trialOf(runId: string): number {
+    return this.registry.sweeps.trialOf(runId)!.trial;
   }
 
   live(): string[] {
@@ -178,6 +194,20 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
   );
   assert.equal(played.registry.get(newRun(1).runId), undefined);
   assert.equal(played.row().nextTrial, 1);
+});
+
+Deno.test("sweeps: trials with large configs live a few at a time, whatever max_parallel says", async () => {
+  await using played = new Played();
+  const environment = { A: "v".repeat(3_900_000) };
+  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment }, max_parallel: 1000 });
+  for (let made = 4; made <= 6; made++) {
+    await played.untilMade(made);
+    assert.equal(played.live().length, 4);
+    played.end(played.live()[0]!, { type: "exited_ok" });
+  }
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.made.length, 6);
 });
 
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
@@ -289,6 +319,33 @@ Deno.test("sweeps: no more failed trials are retried at once than max_parallel",
   assert.deepEqual(played.live(), played.made.slice(1, 3));
 });
 
+Deno.test("sweeps: trials that a person names are retried, such as those that were stopped early", async () => {
+  await using played = new Played();
+  const stop = stopOf("asha:min=10,max=90", {});
+  played.begin({ budget: { runs: 2 }, max_parallel: 2, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(2);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  played.report(played.made[0]!, 9);
+  await until(() => reports().length === 1, { what: "a decision" });
+  played.report(played.made[1]!, 1);
+  await until(() => played.cancelled.length === 1, { what: "a stop" });
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  const retry = async (trials: unknown) =>
+    void await played.sweeps.change(played.row(), "retry", JSON.stringify({ trials }));
+  await assert.rejects(async () => await retry([]), hasCode("invalid_argument", /trials/));
+  await assert.rejects(
+    () => retry([1, 5]),
+    hasCode("not_found", /1 of 2 trials cannot be retried, the first is trial 5/),
+  );
+  assert.deepEqual(played.live(), [played.made[1]]);
+  await played.again();
+  played.report(played.made[1]!, 1, 1);
+  played.end(played.made[1]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.cancelled.length, 1, "it is not stopped again");
+});
+
 Deno.test("sweeps: failed trials are retried while the queue takes runs", async () => {
   await using f = EngineFixture.start({ maxRuns: 1, bounds: { maxQueue: 1 } });
   const spec = checked({
@@ -398,7 +455,7 @@ Deno.test("sweeps: steps that were spent are a budget, too", async () => {
 
 Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next daemon carries out and repeats no decision", async () => {
   await using played = new Played();
-  const rule = stopOf("asha:min=10,max=90", undefined);
+  const rule = stopOf("asha:min=10,max=90", {});
   const seeds = wholeAxis("seed", "1..3");
   const parts = [partFrom({ axes: [gridAxis("a=1,2")], space: [], seeds })];
   const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
@@ -454,6 +511,9 @@ Deno.test("sweeps: bad trials are stopped at a rung, as no failure; the next dae
   assert.ok(detail!.winner!.low! < 20 / 3 && detail!.winner!.high! > 20 / 3);
   assert.deepEqual(detail!.stopped.map(({ trial }) => trial), [3, 5]);
   assert.deepEqual([detail!.saved.trials, detail!.saved.steps], [2, 2 * 80]);
+  // At the first rung all trials can be compared, also those that were stopped there; not the one without a number.
+  assert.equal(detail!.judged_at, 10);
+  assert.deepEqual(detail!.trials.toReversed().map(({ judged }) => judged), [5, 3, 7, null, 6, 1]);
 });
 
 Deno.test("curves: the first point at or beyond a rung, with the mean and the best up to it, however long the curve is", () =>
@@ -464,10 +524,208 @@ Deno.test("curves: the first point at or beyond a rung, with the mean and the be
       dataJson: JSON.stringify({ loss: 5000 - i, step: (i + 1) * 10 }),
     }));
     store.ingest("R", 1, batch(0, 1, { events }));
-    const at = (rung: number, unit: "step" | "points" = "step") => atRung(store, "R", "loss", { unit }, rung, "min");
+    const at = (rung: number, unit = "step") => atRung(store, "R", "loss", { unit }, rung, "min");
     assert.deepEqual(at(31), { step: 40, value: 4997, mean: 4998.5, best: 4997 });
     assert.deepEqual(at(30, "points"), { step: 30, value: 4971, mean: 4985.5, best: 4971 });
     assert.deepEqual(at(49_991), { step: 50_000, value: 1, mean: 2500.5, best: 1 });
     assert.equal(at(50_001), undefined);
     assert.equal(atRung(store, "R", "other", { unit: "step" }, 1, "min"), undefined);
   }));
+
+Deno.test("curves: rungs by running time, and by a metric that counts, in the same lines or in others", () =>
+  withStore(({ store }) => {
+    const event = (seconds: number, data: Record<string, number>) => ({
+      kind: "metrics",
+      tsNs: String(BigInt(seconds) * 1_000_000_000n),
+      dataJson: JSON.stringify(data),
+    });
+    const one = [1, 2, 3, 4].map((i) => event(100 + 10 * i, { loss: 9 - i, epoch: i / 2, step: i * 100 }));
+    store.ingest("R", 1, batch(0, 1, { events: one }));
+    const at = (unit: string, rung: number, run = "R", startedAt: number | null = 100_000) =>
+      atRung(store, run, "loss", { unit }, rung, "min", startedAt)?.value;
+    assert.deepEqual([5, 10, 11, 40, 41].map((rung) => at("time", rung)), [8, 8, 7, 5, undefined]);
+    assert.equal(at("time", 1, "R", null), undefined, "it has not started");
+    assert.deepEqual([1, 2, 3].map((rung) => at("epoch", rung)), [7, 5, undefined]);
+    assert.equal(at("other", 1), undefined);
+    const apart = [
+      ...[event(1, { loss: 9 }), event(2, { epoch: 1 }), event(3, { loss: 8 }), event(4, { loss: 7 })],
+      event(5, { epoch: 2 }),
+    ];
+    store.ingest("S", 1, batch(0, 1, { events: apart }));
+    assert.deepEqual([1, 2].map((rung) => at("epoch", rung, "S")), [8, undefined]);
+  }));
+
+/** Nine trials of different quality, three at a time. @param dies a daemon after each decision */
+async function playedWithHolds(dies: boolean) {
+  const played = new Played();
+  const rule = stopOf("asha:min=10,max=90,hold=2", {});
+  const parts = [partFrom({ axes: [gridAxis("a=1..9")], space: [] })];
+  played.begin({ parts, max_parallel: 3, metric: { name: "score", goal: "max" }, stop: rule });
+  const quality = [5, 9, 8, 1, 2, 3, 7, 4, 6];
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  const points = new Map<string, number>();
+  await played.untilMade(3);
+  while (played.row().state !== "finished") {
+    const { length } = played.made;
+    const runs = played.live().filter((runId) => !played.registry.require(runId).pauseRequested);
+    const runId = runs.sort((a, b) => played.trialOf(a) - played.trialOf(b))[0];
+    if (runId === undefined) {
+      await until(() => played.live().length === 0 || played.made.length > length, { what: "a trial or the end" });
+      await until(() => played.live().length > 0 || played.row().state === "finished", { what: "the end" });
+      continue;
+    }
+    const trial = played.trialOf(runId);
+    const n = (points.get(runId) ?? 0) + 1;
+    points.set(runId, n);
+    played.report(runId, quality[trial]! + n / 100);
+    const rung = { 1: 1, 3: 2 }[n];
+    const judged = () => reports().some((one) => one.trial === trial && one.rung === rung);
+    if (rung !== undefined) await until(judged, { what: `trial ${trial} to be judged` });
+    else if (n === 9) played.end(runId, { type: "exited_ok" });
+    const free = () =>
+      played.live().filter((runId) => !played.registry.require(runId).pauseRequested).length >= 3 ||
+      played.made.length === 9;
+    await until(free, { what: "the places to be taken" });
+    if (dies && rung !== undefined) await played.again();
+  }
+  const states = played.registry.sweeps.counts(played.row().sweepId);
+  return { played, states, log: reports().map(({ at: _, attempt: __, ...report }) => report) };
+}
+
+Deno.test("sweeps: trials wait at a rung, go on when later ones are worse, and are stopped when none comes; daemons that die decide the same", async () => {
+  const { played, log, states } = await playedWithHolds(false);
+  await using _ = played;
+  const of = (trial: number) =>
+    log.filter((one) => one.trial === trial).map(({ rung, stops, holds }) => [rung, stops, holds]);
+  assert.deepEqual(of(0), [[1, false, false], [2, false, false]], "the first has no rival");
+  assert.deepEqual(of(2), [[1, false, true], [1, false, false], [2, false, true], [2, true, false]]);
+  const goesOn = log.find(({ trial, holds }, i) => trial === 2 && !holds && i > 0)!;
+  assert.equal(goesOn.reason, "rung 1 of 2: 8.01 is 2nd of 6, 2 go on");
+  assert.equal(states.TERMINATED! + states.pruned!, 9);
+  assert.ok(played.told.includes("pause 2") && played.told.includes("resume 2"));
+  assert.match(log.at(-1)!.reason, /and no further trial comes$/);
+  assert.ok(log.some(({ stops, reason }) => stops && reason.endsWith("and no more than 2 wait")));
+
+  const restarted = await playedWithHolds(true);
+  await using __ = restarted.played;
+  assert.deepEqual(restarted.log, log);
+  assert.deepEqual(restarted.states, states);
+});
+
+Deno.test("sweeps: one that waits at a rung goes on by hand; one that cannot be paused is stopped instead", async () => {
+  await using played = new Played();
+  const stop = stopOf("asha:min=10,max=90,hold=2", {});
+  played.begin({ max_parallel: 2, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(2);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  played.report(played.made[0]!, 9);
+  await until(() => reports().length === 1, { what: "a decision" });
+  played.report(played.made[1]!, 8);
+  await played.untilMade(3);
+  assert.deepEqual(played.told, ["pause 1"]);
+  played.registry.update(played.made[1]!, { pauseRequested: false });
+  await until(() => reports().at(-1)!.reason === "rung 1: it was resumed by hand", { what: "it to be entered" });
+  played.rigid.add(played.made[2]!);
+  played.report(played.made[2]!, 1);
+  await until(() => played.cancelled.length === 1, { what: "the trial to be stopped" });
+  assert.deepEqual(played.cancelled, [[played.made[2], "pruned"]]);
+});
+
+Deno.test("sweeps: population based training: the worst gives its place to a trial that goes on from the best; daemons that die do it once", async () => {
+  await using played = new Played();
+  const config = { entry_point: "x", arguments: ["{lr}", "{seed}"], environment: {} };
+  const parts = [partFrom({
+    axes: [],
+    random: 4,
+    space: [{ name: "lr", distribution: { type: "log", low: 1e-5, high: 1e-1 } }],
+    seeds: wholeAxis("seed", "7"),
+  })];
+  const stop = stopOf("pbt:min=10,max=40", {});
+  played.begin({ config, parts, max_parallel: 4, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(4);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  for (const [i, runId] of played.made.slice(0, 3).entries()) {
+    played.report(runId, 9 - i);
+    await until(() => reports().length === i + 1, { what: "a decision" });
+  }
+  played.report(played.made[3]!, 1);
+  await until(() => reports().length === 4, { what: "a decision" });
+  assert.equal(
+    reports()[3]!.reason,
+    "rung 1 of 3: 1 is 4th of 4, the last gives way, but trial 0, which is better, has no checkpoint to go on from",
+  );
+  assert.deepEqual(played.cancelled, []);
+
+  played.checkpoints.set(played.made[0]!, "/runs/0/model.pt");
+  for (const [i, runId] of played.made.slice(0, 3).entries()) {
+    played.report(runId, 20 - i);
+    await until(() => reports().length === i + 5, { what: "a decision" });
+  }
+  let dying = true;
+  played.before = (trial) => {
+    if (trial === 4 && dying) throw new MosaicError("unavailable", "this daemon dies now");
+  };
+  played.report(played.made[3]!, NaN);
+  await until(() => played.cancelled.length === 1, { what: "the worst to give way" });
+  assert.deepEqual(played.cancelled, [[played.made[3], "pruned"]]);
+  await played.again();
+  assert.equal(played.made.length, 4);
+  dying = false;
+  await played.untilMade(5);
+  const next = played.registry.require(played.made[4]!);
+  const { metadata } = JSON.parse(next.configJson);
+  assert.equal(metadata.resume_from, "/runs/0/model.pt");
+  const [{ lr: from }, { lr, seed }] = [0, 4].map((trial) =>
+    Object.fromEntries(valuesAt(played.sweeps.specOf(played.row()), trial)) as { lr: number; seed: number }
+  ) as [{ lr: number }, { lr: number; seed: number }];
+  assert.equal(seed, 7);
+  assert.notEqual(lr, from);
+  assert.deepEqual([metadata.parameters.lr, metadata.parameters.seed], [lr, 7]);
+  assert.match(
+    reports().at(-1)!.reason,
+    /^rung 2 of 3: the value is NaN; trial 4 goes on from trial 0 with lr=\S+ seed=7$/,
+  );
+
+  // Its steps go on, too: rungs that it has not passed itself do not count.
+  played.report(played.made[4]!, 5, 6, 7);
+  await until(() => reports().some(({ trial }) => trial === 4), { what: "the new trial to be judged" });
+  assert.deepEqual(reports().filter(({ trial }) => trial === 4).map(({ rung, value }) => [rung, value]), [[3, 7]]);
+  await played.again();
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(new Set(played.made).size, 5);
+});
+
+Deno.test("population: what is changed stays within its space, and is the same whenever it is asked for", () => {
+  const parts = [partFrom({
+    axes: [gridAxis("act=relu,tanh,elu")],
+    random: 8,
+    space: [
+      { name: "lr", distribution: { type: "log", low: 1e-4, high: 1e-2 } },
+      { name: "n", distribution: { type: "int", low: 1, high: 4 } },
+    ],
+  })];
+  const spec = checked({
+    ...{ name: "s", config: {}, pass: "flags", parts, budget: {}, metric: { name: "score", goal: "max" } },
+    stop: stopOf("pbt:min=10,max=40", {}),
+  });
+  const at = (trial: number, value: number) => ({ trial, rung: 1, value, mean: value, best: value });
+  const earlier = Array.from({ length: 23 }, (_, trial) => at(trial, trial));
+  let grown = spec;
+  const changed = new Set<string>();
+  for (let trial = 24; trial < 124; trial++) {
+    const successor = successorOf(spec, "max", earlier, at(23, -1), trial)!;
+    assert.deepEqual(successorOf(spec, "max", earlier, at(23, -1), trial), successor);
+    const { act, lr, n } = successor.values as { act: string; lr: number; n: number };
+    assert.ok(["relu", "tanh", "elu"].includes(act) && lr >= 1e-4 && lr <= 1e-2 && [1, 2, 3, 4].includes(n));
+    assert.ok(successor.origin.trial >= 17, "one of the best quarter");
+    const from = Object.fromEntries(valuesAt(spec, successor.origin.trial));
+    for (const [name, value] of Object.entries(successor.values)) if (value !== from[name]) changed.add(name);
+    grown = withSuccessor(grown, successor);
+  }
+  assert.deepEqual([...changed].sort(), ["act", "lr", "n"]);
+  assert.equal(trialCount(checked(grown)), 124);
+  assert.equal(originOf(grown, 23), undefined);
+  assert.deepEqual(originOf(grown, 123), successorOf(spec, "max", earlier, at(23, -1), 123)!.origin);
+  assert.equal(successorOf(spec, "max", earlier, at(23, 99), 24), undefined, "nobody is better");
+});

@@ -1,6 +1,6 @@
 /** What people write about sweeps, and what they are told when it is wrong. */
 import { strict as assert } from "node:assert";
-import { sweepFile } from "../../src/sweeps/sweep_file.ts";
+import { sweepFile } from "../../src/sweeps/files/sweep_file.ts";
 import {
   budgetOf,
   distributionOf,
@@ -25,10 +25,16 @@ Deno.test("words: values, ranges, budgets, metrics, rules", () => {
   assert.deepEqual(metricOf("eval/loss:min"), { name: "eval/loss", goal: "min" });
   assert.deepEqual(metricOf("a:b"), { name: "a:b", goal: "max" });
   const asha = { rule: "asha", unit: "step", min: 1000, max: 27_000, reduction: 3, brackets: 1 };
-  assert.deepEqual(stopOf("asha:max=27000", undefined), asha);
-  assert.deepEqual(stopOf("asha", 27_000), asha);
-  assert.equal(stopOf("hyperband:max=900", undefined).brackets, 3);
-  assert.deepEqual(stopOf("asha:max=27000,over=point", undefined), { ...asha, over: "point" });
+  assert.deepEqual(stopOf("asha:max=27000", {}), asha);
+  assert.deepEqual(stopOf("asha", { steps: 27_000 }), asha);
+  assert.equal(stopOf("hyperband:max=900", {}).brackets, 3);
+  assert.deepEqual(stopOf("asha:max=27000,over=point", {}), { ...asha, over: "point" });
+  assert.deepEqual(stopOf("asha:max=27000,over=iqm,min=10%", {}), { ...asha, min: 2700, over: "iqm" });
+  assert.deepEqual(stopOf("asha:unit=time,min=5m", { steps: 9, seconds: 7200 }), {
+    ...asha,
+    ...{ unit: "time", min: 300, max: 7200 },
+  });
+  assert.deepEqual(stopOf("asha:unit=epoch,max=50", { steps: 9 }), { ...asha, unit: "epoch", min: 2, max: 50 });
 });
 
 Deno.test("words: points from CSV and JSON lines", () => {
@@ -47,10 +53,20 @@ for (
     ["a logarithm begins at 0", () => distributionOf("log(0,1)", "lr"), /begins above 0/],
     ["a range is upside down", () => distributionOf("uniform(2,1)", "lr"), /begins above its end/],
     ["a budget has no unit", () => budgetOf(["24"]), /"24" is no budget/],
-    ["a rule is not known", () => stopOf("ahsa", 10), /Did you mean asha/],
-    ["a rule does not know the length", () => stopOf("asha", undefined), /how many steps a trial has is not known/],
-    ["median is over points", () => stopOf("median:max=9,over=point", undefined), /over is "point"; it must be trial/],
-    ["a rule's first rung is too late", () => stopOf("asha:min=10,max=5", undefined), /must lie below the end/],
+    ["a rule is not known", () => stopOf("ahsa", {}), /Did you mean asha/],
+    ["a rule does not know the length", () => stopOf("asha", {}), /how many steps a trial has is not known/],
+    ["median is over points", () => stopOf("median:max=9,over=point", {}), /over is "point"; it must be trial$/],
+    ["median holds", () => stopOf("median:max=9,hold=2", {}), /nobody is held/],
+    ["time goes on", () => stopOf("asha:max=9m,unit=time,hold=2", {}), /time of a trial that is held goes on/],
+    ["a rule's unit is nearly one", () => stopOf("asha:unit=steps,max=9", {}), /Did you mean step\?/],
+    ["epochs have no end", () => stopOf("asha:unit=epoch", { steps: 9 }), /how far epoch goes is not known/],
+    ["a share is none", () => stopOf("asha:max=5%", {}), /max is "5%"; it must be a number above 0$/],
+    [
+      "a time is none",
+      () => stopOf("asha:unit=time,max=2h,min=x", {}),
+      /min is "x"; it must be a time such as 10m, or a share/,
+    ],
+    ["a rule's first rung is too late", () => stopOf("asha:min=10,max=5", {}), /must lie below the end/],
     ["a CSV row is short", () => rowsOf("a,b\n1,2\n3\n", "p.csv"), /p\.csv:3: 1 values.*2 names/],
     ["CSV without end", () => rowsOf(`a\n${"1\n".repeat(100_001)}"`, "p.csv"), /p\.csv has more than 100000 points/],
     ["JSON without end", () => rowsOf(`${'{"a":1}\n'.repeat(100_001)}x`, "p.jsonl"), /more than 100000 points/],

@@ -265,7 +265,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
 
 Deno.test("series: the metric that is most surely the reward of episodes is told, by its last finite value", () =>
   withStore((bench) => {
-    const told = () => bench.store.summary("R").toldReward;
+    const told = () => bench.store.summary("R").reportedReward;
     const metrics = (seq: number, values: Record<string, unknown>) =>
       bench.store.ingest(
         "R",
@@ -452,7 +452,7 @@ Deno.test("series: points of a run that never tells a step are at their index in
     // A step that is told counts.
     put(2, { loss: 6, global_step: 40 });
     assert.equal(stepsOf("loss").at(-1), 40);
-    assert.equal(bench.store.summary("R").toldReward, null);
+    assert.equal(bench.store.summary("R").reportedReward, null);
     put(2, { return: 12 });
-    assert.deepEqual(bench.store.summary("R").toldReward, { name: "return", value: 12 });
+    assert.deepEqual(bench.store.summary("R").reportedReward, { name: "return", value: 12 });
   }));

@@ -98,7 +98,7 @@ Deno.test("series: what several sources write of one metric is one series, the m
     assert.deepEqual(named(), [["rollout/ep_rew_mean", EXACT.length]]);
     const values = () => bench.store.series("R", "rollout/ep_rew_mean", 0, 0, 1000).map(({ last }) => last);
     assert.deepEqual(values(), EXACT);
-    assert.deepEqual(bench.store.summary("R").toldReward, { name: "rollout/ep_rew_mean", value: EXACT.at(-1)! });
+    assert.deepEqual(bench.store.summary("R").reportedReward, { name: "rollout/ep_rew_mean", value: EXACT.at(-1)! });
     const sources = () => bench.store.listSources("R").map(({ name, label, copyOf }) => [name, label, copyOf !== null]);
     assert.deepEqual(sources(), [
       ["rollout/ep_rew_mean", "progress.csv", false],

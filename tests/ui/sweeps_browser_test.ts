@@ -29,7 +29,7 @@ inBrowser("sweeps: the list, the best so far, points over seeds, what was stoppe
     budget: {},
     max_parallel: 8,
     metric: { name: "score", goal: "max" },
-    stop: stopOf("asha:max=90,min=10", undefined),
+    stop: stopOf("asha:max=90,min=10", {}),
   });
   await page.goto(`${base}/sweeps`);
   await page.getByText("No sweeps yet.").waitFor();

@@ -51,7 +51,7 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
   const parameters = table(
     [
       { name: "name", text: (p) => p.name },
-      { name: "value", text: (p) => valueText(p.value) },
+      { name: "value", text: (p) => valueText(p.value) + earlierText(p.earlier) },
       { name: "source", text: (p) => p.source, style: () => "dim" },
     ],
     run.parameters,
@@ -98,7 +98,7 @@ function section(title: string, body: string, color: boolean): string {
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */
-function limits({ config, held_to }: RunDetailJson): string {
+function limits({ config, enforced_limits }: RunDetailJson): string {
   const { resources, metadata } = (config ?? {}) as {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { launcher?: string; worker?: { external?: boolean } };
@@ -109,9 +109,17 @@ function limits({ config, held_to }: RunDetailJson): string {
   const requested = [
     ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
     ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
-  ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
+  ].map(([name, text]) => ({ text, how: enforced_limits.includes(name!) ? "enforced by cgroup" : "not enforced" }));
   const same = requested.every(({ how }) => how === requested[0]!.how);
   if (requested.length === 0) return "";
   if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;
   return requested.map(({ text, how }) => `${text} (${how})`).join(", ");
+}
+
+/** " (attempt 1: 0.1)" */
+function earlierText(earlier: unknown): string {
+  const all = Array.isArray(earlier) ? earlier as { attempt: number; value: unknown }[] : [];
+  return all.length === 0
+    ? ""
+    : ` (${all.map(({ attempt, value }) => `attempt ${attempt}: ${valueText(value)}`).join(", ")})`;
 }

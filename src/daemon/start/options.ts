@@ -18,7 +18,7 @@ import { resolveStateDir } from "../../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../../base/log_line.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { HALF_LIFE_MS, parseShares, type Shares } from "../../dispatch/queue/shares.ts";
-import type { RetentionPolicy } from "../../registry/retention/retention.ts";
+import { KEEP_DELETED_MS, type RetentionPolicy } from "../../registry/retention/retention.ts";
 import { absolutePath } from "../../permissions/find_option.ts";
 import { parseListen } from "../../wire/address/address.ts";
 import { parseTarget } from "../../wire/address/target.ts";
@@ -49,6 +49,8 @@ export interface DaemonOptions {
   shares: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser: number | undefined;
   bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -73,6 +75,8 @@ export interface DaemonOptions {
   webhook: string | undefined;
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
+  /** The file that says who gets messages; see ../messages.ts. */
+  notify: string | undefined;
   /** `token`: API calls and the page require a token from the state directory's tokens.json. */
   auth: Auth;
   /** PEM files; undefined: connections without TLS. */
@@ -80,6 +84,8 @@ export interface DaemonOptions {
   logLevel: LogLevel;
   logFormat: LogFormat;
   replace: boolean;
+  /** How long deleted runs stay in the trash, milliseconds; 0: they are removed at once. */
+  keepDeletedMs: number;
   /** Which ended runs are deleted; undefined: none. */
   retention: RetentionPolicy | undefined;
 }
@@ -303,6 +309,7 @@ export function daemonOptions(
         .default(HALF_LIFE_MS, "7d"),
     )
     .addOption(checked("--max-gpus-per-user <n>", "maximum GPU slots of one user's runs at one time", whole(1)))
+    .addOption(checked("--max-runs-per-user <n>", "maximum running runs of one user; further ones wait", whole(1)))
     .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
     .addOption(
       checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
@@ -333,7 +340,7 @@ export function daemonOptions(
     .addOption(
       checked(
         "--worker-user <user>",
-        "user of all workers, if root runs the daemon: a name, a uid, or FIRST-LAST to give each run its own uid",
+        "user of all workers, if root runs the daemon: a name, a uid, FIRST-LAST to give each run its own uid, or @owner: each run's owner",
         parseWorkerUser,
       ),
     )
@@ -377,6 +384,14 @@ export function daemonOptions(
         bytes,
       ),
     )
+    .addOption(
+      checked(
+        "--keep-deleted <age>",
+        "keep deleted runs in the trash this long; less if the disk fills; 0: remove them at once",
+        (text) => text === "0" ? 0 : age(text),
+        KEEP_DELETED_MS,
+      ).default(KEEP_DELETED_MS, "7d"),
+    )
     .addOption(checked("--webhook <url>", "URL that receives the events of all runs", url))
     .addOption(
       checked(
@@ -385,6 +400,7 @@ export function daemonOptions(
         parseEventKinds,
       ),
     )
+    .option("--notify <file>", "who gets messages, about which runs (JSON; see docs/how-to/messages.md)")
     .addOption(
       oneOf(
         new Option(
@@ -479,6 +495,7 @@ export function daemonOptions(
     maxStarting: given.maxStarting,
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },
     maxGpusPerUser: given.maxGpusPerUser,
+    maxRunsPerUser: given.maxRunsPerUser,
     bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,
@@ -494,11 +511,13 @@ export function daemonOptions(
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
+    notify: given.notify && absolutePath(given.notify, Deno.cwd()),
     auth: given.auth,
     tls: tlsFiles(given),
     logLevel: given.logLevel,
     logFormat: given.logFormat,
     replace: given.replace === true,
+    keepDeletedMs: given.keepDeleted,
     retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk, given.telemetryMaxSize),
   };
 }

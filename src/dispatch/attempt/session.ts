@@ -21,6 +21,7 @@ import type {
   ProxySession,
   WorkerSettings,
 } from "./state/connected_proxy.ts";
+import type { Progress } from "./state/progress.ts";
 import type { Performer, Supervised } from "./performer.ts";
 
 export interface SessionOptions {
@@ -95,6 +96,7 @@ export class Session implements ProxySession {
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
+      attempt.progress.tells(result.events);
       this.#options.children.makeTrials(attempt.runId, result.events);
       intake.sample(batch, samples, now);
     }
@@ -132,6 +134,7 @@ export class Session implements ProxySession {
       if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
+      attempt.progress.tells(result.events);
       this.#options.children.makeTrials(within ?? attempt.runId, result.events);
       this.#metricStepReached(attempt, clock());
     }
@@ -190,11 +193,11 @@ export class Session implements ProxySession {
     }
   }
 
-  heldByStore(held: boolean): void {
+  heldByStore(missing: Progress["heldByStore"]): void {
     const { attempt } = this.#current();
     const before = attempt.progress.heldByStore;
-    attempt.progress.heldByStore = held;
-    if (!held || before) return;
+    attempt.progress.heldByStore = missing;
+    if (missing === undefined || before !== undefined) return;
     try {
       this.controlApplied({ paused: false, maxRateHz: 0, selfPaused: "store" });
     } catch (error) {
@@ -225,7 +228,7 @@ export class Session implements ProxySession {
     this.#uploads?.close();
     const supervised = this.#options.runs.get(this.#runId);
     if (supervised === undefined || supervised.attempt.session !== this) return;
-    supervised.attempt.progress.heldByStore = false;
+    supervised.attempt.progress.heldByStore = undefined;
     supervised.attempt.host.proxyAbsent(this.#options.clock());
     this.#options.performer.perform(supervised, supervised.attempt.disconnected());
   }

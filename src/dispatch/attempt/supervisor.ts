@@ -16,9 +16,12 @@ import { Ends, type EndsOptions } from "./ends.ts";
 import { EventEntries } from "./records/event_entries.ts";
 import type { Host } from "./state/host.ts";
 import { Intake } from "./records/intake.ts";
+import { PROGRESS_KIND } from "../../readers/text/run_progress.ts";
+import { eventsFromNewest } from "./records/worker_events.ts";
 import type { RunLimits } from "./state/limits.ts";
 import { BUSY_TICK_MS, Performer, type Supervised } from "./performer.ts";
 import { Alerts, type Recorded } from "./state/alerts.ts";
+import type { NamedLine } from "../../proxy/delivery/named_files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { AlertRule } from "../../config/alerts.ts";
 import { Progress } from "./state/progress.ts";
@@ -132,6 +135,8 @@ export class Supervisor {
     });
     try {
       supervised.intake.entries.enterMissed();
+      const { value: told } = eventsFromNewest(this.#options.telemetry, row.runId, [PROGRESS_KIND], row.attempt).next();
+      if (told !== undefined) supervised.attempt.progress.tells([told]);
       if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
         this.#performer.perform(supervised, supervised.attempt.stop(graceSeconds * 1000, this.#clock()));
       }
@@ -166,7 +171,7 @@ export class Supervisor {
     plan: RunPlan,
     known: { usedMs: number; stepsBefore: number; absenceMs: number },
   ): Supervised {
-    const { layout, registry, telemetry, log, hostOf, graceSeconds, onFileNamed } = this.#options;
+    const { layout, registry, telemetry, hostOf, graceSeconds, onFileNamed } = this.#options;
     const { runId } = row;
     const files = new RunFiles(layout.runDir(row.baseDir, runId), row.workerId);
     const now = this.#clock();
@@ -189,10 +194,9 @@ export class Supervisor {
     });
     const namesFile = (event: { kind: string; dataJson: string }) =>
       arrivals === undefined ? onFileNamed(registry.require(runId), event) : arrivals.named(event);
-    const entries = new EventEntries(runId, row.attempt, { registry, telemetry, log, namesFile });
     const supervised = {
       attempt,
-      intake: new Intake(row, { telemetry, log, entries, directories: [files.directory, plan.worker.cwd] }),
+      intake: this.#intakeOf(row, plan, files, namesFile),
       alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
     };
     // Without runs there are no ticks.
@@ -200,6 +204,42 @@ export class Supervisor {
     this.#runs.set(runId, supervised);
     this.#ticker.within(CALM_TICK_MS);
     return supervised;
+  }
+
+  #intakeOf(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    namesFile: (event: { kind: string; dataJson: string }) => void,
+  ): Intake {
+    const { registry, telemetry, log } = this.#options;
+    const entries = new EventEntries(row.runId, row.attempt, { registry, telemetry, log, namesFile });
+    return new Intake(row, { telemetry, log, entries, directories: [files.directory, plan.worker.cwd] });
+  }
+
+  /** Stores what a file of an ended run has, which somebody has named after the end. */
+  async storeNamed(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    { cursor: { name, label, state, serial }, episodes, events }: NonNullable<NamedLine["batch"]>,
+  ): Promise<void> {
+    const { children } = this;
+    const intake = this.#intakeOf(row, plan, files, (event) => this.#options.onFileNamed(row, event));
+    const within = children.runOf(row.runId, row.attempt, name);
+    children.expectTrials(within ?? row.runId, events);
+    const { result } = await intake.store({
+      source: { name, label, state },
+      ...(within === undefined ? {} : { within }),
+      ...{ from: serial - 1, to: serial, steps: { n: 0 }, episodes, events },
+      ...{ otherLines: 0, malformedLines: 0, violations: {} },
+    });
+    if (result.type === "gap") {
+      throw new MosaicError("aborted", `${name} has been read by another call: ${result.position} batches are stored`);
+    }
+    if (result.type === "stored") intake.enterEvents(result);
+    children.makeTrials(within ?? row.runId, events);
+    children.end(row);
   }
 
   #limits(plan: RunPlan, host: Host): RunLimits {

@@ -74,10 +74,24 @@ export class Control {
   }
 
   pause(runId: string): RunRow {
+    return this.#desirePause(this.#requirePausable(runId), true);
+  }
+
+  canPause(runId: string): boolean {
+    try {
+      this.#requirePausable(runId);
+      return true;
+    } catch (error) {
+      if (error instanceof MosaicError && error.code === "failed_precondition") return false;
+      throw error;
+    }
+  }
+
+  #requirePausable(runId: string): RunRow {
     const row = this.requireRunning(runId, "paused");
     const hears = this.#options.supervisor.get(runId)?.workerHears(row) === true;
     if (!hears && !planIfReadable(row.configJson)?.worker.supportsPause) requireOneGroup(row, "paused");
-    return this.#desirePause(row, true);
+    return row;
   }
 
   resume(runId: string): RunRow {

@@ -1,6 +1,6 @@
 /** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
-import { messageOf } from "../../base/errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
@@ -18,6 +18,7 @@ import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
+import { KEEP_DELETED_MS } from "../../registry/retention/retention.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
@@ -42,16 +43,27 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, Edit, HostInfo, LogOf, RegisterRequest, RunDetail, RunQueryPage, WholeRun } from "./core.ts";
+import type {
+  Core,
+  Edit,
+  HostInfo,
+  LogOf,
+  ObservedFile,
+  RegisterRequest,
+  RunDetail,
+  RunQueryPage,
+  WholeRun,
+} from "./core.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../attempt/state/connected_proxy.ts";
 import { type ImportOptions, importRun } from "./imports.ts";
-import { queryRuns, type RunQuery } from "./run_query.ts";
+import { queryRuns, runFits, type RunQuery } from "./run_query.ts";
 import { type CodeToRecord, recordCode, type RecordedCode, recordedCode } from "../code/run_code.ts";
+import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "../queue/submissions.ts";
-import type { SweepJson } from "../../sweeps/summary.ts";
+import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
@@ -74,6 +86,8 @@ export interface EngineOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser?: number | undefined;
   /** How long a run that is to give way may take to save a checkpoint. */
   preemptCheckpointMs?: number;
   bounds?: Partial<Bounds>;
@@ -92,6 +106,8 @@ export interface EngineOptions {
   isRoot?: boolean;
   /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
+  /** How long a deleted run stays in the trash, milliseconds; 0: it is removed at once. */
+  keepDeletedMs?: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** Enforces the limits of configs; undefined: the limits are advice. */
@@ -127,6 +143,7 @@ export class Engine implements Core {
   readonly activity = new Activity();
   readonly startedAt = Date.now();
   readonly version: string;
+  readonly keepDeletedMs: number;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
@@ -135,15 +152,17 @@ export class Engine implements Core {
   readonly #artifacts: Artifacts;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
+  #testMessages: Core["testMessages"] | undefined;
   readonly #imports: ImportOptions;
   readonly #control: Control;
+  readonly #observing: Observing;
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
   #addresses = { listen: "", http: "", tls: false, socket: "" };
   #own: OwnListeners | undefined;
   #trackingAddress = "";
-  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> | undefined;
+  #sweeps: Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> | undefined;
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -152,6 +171,7 @@ export class Engine implements Core {
     this.records = telemetry;
     this.log = log;
     this.version = options.version;
+    this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -271,6 +291,7 @@ export class Engine implements Core {
       onChanged,
       refuseDeleted: (runId) => this.#cleanup.refuseDeleted(runId),
     });
+    this.#observing = new Observing(parts);
     this.#boot = new Boot({ ...parts, host: local, recovery, control: this.#control, cleanup: this.#cleanup });
     this.#submissions = new Submissions({
       ...parts,
@@ -279,9 +300,9 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       gpus,
-      admit: (plan) => {
+      admit: (plan, owner) => {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
-        admit(plan);
+        admit(plan, owner);
       },
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
@@ -372,10 +393,10 @@ export class Engine implements Core {
   // -------------------------------------------------------------------------------------------------------- sweeps
 
   /** Loaded when the first sweep begins, and at the start if an earlier daemon has left one. */
-  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/summary.ts") }> {
+  #sweepParts(): Promise<{ sweeps: Sweeps; summary: typeof import("../../sweeps/results/summary.ts") }> {
     return this.#sweeps ??= Promise.all([
       import("../../sweeps/sweeps.ts"),
-      import("../../sweeps/summary.ts"),
+      import("../../sweeps/results/summary.ts"),
     ]).then(([{ Sweeps }, summary]) => {
       const { registry, telemetry, log, gpus } = this.#options;
       const sweeps = new Sweeps({
@@ -386,6 +407,10 @@ export class Engine implements Core {
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
+        canPause: (runId) => this.#control.canPause(runId),
+        pause: (runId) => this.#control.pause(runId),
+        resume: (runId) => this.#control.resume(runId),
+        checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
         retry: (runId) => {
           this.#submissions.requireRoom();
           this.#control.retry(runId);
@@ -394,6 +419,10 @@ export class Engine implements Core {
       sweeps.start();
       return { sweeps, summary };
     });
+  }
+
+  ownerOfSweep(ref: string): string {
+    return this.#options.registry.sweeps.resolve(ref).submitter;
   }
 
   async beginSweep(specJson: string, sweepId: string, anyName: boolean, submitter: string): Promise<SweepJson> {
@@ -434,16 +463,22 @@ export class Engine implements Core {
     if (where === "" && sort === "" && columns.length === 0) {
       return { ...this.list(filter, token === undefined ? { limit } : { limit, token }), values: [] };
     }
-    const { runs, records } = this;
-    const { objective } = this.#options;
-    const readers = { runs, records, objective, detail: (row: RunRow) => this.detail(row) };
-    const { found, nextToken, total } = await queryRuns(readers, filter, query);
+    const { found, nextToken, total } = await queryRuns(this.#valueReaders, filter, query);
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
-      const row = this.runs.get(runId);
+      const row = filter.deleted ? this.runs.known(runId) : this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
     });
     return { runs: existing.map(({ run }) => run), values: existing.map(({ values }) => values), nextToken, total };
+  }
+
+  get #valueReaders() {
+    const { runs, records } = this;
+    return { runs, records, objective: this.#options.objective, detail: (row: RunRow) => this.detail(row) };
+  }
+
+  fits(row: RunRow, where: string): boolean {
+    return runFits(this.#valueReaders, row, where);
   }
 
   parameters(runId: string): RunParameter[] {
@@ -499,6 +534,9 @@ export class Engine implements Core {
   edit(runId: string, change: Edit): RunRow {
     return this.#control.edit(runId, change);
   }
+  observe(runId: string, patterns: readonly string[]): Promise<ObservedFile[]> {
+    return this.#observing.observe(runId, patterns);
+  }
   retry(runId: string): RunRow {
     return this.#control.retry(runId);
   }
@@ -513,8 +551,12 @@ export class Engine implements Core {
     this.#enterDueSlurmDefaults();
     return this.#options.registry.require(runId);
   }
-  delete(runId: string): Promise<{ freedBytes: number }> {
-    return this.#cleanup.delete(runId);
+  async delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }> {
+    if (forever || this.keepDeletedMs === 0) return { ...await this.#cleanup.delete(runId), until: null };
+    return { freedBytes: 0, until: this.#cleanup.trash(runId).deletedAt! + this.keepDeletedMs };
+  }
+  restore(runId: string): RunRow {
+    return this.#cleanup.restore(runId);
   }
   diskUsage(): Promise<DiskUsage> {
     return this.#cleanup.diskUsage();
@@ -523,6 +565,18 @@ export class Engine implements Core {
   diskUsageNow(): Promise<DiskUsage> {
     return this.#cleanup.diskUsageNow();
   }
+  /** @param test sends a test message to one receiver, or to all: "" */
+  setMessages(test: Core["testMessages"]): void {
+    this.#testMessages = test;
+  }
+
+  async testMessages(receiver: string): Promise<{ receiver: string; error: string }[]> {
+    if (this.#testMessages !== undefined) return await this.#testMessages(receiver);
+    throw new MosaicError("failed_precondition", "this daemon was started without --notify", {
+      hint: "See docs/how-to/messages.md.",
+    });
+  }
+
   beforeDelete(listener: (row: RunRow) => void): void {
     this.#cleanup.beforeDelete(listener);
   }

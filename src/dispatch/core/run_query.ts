@@ -99,6 +99,24 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
   };
 }
 
+/**
+ * Whether one run fits a filter. Reads a metric's summaries of all runs, so it is for single runs.
+ * @throws MosaicError `invalid_argument` for an invalid filter
+ */
+export function runFits(readers: Readers, row: RunRow, where: string): boolean {
+  const run: RunOutline = { ...row, bytes: 0 };
+  const expression = parseExpression(where);
+  const lookups = new Map(
+    [...columnsOf(expression)].map((name) => [name, lookupOf(readers, queryColumn(name, "param"))]),
+  );
+  return fits(expression, (name) => lookups.get(name)!(run), new Budget());
+}
+
+/** @throws MosaicError `invalid_argument` for an invalid filter */
+export function checkFilter(where: string): void {
+  for (const name of columnsOf(parseExpression(where))) queryColumn(name, "param");
+}
+
 /** The values of a parameter or metric by run id, without runs that have none. */
 export function valuesByRun(
   { runs, records }: ValueReaders,
@@ -112,7 +130,7 @@ export function valuesByRun(
 
 /** Columns for which a run's outline suffices: they are read of very many runs. */
 const OF_OUTLINES = [
-  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags"],
+  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "owner"],
   ...["submitted", "started", "finished", "elapsed"],
 ];
 
@@ -132,7 +150,7 @@ function lookupOf(readers: Readers, column: QueryColumn): Lookup {
   const now = Date.now();
   if (OF_OUTLINES.includes(column.name)) return (run) => valueOf(of, outlineJson(run) as RunJson, now);
   return ({ runId }) => {
-    const row = runs.get(runId);
+    const row = runs.known(runId);
     return row === undefined ? undefined : valueOf(of, runJson(readers.detail(row)), now);
   };
 }
@@ -156,9 +174,9 @@ function rewardLookup({ runs, records, objective }: Readers): Lookup {
   return ({ runId }) => {
     own ??= runs.objectives();
     const chosen = own.get(runId) ?? objective;
-    const { meanReward100, toldReward } = records.summary(runId);
+    const { meanReward100, reportedReward } = records.summary(runId);
     const value = chosen === undefined ? undefined : { value: valuesOf(chosen).get(runId) };
-    return oneNumber(value, meanReward100, toldReward) ?? undefined;
+    return oneNumber(value, meanReward100, reportedReward) ?? undefined;
   };
 }
 

@@ -12,6 +12,9 @@ import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { objectiveIn, objectiveOf, type ObjectiveValue, oneNumber } from "../../records/objective.ts";
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
+import { MISSING } from "../../telemetry/blocks/failures.ts";
+import type { Progress } from "../attempt/state/progress.ts";
+import { effective, lengthIn } from "../../records/parameters.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../queue/dispatcher.ts";
@@ -35,7 +38,8 @@ export interface ViewsOptions {
   daemon: () => { version: string; startedAt: number; listen: string; http: string; tls: boolean };
 }
 
-const STORE_FULL = "free space on the disk of the telemetry database: the worker is held, and continues by itself";
+const storeWait = (missing: Progress["heldByStore"]) =>
+  missing === undefined ? "" : `${MISSING[missing]}: the worker is held, and continues by itself`;
 
 export class Views {
   readonly #options: ViewsOptions;
@@ -55,10 +59,11 @@ export class Views {
       row,
       queuePosition: place?.position ?? 0,
       waitingFor: place?.waitingFor ??
-        (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
+        (row.state === "INIT" ? placer.waitingFor(row) : storeWait(progress?.heldByStore)),
       directory: this.#directory(row),
       children: row.parent === null ? this.#options.registry.childrenOf(row.runId) : 0,
-      maxSteps: expectedStepsOf(row.configJson),
+      maxSteps: expectedStepsOf(row.configJson) || (progress === undefined ? 0 : this.#lengthOf(row)),
+      progress: progress?.part ?? null,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
@@ -70,9 +75,18 @@ export class Views {
     };
   }
 
+  /** Of a live run, by a parameter such as `total_timesteps`; 0: unknown, or it is no count of the steps that are recorded. */
+  #lengthOf(row: RunRow): number {
+    const { registry, telemetry } = this.#options;
+    const { runId } = row;
+    const all = [...registry.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...telemetry.parameters(runId)];
+    const { steps, toldStep } = telemetry.summary(runId);
+    return lengthIn(effective(all).values(), Math.max(steps, toldStep));
+  }
+
   rewardOf(row: RunRow): number | null {
-    const { meanReward100, toldReward } = this.#options.telemetry.summary(row.runId);
-    return oneNumber(this.#objective(row), meanReward100, toldReward);
+    const { meanReward100, reportedReward } = this.#options.telemetry.summary(row.runId);
+    return oneNumber(this.#objective(row), meanReward100, reportedReward);
   }
 
   #objective({ runId, configJson }: RunRow): ObjectiveValue | null {
@@ -110,7 +124,7 @@ export class Views {
     return {
       ...this.detail(row),
       transitions: this.#options.registry.transitions(row.runId),
-      heldTo: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
+      enforcedLimits: enforcedLimits(placeOfWorker(this.#files(row).proxyFile(row.attempt)).cgroup),
       ranks: this.ranks(row),
       hostGpus: this.#options.gpus.size,
     };

@@ -10,7 +10,6 @@ import type { Supervisor } from "../attempt/supervisor.ts";
 import { newSessionToken } from "../launch/engine/session_token.ts";
 import type { Control } from "./control.ts";
 import type { RegisterRequest } from "./core.ts";
-import { acceptedProtocol } from "./protocol.ts";
 
 export interface WorkerCallsOptions {
   registry: Registry;
@@ -87,4 +86,19 @@ export class WorkerCalls {
       );
     }
   }
+}
+
+/** The version of the original contract that workers and proxies register with. */
+const OURS = "MOSAIC/1.0";
+
+/**
+ * The version used for a worker that asked for `wanted`: any minor version of our major; ours if it names none.
+ * @throws MosaicError `failed_precondition` naming both sides
+ */
+function acceptedProtocol(wanted: string): string {
+  if (wanted === "") return OURS;
+  if (/^MOSAIC\/1(\.\d+)*$/.test(wanted)) return wanted;
+  throw new MosaicError("failed_precondition", `the worker speaks ${JSON.stringify(wanted)}, this daemon ${OURS}`, {
+    hint: "Use a worker and a daemon with the same major version.",
+  });
 }

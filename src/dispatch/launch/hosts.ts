@@ -14,7 +14,7 @@ export interface Hosts {
   /** The engine that places the plan's runs; undefined if none does. */
   launcherOf: (plan: RunPlan) => Launcher | undefined;
   /** @throws MosaicError where a run of this plan can never be started here */
-  admit: (plan: RunPlan) => void;
+  admit: (plan: RunPlan, owner: string) => void;
 }
 
 export function hosts(
@@ -32,11 +32,13 @@ export function hosts(
     local,
     hostOf: ({ worker, launcher }) => worker.external ? external : launcher === "local" ? local : placed,
     launcherOf,
-    admit(plan) {
+    admit(plan, owner) {
       const elsewhere = plan.worker.external || plan.launcher !== "local";
       const problem = launcherOf(plan)?.admit(plan) ??
         (plan.worker.user !== "" && elsewhere
           ? "metadata.worker.user works for workers that the daemon itself starts, on its own host"
+          : plan.resumeFrom !== null && elsewhere
+          ? "metadata.resume_from works for workers that the daemon itself starts, on its own host"
           : undefined);
       if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
       if (options.workerUser !== undefined && launcherOf(plan) !== undefined) {
@@ -47,7 +49,7 @@ export function hosts(
           { hint: "Submit the run to a daemon of the user that it is to run as, or leave out metadata.launcher." },
         );
       }
-      local.admit(plan);
+      local.admit(plan, owner);
     },
   };
 }

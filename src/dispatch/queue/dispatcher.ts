@@ -209,6 +209,8 @@ export class Dispatcher {
         holders: this.#holders(slots),
         gpusOf: users.gpusOf(slots),
         maxGpusPerUser: users.maxGpus,
+        runsOf: users.runsOf(this.#starting.keys()),
+        maxRunsPerUser: users.maxRuns,
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
         running: supervisor.sizeHere + recovering.runs + this.#starting.size,

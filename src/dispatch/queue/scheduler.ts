@@ -37,6 +37,9 @@ export interface Capacity {
   /** How many each owner has, and the most for one. */
   gpusOf: ReadonlyMap<string, number>;
   maxGpusPerUser: number;
+  /** Running runs of each owner, and the most of one. */
+  runsOf: ReadonlyMap<string, number>;
+  maxRunsPerUser: number;
   /** What others than runs use of further slots, as text for people. */
   used: readonly string[];
   /** Too little is known of whether the slots are free: none is assigned before the drivers answer. */
@@ -95,6 +98,7 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
 
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
   const gpusOf = new Map(capacity.gpusOf);
+  const runsOf = new Map(capacity.runsOf);
   /** How many runs of an owner wait because of the owner's limit. */
   const limited = new Map<string, number>();
   let running = capacity.running;
@@ -120,6 +124,12 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   };
 
   for (const run of due) {
+    const runs = runsOf.get(run.owner) ?? 0;
+    // Others' runs pass it, and nobody gives way to it.
+    if (runs >= capacity.maxRunsPerUser) {
+      wait(run, waitText({ t: "runs_of_user", owner: run.owner, limit: capacity.maxRunsPerUser }));
+      continue;
+    }
     if (running >= capacity.maxRuns) {
       block(run);
       wait(run, waitText({ t: "place", maxRuns: capacity.maxRuns, before: queue.length }));
@@ -174,6 +184,7 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     const slots = holdsEnough ? [] : free.splice(0, Math.min(wanted, available));
     start.push({ runId: run.runId, slots });
     gpusOf.set(run.owner, own + slots.length);
+    runsOf.set(run.owner, runs + 1);
     running++;
     starting++;
   }

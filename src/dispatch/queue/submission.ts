@@ -30,7 +30,7 @@ export interface SubmissionContext {
   /** The host's GPU slots, free or not. */
   gpus: Pick<GpuPool, "mostRequested" | "problem">;
   /** @throws MosaicError where a run of this plan can never be started */
-  admit: (plan: RunPlan) => void;
+  admit: (plan: RunPlan, owner: string) => void;
   /** Files survive a power failure as soon as the run does. */
   durable: boolean;
   /** Defaults of metadata.slurm. */
@@ -82,7 +82,7 @@ export function submit(
     const { durable } = context;
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     const { parameters, leftOut } = parametersOf(stored);
-    const entered = { ...run, digest: read.digest, configJson: stored };
+    const entered = { ...run, digest: read.digest, configJson: stored, owner: context.submitter };
     const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial);
     return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
@@ -122,7 +122,7 @@ function admitted(read: ReadConfig, runId: string, context: Admission, trial?: T
   const plan = planOf(prepared.configJson);
   requireTime(plan);
   requireOwnHost(plan);
-  context.admit(plan);
+  context.admit(plan, context.submitter);
   if (plan.webhook !== null) requireReach(plan.webhook);
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > gpus.mostRequested) {
     throw new MosaicError(
@@ -215,9 +215,11 @@ function removeQuietly(path: string): void {
 }
 
 function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
-  const taken = registry.get(wanted);
+  const taken = registry.known(wanted);
   if (taken === undefined) return wanted;
   if (taken.digest === digest && !insisted) return newUlid();
+  // It says what to do about a run in the trash.
+  if (taken.deletedAt !== null) return wanted;
   throw new MosaicError(
     "already_exists",
     taken.digest === digest

@@ -28,7 +28,7 @@ export interface SubmissionsOptions {
   /** The host's GPU slots, free or not. */
   gpus: GpuPool;
   /** @throws MosaicError where a run of this plan can never be started */
-  admit: (plan: RunPlan) => void;
+  admit: (plan: RunPlan, owner: string) => void;
   placer: Placer;
   /** Runs have begun or ceased to wait. */
   onChanged: (row: RunRow) => void;

@@ -1,5 +1,4 @@
-/** What the owners of runs use and may use: the registry's side of shares.ts and of `--max-gpus-per-user`. */
-import { submitterOf } from "../../config/plan.ts";
+/** What the owners of runs use and may use: the registry's side of shares.ts and of `--max-gpus-per-user`, `--max-runs-per-user`. */
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
@@ -7,8 +6,6 @@ import { type Ranked, ranks, type Shares, Uses } from "./shares.ts";
 
 /** Use that is older than this many half-lives is less than a thousandth. */
 const HALF_LIVES = 10;
-/** Owners in memory, by run. */
-const KNOWN = 20_000;
 
 export interface UsersOptions {
   registry: Registry;
@@ -16,12 +13,13 @@ export interface UsersOptions {
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */
   maxGpusPerUser?: number | undefined;
+  /** Running runs of one owner; undefined: no limit. */
+  maxRunsPerUser?: number | undefined;
 }
 
 export class Users {
   readonly #options: UsersOptions;
   readonly #uses: Uses | undefined;
-  readonly #owners = new Map<string, string>();
 
   constructor(options: UsersOptions) {
     this.#options = options;
@@ -32,25 +30,23 @@ export class Users {
     return this.#options.maxGpusPerUser ?? Infinity;
   }
 
+  get maxRuns(): number {
+    return this.#options.maxRunsPerUser ?? Infinity;
+  }
+
   /** Reads what was used before this daemon. */
   start(): void {
     const { registry, shares } = this.#options;
     if (shares === undefined) return;
     const since = Date.now() - HALF_LIVES * shares.halfLifeMs;
-    for (const { submitter, gpus, ...ran } of registry.attemptsSince(since)) {
-      this.#uses!.add({ ...ran, owner: ownerText(submitter), units: Math.max(1, gpus) });
+    for (const { owner, gpus, ...ran } of registry.attemptsSince(since)) {
+      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), units: Math.max(1, gpus) });
     }
   }
 
-  /** "" where nothing depends on it. */
-  ownerOf({ runId, configJson }: Pick<RunRow, "runId" | "configJson">): string {
-    if (this.#uses === undefined && this.maxGpus === Infinity) return "";
-    const known = this.#owners.get(runId);
-    if (known !== undefined) return known;
-    if (this.#owners.size > KNOWN) this.#owners.clear();
-    const owner = ownerText(submitterOf(configJson));
-    this.#owners.set(runId, owner);
-    return owner;
+  /** A caller without a name (no token, a connection whose user is unknown) is one of all such callers. */
+  ownerOf({ owner }: Pick<RunRow, "owner">): string {
+    return owner || "anybody";
   }
 
   /** A run has begun or ceased to run on this host. */
@@ -71,20 +67,28 @@ export class Users {
     return shares === undefined ? new Map() : ranks(waiting, this.#uses!.at(Date.now()), shares);
   }
 
+  /** Runs on this host that each owner has. @param starting those about to start */
+  runsOf(starting: Iterable<string>): Map<string, number> {
+    const counts = new Map<string, number>();
+    if (this.maxRuns === Infinity) return counts;
+    const { registry } = this.#options;
+    const add = (owner: string, count: number) => counts.set(owner, (counts.get(owner) ?? 0) + count);
+    for (const { owner, count } of registry.runningByOwner()) add(this.ownerOf({ owner }), count);
+    for (const runId of starting) {
+      const row = registry.get(runId);
+      if (row?.state === "INIT") add(this.ownerOf(row), 1);
+    }
+    return counts;
+  }
+
   /** GPU slots that each owner has. */
   gpusOf(slots: readonly { runId: string | null }[]): Map<string, number> {
     const counts = new Map<string, number>();
     if (this.maxGpus === Infinity) return counts;
     for (const { runId } of slots) {
-      const row = runId === null || this.#owners.has(runId) ? undefined : this.#options.registry.get(runId);
-      const owner = runId === null ? undefined : this.#owners.get(runId) ?? (row && this.ownerOf(row));
-      if (owner !== undefined) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+      const row = runId === null ? undefined : this.#options.registry.get(runId);
+      if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + 1);
     }
     return counts;
   }
-}
-
-/** A caller without a name (no token, a connection whose user is unknown) is one of all such callers. */
-function ownerText(submitter: string): string {
-  return submitter || "anybody";
 }

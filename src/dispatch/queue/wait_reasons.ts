@@ -15,6 +15,8 @@ export type WaitReason =
   | { t: "gpus_unknown"; wanted: number }
   /** `--max-gpus-per-user` @property used how many the owner has */
   | { t: "limit_of_user"; wanted: number; owner: string; used: number; limit: number }
+  /** `--max-runs-per-user` */
+  | { t: "runs_of_user"; owner: string; limit: number }
   /** Nobody knows yet whether the free ones are used by others. */
   | { t: "gpus_asked"; wanted: number }
   /**
@@ -61,6 +63,8 @@ export function waitText(reason: WaitReason): string {
       return `${gpus(reason.wanted)} (those of this host cannot be entered into the registry yet)`;
     case "limit_of_user":
       return `${gpus(reason.wanted)} (${reason.owner} has ${reason.used}, and may have ${reason.limit} at a time)`;
+    case "runs_of_user":
+      return `an end of ${reason.owner}'s runs, of which ${runs(reason.limit)} may run at a time`;
     case "gpus_asked":
       return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {

@@ -30,16 +30,28 @@ export interface Message {
   headers: Record<string, string>;
 }
 
+/** What people read; each service has its form of it. */
+export interface Notice {
+  title: string;
+  text: string;
+  /** Something failed, or an alert. */
+  urgent: boolean;
+}
+
 /** @throws for data that is no JSON object */
 export function messageIn(form: Exclude<MessageForm, "signed">, event: EventRow): Message {
-  const text = textOf(event);
+  return messageAs(form, { title: `mosaic: ${event.kind}`, text: textOf(event), urgent: isUrgent(event.kind) });
+}
+
+export const isUrgent = (kind: string): boolean => kind === "failed" || kind === "alert";
+
+export function messageAs(form: Exclude<MessageForm, "signed">, { title, text, urgent }: Notice): Message {
   const json = (value: unknown) => ({ body: JSON.stringify(value), headers: { "content-type": "application/json" } });
   switch (form) {
     case "slack":
       return json({ text: text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;") });
     case "discord":
-      // A run's name must not call everybody.
-      return json({ content: text, allowed_mentions: { parse: [] } });
+      return json(discordContent(text));
     case "teams":
       return json({ type: "message", attachments: [card(text)] });
     case "ntfy":
@@ -47,11 +59,21 @@ export function messageIn(form: Exclude<MessageForm, "signed">, event: EventRow)
         body: text,
         headers: {
           "content-type": "text/plain; charset=utf-8",
-          title: `mosaic: ${event.kind}`,
-          priority: event.kind === "failed" || event.kind === "alert" ? "high" : "default",
+          title: headerText(title),
+          priority: urgent ? "high" : "default",
         },
       };
   }
+}
+
+/** A run's name must not call everybody. */
+export function discordContent(text: string) {
+  return { content: text, allowed_mentions: { parse: [] } };
+}
+
+/** ASCII; other characters encoded as RFC 2047 says, which ntfy decodes. */
+export function headerText(text: string): string {
+  return /^[ -~]*$/.test(text) ? text : `=?UTF-8?B?${new TextEncoder().encode(text).toBase64()}?=`;
 }
 
 function card(text: string) {
@@ -66,15 +88,24 @@ function card(text: string) {
   };
 }
 
-/** "cart-1 failed: exit_code_3 (attempt 2, run 01J…)". */
-function textOf({ runName, runId, kind, attempt, dataJson }: EventRow): string {
-  const data = JSON.parse(dataJson) as Record<string, unknown>;
-  const words = (...names: string[]) =>
-    names.map((name) => data[name]).filter((value) => typeof value === "string" && value !== "").join(": ");
-  const what = kind === "alert" ? words("alert", "what") : words("reason");
-  const verb = kind.replaceAll("_", " ");
+/** "cart-1 failed: exit_code_3 (attempt 2, run 01J…)". @throws for data that is no JSON object */
+export function textOf(event: EventRow): string {
+  const { runName, runId, kind, attempt } = event;
+  const what = reasonOf(event);
   const which = `${attempt > 1 ? `attempt ${attempt}, ` : ""}run ${runId}`;
-  const text = `${runName} ${verb}${what === "" ? "" : `: ${what}`}`;
-  // deno-lint-ignore no-control-regex -- names are texts of others
-  return `${text.replace(/[\u0000-\u001f\u007f]+/g, " ").slice(0, LONGEST)} (${which})`;
+  const text = `${runName} ${kind.replaceAll("_", " ")}${what === "" ? "" : `: ${what}`}`;
+  return `${oneLine(text).slice(0, LONGEST)} (${which})`;
+}
+
+/** Of an alert, which and what; else the reason; "" if there is none. @throws for data that is no JSON object */
+export function reasonOf({ kind, dataJson }: EventRow): string {
+  const data = JSON.parse(dataJson) as Record<string, unknown>;
+  const names = kind === "alert" ? ["alert", "what"] : ["reason"];
+  return names.map((name) => data[name]).filter((value) => typeof value === "string" && value !== "").join(": ");
+}
+
+/** Names are texts of others. */
+export function oneLine(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replace(/[\u0000-\u001f\u007f]+/g, " ");
 }

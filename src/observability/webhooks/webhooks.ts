@@ -1,5 +1,6 @@
 /**
- * Delivers the event log to URLs: one for the whole daemon, and one per run that names `metadata.webhook`.
+ * Delivers the event log: to one URL for the whole daemon, to one per run that names `metadata.webhook`, and to receivers of
+ * messages (../messages), which get several events at once.
  *
  * Each target has a cursor over the registry's events, stored in a file, so that delivery continues after a restart.
  * Delivery is in order and at least once; an event that a target rejects (4xx), that fails `giveUpAfter` times, or that cannot
@@ -16,6 +17,7 @@ import { anyOf, pause } from "../../wire/http/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files/files.ts";
 import { SENT_BY_DAEMON } from "../../wire/sender_headers.ts";
 import type { OwnListeners } from "./own_listeners.ts";
+import { isFinal, type Refusal } from "./refusal.ts";
 import { formOf, MESSAGE_KINDS, messageIn } from "./messages.ts";
 import { signedHeaders } from "./signature.ts";
 import { outputOfUser } from "../../os/rights/user_shell.ts";
@@ -42,6 +44,21 @@ export interface WebhookOptions {
   counts?: Counts;
   /** The daemon's own listeners, to which nothing is sent. */
   own?: Pick<OwnListeners, "of">;
+  digests?: readonly Digest[];
+}
+
+/** A receiver that gets the events of some time as one message. */
+export interface Digest {
+  /** Unique; the cursor's key. */
+  name: string;
+  /** "" if it leads to no host. */
+  url: string;
+  kinds: readonly string[];
+  /** From the first event that is wanted to the message. */
+  waitMs: number;
+  wants(event: EventRow): boolean;
+  /** @returns what sends the message, at each attempt @throws for events of which there can be none */
+  messageOf(events: readonly EventRow[]): (signal: AbortSignal) => Promise<Refusal | undefined>;
 }
 
 export interface RunTarget {
@@ -58,6 +75,8 @@ interface Target {
   url: string;
   /** Undefined for the daemon-wide one. */
   runId?: string;
+  /** The name of a digest; its `url` is "". */
+  digest?: string;
   seq: number;
   /** The target from the run's config, kept when the run is about to be deleted together with its config. */
   last?: RunTarget;
@@ -69,6 +88,8 @@ const BY_NAME_ONLY = ["metrics"];
 const RETRY_CAP_MS = 300_000;
 const SECRET_READ_MS = 10_000;
 const PAGE = 100;
+/** At most so many in one message. */
+const DIGEST_EVENTS = 1000;
 /** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
 
@@ -109,8 +130,16 @@ export class Webhooks {
     this.#options = options;
     const saved = savedState(options);
     this.#seen = saved?.seen ?? options.runs.eventHead();
+    const { digests = [] } = options;
     for (const target of saved?.targets ?? []) {
-      if (target.runId !== undefined || target.url === options.daemonUrl) this.#add(target);
+      const isKnown = target.digest === undefined
+        ? target.runId !== undefined || target.url === options.daemonUrl
+        : digests.some(({ name }) => name === target.digest);
+      if (isKnown) this.#add(target);
+    }
+    for (const { name } of digests) {
+      const target: Target = { url: "", digest: name, seq: this.#seen };
+      if (!this.#targets.has(this.#key(target))) this.#add(target);
     }
     if (options.daemonUrl !== undefined && !this.#targets.has(options.daemonUrl)) {
       this.#add({ url: options.daemonUrl, seq: this.#seen });
@@ -131,12 +160,16 @@ export class Webhooks {
   }
 
   #key(target: Target): string {
+    if (target.digest !== undefined) return `digest ${target.digest}`;
     return target.runId === undefined ? target.url : `${target.runId} ${target.url}`;
   }
 
   #add(target: Target): void {
     this.#targets.set(this.#key(target), target);
-    this.#work.push(this.#supervised("webhook", () => this.#deliverAll(target)));
+    const digest = this.#options.digests?.find(({ name }) => name === target.digest);
+    this.#work.push(
+      this.#supervised("webhook", () => digest ? this.#digestAll(target, digest) : this.#deliverAll(target)),
+    );
   }
 
   /** The run will be deleted with its config: keep its target until its last event is delivered. */
@@ -199,6 +232,51 @@ export class Webhooks {
     }
   }
 
+  async #digestAll(target: Target, digest: Digest): Promise<void> {
+    const { runs } = this.#options;
+    const stop = this.#stop.signal;
+    const read = () => {
+      // Before it is read: an event that comes meanwhile is after it.
+      const head = runs.eventHead();
+      const events = runs.eventsSince(target.seq, { kinds: digest.kinds, limit: DIGEST_EVENTS });
+      const end = events.length < DIGEST_EVENTS ? Math.max(head, events.at(-1)?.seq ?? 0) : events.at(-1)!.seq;
+      return { events: events.filter((event) => digest.wants(event)), end };
+    };
+    while (!stop.aborted) {
+      const { events: [first], end } = read();
+      if (first === undefined) {
+        target.seq = Math.max(target.seq, end);
+        await runs.waitEventsBeyond(target.seq, stop);
+        continue;
+      }
+      // At most that: the clock may have been set back.
+      await pause(Math.max(0, Math.min(first.at + digest.waitMs - Date.now(), digest.waitMs)), stop);
+      if (stop.aborted) return;
+      const gathered = read();
+      // A run may fit a filter no longer, or be deleted.
+      if (gathered.events.length > 0 && !await this.#digest(digest, gathered.events)) return;
+      target.seq = gathered.end;
+      this.#save();
+    }
+  }
+
+  /** False if the daemon stops before the message was delivered. */
+  async #digest(digest: Digest, events: readonly EventRow[]): Promise<boolean> {
+    const which = { receiver: digest.name, events: events.length, runs: new Set(events.map((e) => e.runId)).size };
+    const skipped = (why: string, result: WebhookResult = "given_up"): true => {
+      this.#options.counts?.add(result);
+      this.#options.log.warn({ ...which, why: why.slice(0, 500) }, "message: not sent");
+      return true;
+    };
+    let send: ReturnType<Digest["messageOf"]>;
+    try {
+      send = digest.messageOf(events);
+    } catch (error) {
+      return skipped(messageOf(error), "not_encodable");
+    }
+    return await this.#attempts({ url: digest.url, which, skipped, send });
+  }
+
   #isOver(runId: string, beingDeleted: boolean): boolean {
     const row = this.#options.runs.get(runId);
     if (row === undefined) return true;
@@ -226,7 +304,7 @@ export class Webhooks {
 
   /** False if the daemon stops before the event was delivered. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
-    const { log, counts, own, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const { log, counts } = this.#options;
     const skipped = (why: string, result: WebhookResult = "given_up"): true => {
       counts?.add(result);
       log.warn(
@@ -250,28 +328,48 @@ export class Webhooks {
     } catch (error) {
       return skipped(messageOf(error), "not_encodable");
     }
-    for (let attempt = 1;; attempt++) {
-      let why: string;
-      try {
-        const self = await own?.of(target.url);
-        if (self !== undefined) return skipped(`${target.url} is this daemon itself (${self})`, "refused");
-        using limit = anyOf(this.#stop.signal, AbortSignal.timeout(timeoutMs));
+    return await this.#attempts({
+      url: target.url,
+      which: { run_id: event.runId, seq: event.seq },
+      skipped,
+      send: async (signal) => {
         const response = await fetch(target.url, {
           method: "POST",
           headers: { ...request.headers(), ...SENT_BY_DAEMON },
           body: request.body,
           // Followed, a redirect would lead past the check of the address.
           redirect: "manual",
-          signal: limit.signal,
+          signal,
         });
         await response.body?.cancel();
-        if (response.ok) {
+        return response.ok ? undefined : { why: `HTTP ${response.status}`, final: isFinal(response.status) };
+      },
+    });
+  }
+
+  /** Tries until it is sent or given up. @returns false if the daemon stops before */
+  async #attempts({ url, which, skipped, send }: {
+    /** "" if it leads to no host. */
+    url: string;
+    /** For the log. */
+    which: Record<string, unknown>;
+    skipped: (why: string, result?: WebhookResult) => true;
+    send: (signal: AbortSignal) => Promise<Refusal | undefined>;
+  }): Promise<boolean> {
+    const { log, counts, own, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    for (let attempt = 1;; attempt++) {
+      let why: string;
+      try {
+        const self = url === "" ? undefined : await own?.of(url);
+        if (self !== undefined) return skipped(`${url} is this daemon itself (${self})`, "refused");
+        using limit = anyOf(this.#stop.signal, AbortSignal.timeout(timeoutMs));
+        const refusal = await send(limit.signal);
+        if (refusal === undefined) {
           counts?.add("delivered");
           return true;
         }
-        why = `HTTP ${response.status}`;
-        const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
-        if (final) attempt = giveUpAfter;
+        why = refusal.why;
+        if (refusal.final) attempt = giveUpAfter;
       } catch (error) {
         if (this.#stop.signal.aborted) return false;
         why = messageOf(error);
@@ -279,7 +377,7 @@ export class Webhooks {
       if (attempt >= giveUpAfter) return skipped(why);
       counts?.add("retried");
       const wait = Math.min(RETRY_CAP_MS, firstRetryMs * 2 ** (attempt - 1));
-      log.debug({ run_id: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
+      log.debug({ ...which, why, retry_ms: wait }, "webhook: delivery failed");
       await pause(wait, this.#stop.signal);
       if (this.#stop.signal.aborted) return false;
     }

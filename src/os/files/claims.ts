@@ -1,5 +1,5 @@
 /** Processes whose environment names the run and attempt that they belong to. */
-import { shellOutput } from "../processes/shell.ts";
+import { shellOutput, SOON } from "../processes/shell.ts";
 
 /** A process whose environment names a run and an attempt. */
 export interface Claim {
@@ -35,7 +35,7 @@ export function claims(trainer: string): Claim[] {
 /** The same by a shell, if the runtime may not list processes. */
 function claimsByShell(trainer: string): Claim[] {
   const listed = shellOutput(
-    `for f in $(grep -lsF "MOSAIC_RUN_DIR=$0/" /proc/[0-9]*/environ); do
+    `for f in $(${SOON} grep -lsF "MOSAIC_RUN_DIR=$0/" /proc/[0-9]*/environ); do
       pid=\${f#/proc/}
       printf '%s\\0' "\${pid%/*}" && grep -azs -e '^MOSAIC_RUN_DIR=' -e '^MOSAIC_ATTEMPT=' "$f"
       printf '\\n'

@@ -139,7 +139,7 @@ export function tryLockPlace(path: string): PlaceLock | undefined {
 }
 
 /** @throws while the file system at the path is away */
-function isAtPath(opened: Deno.FsFile, path: string): boolean {
+export function isAtPath(opened: Deno.FsFile, path: string): boolean {
   const there = infoIfThere(path);
   try {
     const { dev, ino } = opened.statSync();

@@ -21,6 +21,8 @@ export interface ProgramOptions {
   limitMs: number;
   /** Gives it up earlier. */
   signal?: AbortSignal | undefined;
+  /** Its standard input; absent: empty. */
+  stdin?: Uint8Array;
   /** It leads a session of its own, and its whole group is signalled: for programs that start others. */
   group?: boolean;
 }
@@ -39,9 +41,18 @@ export class ProgramLate extends Error {}
 /** Programs that were given up and still exist, and since when. */
 const stuck = new Map<string, Date>();
 
+/** A program that does not read all of its input says by its exit code whether that was right. */
+async function feed(child: Deno.ChildProcess, input: Uint8Array): Promise<void> {
+  try {
+    await new Blob([new Uint8Array(input)]).stream().pipeTo(child.stdin);
+  } catch {
+    // It has closed it.
+  }
+}
+
 /** @throws ProgramLate @throws if no process can be created */
 export async function runProgram(argv: readonly string[], options: ProgramOptions): Promise<ProgramOutput> {
-  const { env, cwd, limitMs, signal, group = false } = options;
+  const { env, cwd, limitMs, signal, stdin, group = false } = options;
   const name = argv[0]!;
   const isScript = name === "/bin/sh";
   const key = argv.slice(0, isScript ? 3 : 1).join(" ");
@@ -55,11 +66,12 @@ export async function runProgram(argv: readonly string[], options: ProgramOption
   const child = new Deno.Command("/bin/sh", {
     ...(isScript ? { args: argv.slice(1), env, clearEnv: true } : underShell(argv, env)),
     ...(cwd === undefined ? {} : { cwd }),
-    stdin: "null",
+    stdin: stdin === undefined ? "null" : "piped",
     stdout: "piped",
     stderr: "piped",
     detached: group,
   }).spawn();
+  if (stdin !== undefined) void feed(child, stdin);
   const leader = group ? processRef(child.pid) : undefined;
   const kill = (how: "SIGTERM" | "SIGKILL") => {
     try {

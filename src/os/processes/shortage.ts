@@ -12,7 +12,7 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
   28: ["the disk is full", "Free space (mosaic prune removes ended runs); work then continues."],
   30: [
     "the file system is read-only",
-    "Mount it writable; work then continues. If the kernel refuses that: stop the daemon and its runs, unmount, check, mount.",
+    "Mount it writable; work then continues. If the kernel refuses that: umount -l (daemon and runs then end by themselves), check, mount, start the daemon.",
   ],
   107: ["the file system is not connected: its server has ended", "Mount it again, then start the daemon again."],
   116: [

@@ -5,7 +5,7 @@
  */
 import { MosaicError } from "../../base/errors.ts";
 import { CLOSE_DESCRIPTORS } from "./crossing.ts";
-import { shellOutput } from "../processes/shell.ts";
+import { shellOutput, SOON } from "../processes/shell.ts";
 import { userCommand, type WorkerUser } from "./worker_user.ts";
 
 function asUser(user: WorkerUser, script: string, words: readonly string[]): [string, ...string[]] {
@@ -17,9 +17,9 @@ function asUser(user: WorkerUser, script: string, words: readonly string[]): [st
  * never answers, so its script is killed after some seconds. @param user undefined: this process's
  */
 export function outputAs(user: WorkerUser | undefined, script: string, ...words: string[]): string | undefined {
-  if (user === undefined) return shellOutput(script, ...words);
+  if (user === undefined) return shellOutput(`${SOON} "$0" "$@"`, "/bin/sh", "-c", script, ...words);
   const [begin, ...command] = asUser(user, script, words);
-  return shellOutput(begin.replace('exec "$@"', 'exec timeout -s KILL 5 "$@"'), ...command);
+  return shellOutput(begin.replace('exec "$@"', `${SOON} "$@"`), ...command);
 }
 
 /**

@@ -5,8 +5,12 @@
 import { MosaicError } from "../../base/errors.ts";
 import { shellOutput, SOON } from "../processes/shell.ts";
 
-/** One user for all runs, or a range from which every run gets a number of its own. */
+/**
+ * One user for all runs, a range from which every run gets a number of its own, or "@owner": the user that has the name of the
+ * token, or the number, of the run's owner.
+ */
 export type WorkerUserOption = string | { first: number; last: number };
+export const OWNER = "@owner";
 
 export interface WorkerUser {
   uid: number;
@@ -24,10 +28,11 @@ const HIGHEST = 0xffff_fffe;
 
 /** @throws Error that describes the valid forms */
 export function parseWorkerUser(text: string): WorkerUserOption {
+  if (text === OWNER) return text;
   const range = /^(\d{1,10})-(\d{1,10})$/.exec(text);
   if (range === null) {
     if (!/^([A-Za-z_][\w.-]*|\d{1,10})$/.test(text)) {
-      throw new Error("must be a user's name, its number, or FIRST-LAST");
+      throw new Error(`must be a user's name, its number, FIRST-LAST, or ${OWNER}`);
     }
     return text;
   }

@@ -18,6 +18,8 @@ export interface ProxyArguments {
   runDir: string | undefined;
   /** Attach to a worker that was started before; never start one. */
   attach: boolean;
+  /** Print what the files that the start file names have, instead of serving the attempt. */
+  readFiles: boolean;
   heartbeatIntervalS: number | undefined;
   maxBacklogBytes: number | undefined;
   /** Stand-alone: seconds to wait for a daemon before the worker starts. */
@@ -58,6 +60,8 @@ Options:
                               temporary one)
   --attach                    continue with the attempt's running worker instead
                               of starting one
+  --read-files                print what the files named since the start have,
+                              for the daemon; serve nothing
   --heartbeat-interval SECONDS
                               time between heartbeats (default: 60)
   --max-backlog SIZE          backlog at which the worker is held (SIGSTOP), as
@@ -111,7 +115,7 @@ const WITH_VALUE = [
   "tls-ca",
   "tls-server-name",
 ] as const;
-const FLAGS = ["attach", "mirror"] as const;
+const FLAGS = ["attach", "read-files", "mirror"] as const;
 
 type Options = Partial<Record<typeof WITH_VALUE[number], string> & Record<typeof FLAGS[number], boolean>>;
 
@@ -153,7 +157,8 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   const command = split < 0 ? [] : args.slice(split + 1);
   const values = readOptions(split < 0 ? args : args.slice(0, split));
   const attach = values.attach ?? false;
-  if (!attach && command.length === 0) throw invalid("there is no command after --: what is the worker?");
+  const readFiles = values["read-files"] ?? false;
+  if (!attach && !readFiles && command.length === 0) throw invalid("there is no command after --: what is the worker?");
   if (!values["run-id"]) throw invalid("--run-id is missing: a proxy belongs to one run");
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(values["run-id"])) {
     throw invalid(`--run-id ${values["run-id"]} is no run id`);
@@ -173,6 +178,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
     attempt,
     runDir: values["run-dir"] ? absolute(values["run-dir"]) : undefined,
     attach,
+    readFiles,
     heartbeatIntervalS: positive("--heartbeat-interval", values["heartbeat-interval"]),
     maxBacklogBytes: bytesOf("--max-backlog", values["max-backlog"]),
     daemonWaitS: values["daemon-wait"] === "0" ? 0 : positive("--daemon-wait", values["daemon-wait"]) ?? DAEMON_WAIT_S,

@@ -388,7 +388,9 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
 }
 
 function storeMeasured(state: State, full: boolean, effects: Effects): State {
-  const message = full ? "worker held: the daemon's disk is full" : "worker continues: the daemon stores again";
+  const message = full
+    ? "worker held: the daemon's disk is full or read-only"
+    : "worker continues: the daemon stores again";
   return measured(state, "store", full, message, {}, effects);
 }
 

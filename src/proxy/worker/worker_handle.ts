@@ -152,6 +152,11 @@ export class WorkerHandle {
     }
   }
 
+  /** Kills it: nothing of it can be kept any more. */
+  giveUp(): void {
+    if (this.#leader !== undefined) signalGroup(this.#leader, "SIGKILL", { outside: true });
+  }
+
   close(): void {
     this.#closed.abort();
     this.#input.close();

@@ -3,7 +3,7 @@
  * links. A directory is listed again only when it has changed, so a scan of an unchanged tree is one system call per
  * directory. It uses no notifications, because network file systems have none.
  */
-import { fileKindOf, formatOfName, isOfTracker, withoutCopies } from "../formats.ts";
+import { fileKindOf, formatOfName, HYDRA, isOfTracker, withoutCopies } from "../formats.ts";
 import { matcherOf, type Observation } from "./observation.ts";
 import { entriesOf } from "../../os/files/untrusted.ts";
 
@@ -128,7 +128,7 @@ export class Discovery {
       let listing = before.get(directory);
       const isOld = listing === undefined || listing.mtimeMs !== mtimeMs || listing.listedAt - mtimeMs < CLOCK_MS;
       const mayWait = listing !== undefined && listing.entries > MANY_ENTRIES && now - listing.listedAt < MANY_AGAIN_MS;
-      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now, (path) => this.#isRequested(path));
+      if (isOld && !mayWait) listing = listingOf(directory, root, mtimeMs, now, (path) => this.isRequested(path));
       this.#listings.set(directory, listing!);
       return listing;
     } catch (error) {
@@ -138,7 +138,8 @@ export class Discovery {
     }
   }
 
-  #isRequested(path: string): boolean {
+  /** Whether somebody has named the file. */
+  isRequested(path: string): boolean {
     return this.#globs.some(({ matches }) => matches(path));
   }
 
@@ -150,11 +151,11 @@ export class Discovery {
     for (const name of withoutCopies(names)) {
       const path = join(directory, name);
       if (place === "requested") {
-        if (this.#isRequested(path)) yield { path, place, artifact: undefined, root };
+        if (this.isRequested(path)) yield { path, place, artifact: undefined, root };
         continue;
       }
-      const isLog = formatOfName(name) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
-      const isKnown = isOfTracker(name) || isLog;
+      const isLog = formatOfName(path) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
+      const isKnown = isOfTracker(path) || isLog;
       if (isKnown || (place === "cwd" && formatOfName(name) !== undefined)) {
         yield { path, place, artifact: undefined, root, isOffered: !isKnown };
       }
@@ -196,9 +197,11 @@ function listingOf(
   let isBackup = false;
   for (const { name, isFile, isDirectory } of entriesOf(directory, root)) {
     listing.entries++;
-    if (name.startsWith(".")) continue;
+    if (name.startsWith(".") && name !== HYDRA) continue;
     if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);
-    const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name)) ||
+    const isOfInterest = formatOfName(join(directory, name)) !== undefined || FILES_OF_RUNS.some(([pattern]) =>
+      pattern.test(name)
+    ) ||
       isRequested(join(directory, name));
     if (isFile && isOfInterest) listing.files.push(name);
     isBackup ||= isFile && name === "backup.json";

@@ -104,11 +104,14 @@ export class FileSource {
     return new FileSource({ name: path, label, serial: 0 }, { path, root, ino: null, from, over: false, reader });
   }
 
-  /** Continues where the daemon's store ends. @throws for a cursor that no proxy has written */
-  static of(cursor: SourceCursor): FileSource {
+  /**
+   * Continues where the daemon's store ends. @param opened also if it was read to its end
+   * @throws for a cursor that no proxy has written
+   */
+  static of(cursor: SourceCursor, opened = false): FileSource {
     const state = JSON.parse(cursor.state) as State;
     // The previous attempt had read it to its end.
-    return new FileSource(cursor, { ...state, over: state.over && cursor.serial > 0 });
+    return new FileSource(cursor, { ...state, over: state.over && cursor.serial > 0 && !opened });
   }
 
   /** From its beginning to the cursor, and no further. */

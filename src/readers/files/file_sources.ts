@@ -12,10 +12,12 @@ import type { LineContext } from "../lines/parse_line.ts";
 import type { FoundFile } from "./discovery.ts";
 import { CONTENT_HEAD_BYTES, looksLogged } from "../content.ts";
 import { FileSource, formatAt, headOf, isExportedFile } from "./file_source.ts";
+import { matcherOf } from "./observation.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import { keepMedia } from "./media_files.ts";
 import { type Company, OWN_SOURCE, OwnSource } from "./own_source.ts";
 import { Pace } from "./pace.ts";
+import type { FormatName } from "../format/format_reader.ts";
 import { eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
 import { changedAt } from "./file_times.ts";
 import { type WorkerFile, WorkerFiles, type WorkerFilesPlan } from "./worker_files.ts";
@@ -67,6 +69,19 @@ interface Batch {
   message: SourceBatchInit;
   /** Bytes read for it. */
   bytes: number;
+  /** Points and episodes in it. */
+  count?: number;
+}
+
+/** A file that somebody has named, or a pattern that names none. */
+export interface NamedFile {
+  path: string;
+  /** undefined: it is not read. */
+  format?: string | undefined;
+  /** It was read before. */
+  isKnown?: boolean;
+  /** Why it is not read. */
+  why?: string | undefined;
 }
 
 export class FileSources {
@@ -189,6 +204,65 @@ export class FileSources {
     }
   }
 
+  /**
+   * The files that were named when the run had begun, or was over: each with what becomes of it, then the content that is not
+   * stored yet.
+   * @param cursors of the files that were read before
+   * @param isOver the run has ended: a file that is named without wildcards is read also if it is older
+   */
+  *named(
+    cursors: readonly SourceCursor[],
+    most: number,
+    isOver: boolean,
+  ): Generator<{ file: NamedFile } | { path: string; message: SourceBatchInit; count: number }> {
+    this.restore({ cursors: [...cursors], shared: false, others: false, below: [] });
+    const found = this.#files.list().filter(({ path }) => this.#files.isRequested(path));
+    const known = new Map(cursors.map((cursor) => [cursor.name, cursor]));
+    const plain = isOver ? this.#plan.observation.globs.filter(({ glob }) => !/[*?]/.test(glob)) : [];
+    const isPlain = (path: string) => plain.some(({ glob }) => matcherOf(glob)(path));
+    const due: FileSource[] = [];
+    for (const { path, root } of found) {
+      const cursor = known.get(path);
+      const source = cursor === undefined ? this.#sourceOf(path, root, isPlain(path)) : FileSource.of(cursor, true);
+      if (typeof source === "string") {
+        yield { file: { path, why: source } };
+        continue;
+      }
+      this.#sources.set(path, source);
+      due.push(source);
+      yield { file: { path, format: source.format, isKnown: cursor !== undefined } };
+    }
+    for (const glob of this.#files.unmatched(found)) yield { file: { path: glob, why: NO_MATCH.what } };
+    for (const source of due) {
+      for (let batch; (batch = this.#read(source, most, true)) !== undefined;) {
+        yield { path: source.path, message: batch.message, count: batch.count ?? 0 };
+      }
+    }
+    const said = this.#ownBatch();
+    if (said !== undefined) yield { path: OWN_SOURCE, message: said.message, count: 0 };
+  }
+
+  /** A named file without a cursor; a text: why it is not read. */
+  #sourceOf(path: string, root: string, mayBeOlder: boolean): FileSource | string {
+    const { user } = this.#plan.observation;
+    const info = infoIfThere(path);
+    if (info === undefined) return "it is gone";
+    if (info.size === 0) return "it is empty";
+    if (this.#files.isOlder(info) && !mayBeOlder) {
+      return "it is older than the run (after its end it is read by its name)";
+    }
+    if (isExportedFile(path, root, user)) return "mosaic has written it (an export)";
+    if (headOf(path, root, user, 1) === undefined) return "it cannot be opened";
+    const format = formatAt(path, root, user);
+    if (format === undefined) return NO_READER.what;
+    return this.#newSource(path, root, format);
+  }
+
+  #newSource(path: string, root: string, format: FormatName): FileSource {
+    const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
+    return FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path), format);
+  }
+
   /** A batch of the next file in turn. */
   #fileBatch(most: number, final: boolean, now: number): Batch | undefined {
     const sources = [...this.#sources.values()];
@@ -215,13 +289,17 @@ export class FileSources {
 
   #read(source: FileSource, most: number, final: boolean): Batch | undefined {
     let bytes = 0;
+    let count = 0;
     const records: Records = { episodes: [], events: [] };
     const wasNew = source.isNew;
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
-        const chunk = source.read(most, final, this.#plan.observation.user);
+        // The log of standard error is mosaic's own file, in a directory that a worker with a user of its own cannot enter.
+        const isLog = source.path === this.#plan.files.stderr(this.#plan.attempt);
+        const chunk = source.read(most, final, isLog ? undefined : this.#plan.observation.user);
         if (chunk === undefined) break;
         bytes += chunk.bytes;
+        count += chunk.records.filter(({ kind }) => kind === "scalar" || kind === "episode").length;
         const { episodes, events } = recordsOf(
           chunk.records,
           source.path,
@@ -243,7 +321,7 @@ export class FileSources {
       const data = { source: source.path, format: source.format, label: source.label };
       records.events.unshift(eventOf("source_observed", data, undefined));
     }
-    return { message: messageWith(source.advance(), records), bytes };
+    return { message: messageWith(source.advance(), records), bytes, count };
   }
 
   #ownBatch(): Batch | undefined {
@@ -304,15 +382,13 @@ export class FileSources {
       if (head === undefined || !looksLogged(head)) return;
       return this.#own.reportNotRead(path, {
         ...OFFERED[format] ?? NO_READER,
-        remedy: `--observe ${this.#nameOf(path)}`,
+        remedy: `mosaic observe RUN ${path}, or at the start --observe ${this.#nameOf(path)}`,
       });
     }
     if (this.#sources.size >= MAX_SOURCES) {
       return this.#own.reportOnce("files", `more than ${MAX_SOURCES} files: ${path} and others are not read`);
     }
-    const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
-    const source = FileSource.at(path, root, labelOf(path, taken), this.#files.sizeBefore(path), format);
-    this.#sources.set(source.name, source);
+    this.#sources.set(path, this.#newSource(path, root, format));
   }
 }
 

@@ -3,7 +3,7 @@
  * read it.
  */
 import { parsedObject } from "../../base/text/json_text.ts";
-import { shellOutput } from "../../os/processes/shell.ts";
+import { shellOutput, SOON } from "../../os/processes/shell.ts";
 
 const STATS = "cat /proc/[0-9]*/stat 2>/dev/null; :";
 const READ_MEMBERS = `statuses= fds=
@@ -11,10 +11,13 @@ for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; do
 { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
 
-/** Ray and others start daemons in sessions of their own; these have the worker's environment. */
-const OF_RUN = 'grep -lszxF -- "MOSAIC_RUN_DIR=$1" /proc/[0-9]*/environ 2>/dev/null; :';
+/**
+ * Ray and others start daemons in sessions of their own; these have the worker's environment. Reading that of a process that is
+ * stuck in a driver waits for it.
+ */
+const OF_RUN = SOON + 'grep -lszxF -- "MOSAIC_RUN_DIR=$1" /proc/[0-9]*/environ 2>/dev/null; :';
 
-const OF_RUNS = "grep -lz '^MOSAIC_RUN_DIR=' /proc/[0-9]*/environ 2>/dev/null; :";
+const OF_RUNS = SOON + "grep -lz '^MOSAIC_RUN_DIR=' /proc/[0-9]*/environ 2>/dev/null; :";
 const pidsIn = (paths: string | undefined) => ((paths ?? "").match(/(?<=^\/proc\/)\d+/gm) ?? []).map(Number);
 
 export interface WorkerProcesses {

@@ -41,6 +41,8 @@ export interface WorkerFilesPlan {
    * Unix milliseconds: the attempt is long over, so later files do not belong to it, and its processes cannot be inspected.
    */
   endedAt?: number;
+  /** Files that have not changed since this attempt's start are older; default: `attempt`. */
+  since?: number;
 }
 
 export interface WorkerFile {
@@ -95,6 +97,16 @@ export class WorkerFiles {
   /** The requested patterns that none of the files fits. */
   unmatched(found: readonly FoundFile[]): string[] {
     return this.#discovery.unmatched(found);
+  }
+
+  /** Whether somebody has named the file. */
+  isRequested(path: string): boolean {
+    return this.#discovery.isRequested(path);
+  }
+
+  /** Whether nobody has written to it since the run began. */
+  isOlder(info: Deno.FileInfo): boolean {
+    return changedAt(info) < this.#started().since;
   }
 
   /** The found files that belong to the worker, as each is decided. Undecided ones are reported to `own`. */
@@ -223,7 +235,7 @@ export class WorkerFiles {
   /** The worker's group, and when it was started, by the clock of the run's file system. */
   #started(): { leader: number; since: number } {
     if (this.#start !== undefined) return this.#start;
-    const path = this.#plan.files.workerFile(this.#plan.attempt);
+    const path = this.#plan.files.workerFile(this.#plan.since ?? this.#plan.attempt);
     const info = infoIfThere(path);
     let leader = 0;
     try {

@@ -38,6 +38,7 @@ interface Header {
 
 /** Positions of the columns that are no series; -1: none. */
 interface Layout {
+  names: ReadonlySet<string>;
   step: number;
   time: number;
   config: readonly number[];
@@ -46,10 +47,11 @@ interface Layout {
 }
 
 function layoutOf(columns: readonly string[]): Layout {
-  const [step, time] = [stepName(columns), timeName(columns)].map((name) => columns.indexOf(name ?? "\0"));
+  const names = new Set(columns);
+  const [step, time] = [stepName(names), timeName(names)].map((name) => columns.indexOf(name ?? "\0"));
   const config = columns.flatMap((name, i) => name.startsWith(CONFIG) ? [i] : []);
   const others = new Set([...config, ...columns.flatMap((name, i) => NO_SERIES.has(name) ? [i] : [])]);
-  return { step: step!, time: time!, config, others };
+  return { names, step: step!, time: time!, config, others };
 }
 
 export class CsvReader extends BaseReader {
@@ -135,7 +137,7 @@ export class CsvReader extends BaseReader {
     const { cells } = row;
     if (this.#header.isMissing || (cells.length === 1 && cells[0] === "")) return row.bytes;
     if (bytes[at] === HASH) return this.#comment(bytes, at, row.bytes);
-    const header = headerIn(cells, columns);
+    const header = headerIn(cells, columns, this.#layout.names);
     if (header === "again") return row.bytes;
     if (header !== undefined) {
       this.#begin(header, out);

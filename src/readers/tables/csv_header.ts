@@ -16,14 +16,19 @@ export function isNumeric(cells: readonly string[]): boolean {
  * The names of a header in the middle of a table: a program was started anew, or its columns have changed. "again": the same
  * columns. undefined: the row is none. Texts in columns of texts are none either: a header has a name of the columns before
  * it, or of a step, and no empty cell.
+ * @param names those of the columns: there may be thousands, and searching all of them in each row takes long
  */
-export function headerIn(cells: readonly string[], columns: readonly string[]): string[] | "again" | undefined {
+export function headerIn(
+  cells: readonly string[],
+  columns: readonly string[],
+  names: ReadonlySet<string>,
+): string[] | "again" | undefined {
   const first = cells[0]!;
   // Nearly every row begins with a number.
   if (first === "" || (first.charCodeAt(0) < 58 && first.charCodeAt(0) !== 35)) return undefined;
   if (!cells.every((cell) => NAME.test(cell) && numberOfText(cell) === undefined)) return undefined;
   if (cells.length <= columns.length && cells.every((cell, i) => cell === columns[i])) return "again";
-  const shares = cells.filter((cell) => columns.includes(cell)).length;
+  const shares = cells.filter((cell) => names.has(cell)).length;
   return shares > 0 && (shares > 1 || cells.length > 1) && stepName(cells) !== undefined ? [...cells] : undefined;
 }
 

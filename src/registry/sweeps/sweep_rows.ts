@@ -51,7 +51,7 @@ export interface TrialRow {
   /** Null: the daemon refused its config. */
   runId: string | null;
   refusal: string | null;
-  /** Null: it was refused, or its run is deleted. */
+  /** Null: it was refused, or its run is deleted or in the trash. */
   state: RunState | null;
   name: string | null;
   reason: string | null;
@@ -70,15 +70,20 @@ export interface SweepReport {
   mean: number;
   best: number;
   stops: boolean;
+  /** It waits at this rung, paused. A later report of the same rung says what became of it. */
+  holds: boolean;
   reason: string;
   /** Of the run, then. */
   attempt: number;
   at: number;
 }
 
+/** Of the column `stops`. */
+const [GOES_ON, STOPS, HOLDS] = [0, 1, 2];
+
 const SELECT_TRIALS =
   `SELECT t.trial, t.run_id, t.refusal, r.state, r.name, r.reason, r.attempt, r.started_at, r.finished_at
-  FROM sweep_trials t LEFT JOIN runs r USING (run_id)`;
+  FROM sweep_trials t LEFT JOIN runs r ON r.run_id = t.run_id AND r.deleted_at IS NULL`;
 
 export class SweepRows {
   readonly #sql: Sql;
@@ -223,7 +228,8 @@ export class SweepRows {
     const rows = this.#sql.all(
       `SELECT CASE WHEN t.run_id IS NULL THEN 'refused' WHEN r.run_id IS NULL THEN 'deleted'
          WHEN r.state = 'CANCELLED' AND r.reason = 'pruned' THEN 'pruned' ELSE r.state END AS what, count(*) AS n
-       FROM sweep_trials t LEFT JOIN runs r USING (run_id) WHERE t.sweep_id = ? GROUP BY what ORDER BY what`,
+       FROM sweep_trials t LEFT JOIN runs r ON r.run_id = t.run_id AND r.deleted_at IS NULL
+       WHERE t.sweep_id = ? GROUP BY what ORDER BY what`,
       sweepId,
     );
     return Object.fromEntries(rows.map((row) => [row.what as string, row.n as number]));
@@ -248,7 +254,8 @@ export class SweepRows {
       value: (row.value ?? NaN) as number,
       mean: (row.mean ?? NaN) as number,
       best: (row.best ?? NaN) as number,
-      stops: row.stops === 1,
+      stops: row.stops === STOPS,
+      holds: row.stops === HOLDS,
       reason: row.reason as string,
       attempt: row.attempt as number,
       at: row.at as number,
@@ -266,7 +273,9 @@ export class SweepRows {
         "SELECT coalesce(max(seq), 0) AS n FROM sweep_reports WHERE sweep_id = ?",
         sweepId,
       ) as { n: number };
-      for (const [i, { trial, rung, step, value, mean, best, stops, reason, attempt, at }] of reports.entries()) {
+      for (
+        const [i, { trial, rung, step, value, mean, best, stops, holds, reason, attempt, at }] of reports.entries()
+      ) {
         // A value that is not finite has no place in the database's numbers: it is the worst there is.
         const finite = [value, mean, best].map((x) => Number.isFinite(x) ? x : null);
         this.#sql.run(
@@ -278,13 +287,13 @@ export class SweepRows {
             rung,
             Math.trunc(step),
             ...finite,
-            Number(stops),
+            stops ? STOPS : holds ? HOLDS : GOES_ON,
             reason,
             attempt,
             Math.trunc(at),
           ],
         );
-        this.#addEvent(runId, "rung", { sweep: name, trial, rung, step, value: finite[0], stops, reason });
+        this.#addEvent(runId, "rung", { sweep: name, trial, rung, step, value: finite[0], stops, holds, reason });
       }
     });
   }

@@ -4,14 +4,14 @@
  */
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import { mayDo, type Role, sameToken, type TokenFile } from "../../wire/tokens.ts";
+import { type Holder, mayDo, notOwn, sameToken, type TokenFile } from "../../wire/tokens.ts";
 import { tokenHash, workerToken } from "../../base/session_tokens.ts";
 import { ruleOf } from "./access.ts";
 
 /** The caller. A session is a run's own token: its proxy's, or its worker's. */
 export type Principal =
   | { type: "anybody" }
-  | { type: "role"; role: Role; name: string }
+  | ({ type: "role" } & Holder)
   | { type: "session"; runId: string };
 
 export interface Gatekeeper {
@@ -32,9 +32,16 @@ export interface Gatekeeper {
   requireOwnRun(runId: string, token: string): void;
 }
 
+/** Whose runs and sweeps are. @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+export interface Owners {
+  ofRun(ref: string): string;
+  ofSweep(ref: string): string;
+}
+
 export function gatekeeper(
   runs: Pick<RunReader, "get" | "sessionTokens" | "pastAttempt">,
   tokens: Pick<TokenFile, "holderOf">,
+  owners: Owners,
 ): Gatekeeper {
   const sessions = new Sessions(runs);
   return {
@@ -64,6 +71,7 @@ export function gatekeeper(
     },
 
     admit(principal, path, message) {
+      if (principal.type === "role" && principal.own) requireOwn(principal, path, message, owners);
       if (principal.type !== "session") return;
       const runId = ruleOf(path)!.session!(message);
       // A message without a run belongs to the run named before.
@@ -78,6 +86,19 @@ export function gatekeeper(
       if (session?.runId !== runId) throw unauthenticated(token === "");
     },
   };
+}
+
+/**
+ * For a token that may change only what it has submitted. A call that names neither a run nor a sweep is refused, so that a new
+ * method is closed to such tokens until it names one. @throws MosaicError `permission_denied`
+ */
+function requireOwn({ name }: Holder, path: string, message: unknown, owners: Owners): void {
+  const needs = ruleOf(path)!.needs;
+  if (needs === "open" || needs === "read" || needs === "submit") return;
+  const { run, runId, sweep } = message as { run?: string; runId?: string; sweep?: string };
+  const ref = run ?? runId;
+  const owner = ref !== undefined ? owners.ofRun(ref) : sweep !== undefined ? owners.ofSweep(sweep) : undefined;
+  if (owner !== name) throw notOwn(name, ref === undefined ? "sweep" : "run", owner);
 }
 
 interface Session {

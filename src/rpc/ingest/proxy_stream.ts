@@ -11,7 +11,7 @@ import type { ConnectedProxy } from "../../observability/activity.ts";
 import type { ChunkAnswer } from "../../uploads/take_uploads.ts";
 import type { IngestBatch } from "../../records/ingest_batch.ts";
 import { unreadableBatch } from "../../records/refused.ts";
-import { isDiskFull } from "../../telemetry/blocks/failures.ts";
+import { missingToWrite } from "../../telemetry/blocks/failures.ts";
 import { InOrder } from "./in_order.ts";
 import { batchOf, chunkOf, exitOf, sourceBatchOf } from "./ingest_messages.ts";
 import { sendWithoutWaiting, type ToProxy } from "./proxy_link.ts";
@@ -49,7 +49,7 @@ export class ProxyStream {
   readonly #parts: ProxyStreamParts;
   readonly #batches: InOrder;
   /** A batch waits because the store's disk is full; the proxy holds its worker until the acknowledgement. */
-  #storeFull = false;
+  #missing: ReturnType<typeof missingToWrite>;
 
   constructor(parts: ProxyStreamParts) {
     this.#parts = parts;
@@ -112,7 +112,7 @@ export class ProxyStream {
       try {
         return await session.batch(batch, journalSize, samples);
       } catch (error) {
-        this.#storeFull = error instanceof MosaicError && isDiskFull(error);
+        this.#missing = missingToWrite(error);
         throw error;
       }
     };
@@ -147,8 +147,8 @@ export class ProxyStream {
       );
     }
     this.#count(position, (performance.now() - arrived) / 1000, batch);
-    this.#storeFull = false;
-    session.heldByStore(false);
+    this.#missing = undefined;
+    session.heldByStore(undefined);
     const window = windowOf(windowBytes, core.activity.proxies);
     await out.send({ message: { case: "ack", value: { position: BigInt(position), windowBytes: BigInt(window) } } });
   }
@@ -243,16 +243,16 @@ export class ProxyStream {
 
   /**
    * Repeats the last acknowledgement, so that the proxy knows that the daemon is alive, and holds its worker if the disk is
-   * full.
+   * full or read-only.
    */
   #reportWaiting(): void {
     const { session, connected, out } = this.#parts;
-    const storeFull = this.#storeFull;
+    const missing = this.#missing;
     sendWithoutWaiting(out, {
       case: "ack",
-      value: { position: BigInt(connected.position), windowBytes: 0n, storeFull },
+      value: { position: BigInt(connected.position), windowBytes: 0n, storeFull: missing !== undefined },
     });
-    session.heldByStore(storeFull);
+    session.heldByStore(missing);
   }
 }
 

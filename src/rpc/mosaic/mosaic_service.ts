@@ -6,7 +6,6 @@ import { MosaicError } from "../../base/errors.ts";
 import type { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
-import { submitterOf as submitterIn } from "../../config/plan.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
@@ -35,11 +34,19 @@ function statesOf(names: readonly string[]): RunState[] | undefined {
 }
 
 export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Handlers<typeof Mosaic> {
-  const resolve = (ref: string): RunRow => {
-    if (ref === "") {
-      throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+  const named = (ref: string): string => {
+    if (ref !== "") return ref;
+    throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+  };
+  const resolve = (ref: string): RunRow => core.runs.resolve(named(ref));
+  /** Also one in the trash. */
+  const anyRun = (ref: string): string => {
+    try {
+      return resolve(ref).runId;
+    } catch (error) {
+      if (!(error instanceof MosaicError && error.code === "not_found")) throw error;
+      return core.runs.resolveDeleted(ref).runId;
     }
-    return core.runs.resolve(ref);
   };
   const encodings = new SharedEncodings(core);
   const submitterOf = submitters();
@@ -52,13 +59,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
-    async listRuns(request) {
+    async listRuns(request, caller) {
       const filter: RunFilter = {
         states: statesOf(request.states),
         nameContains: request.nameContains === "" ? undefined : request.nameContains,
         tags: request.tags.length === 0 ? undefined : request.tags,
         submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
         within: request.within === "" ? undefined : resolve(request.within).runId,
+        deleted: request.deleted,
+        owner: request.mine ? submitterOf(caller) : undefined,
       };
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
@@ -84,13 +93,19 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     throttleRun: (request) => answer(core.throttle(resolve(request.run).runId, request.maxRateHz)),
     editRun: ({ run, name, addTags, removeTags, notes }) =>
       answer(core.edit(resolve(run).runId, { name, addTags, removeTags, notes })),
+    async observeFiles({ run, patterns }) {
+      const { runId } = resolve(run);
+      const files = await core.observe(runId, patterns);
+      return { run: answer(core.runs.require(runId)), files: files.map((f) => ({ ...f, records: BigInt(f.records) })) };
+    },
     retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
     resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
     importRun: async ({ directory }) => answer(await core.importRun(directory)),
-    async deleteRun(request) {
-      const { freedBytes } = await core.delete(resolve(request.run).runId);
-      return { freedBytes: BigInt(freedBytes) };
+    async deleteRun({ run, forever }) {
+      const { freedBytes, until } = await core.delete(forever ? anyRun(run) : resolve(run).runId, forever);
+      return { freedBytes: BigInt(freedBytes), keptUntil: until === null ? undefined : timestampOfMs(until) };
     },
+    restoreRun: ({ run }) => answer(core.restore(core.runs.resolveDeleted(named(run)).runId)),
     validateConfig: (request) => core.validate(request.configJson),
     streamTelemetry: (request, out, caller) => streamTelemetry(core, encodings, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
@@ -177,13 +192,16 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     async recordCode(record, caller) {
       const row = resolve(record.runId);
       const { principal } = caller;
-      if (principal.type === "role" && principal.role === "submit") {
+      if (principal.type === "role" && (principal.role === "submit" || principal.own)) {
         // An owner's command that runs the record's code again must not run somebody else's.
-        const by = submitterIn(row.configJson);
-        if (by !== submitterOf(caller)) {
-          throw new MosaicError("permission_denied", `run ${row.name} was submitted by ${by || "somebody else"}`, {
-            hint: "What ran is recorded by whoever submits it.",
-          });
+        if (row.owner !== submitterOf(caller)) {
+          throw new MosaicError(
+            "permission_denied",
+            `run ${row.name} was submitted by ${row.owner || "somebody else"}`,
+            {
+              hint: "What ran is recorded by whoever submits it.",
+            },
+          );
         }
       }
       if (record.attempt !== 0) {
@@ -198,6 +216,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getCode: ({ run, diffs }) => ({
       records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
     }),
+    testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};

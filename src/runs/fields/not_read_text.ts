@@ -3,7 +3,7 @@ import { count } from "../../base/text/format.ts";
 
 /** Prefix of such names among a run's violations (src/telemetry/commit/count_not_read.ts). */
 export const NOT_READ = "not read: ";
-export const NOT_READ_KINDS: readonly string[] = ["source_problem", "not_read"];
+export const NOT_READ_KINDS: readonly string[] = ["source_problem", "not_read", "source_observed"];
 
 interface Data {
   problem?: string;
@@ -21,10 +21,13 @@ export class NotReadLines {
 
   add(kind: string, { problem, source = "", detail = "", what = "", remedy, line, count: n = 1 }: Data): void {
     const name = source.slice(source.lastIndexOf("/") + 1);
-    if (kind === "not_read") {
+    if (kind === "source_observed") {
+      // Somebody has named it since.
+      for (const key of this.#lines.keys()) if (key.startsWith(`not_read ${source} `)) this.#lines.delete(key);
+    } else if (kind === "not_read") {
       const example = line === undefined ? "" : `, as in "${line}"`;
       const advice = remedy === undefined ? "" : `. To change it: ${remedy}`;
-      this.#lines.set(`${source} ${what}`, `${name}: ${what}${example}${advice}`);
+      this.#lines.set(`not_read ${source} ${what}`, `${name}: ${what}${example}${advice}`);
     } else if (problem === "left_out") {
       this.#lines.set(detail, detail);
     } else if (problem !== "replaced" && problem !== "torn") {

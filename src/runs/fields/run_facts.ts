@@ -53,7 +53,8 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "waits", text: waitsText },
   {
     name: "progress",
-    text: (r, { barWidth }) => r.max_steps === null ? "" : progressText(progressOf(r), barWidth),
+    text: (r, { barWidth, now }) =>
+      r.max_steps === null && r.progress === null ? "" : progressText(progressOf(r, now), barWidth),
   },
   {
     name: "attempt",
@@ -62,6 +63,7 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "code", text: codeChangedText },
   { name: "tags", text: (r) => r.tags.join(", ") },
   { name: "notes", text: (r) => r.notes.trimEnd().includes("\n") ? "" : r.notes },
+  { name: "observes", text: (r) => r.observed.join("\n") },
   { name: "resumed from", text: (r) => pathInRun(r.directory, r.resume_from ?? "") },
   { name: "priority", text: (r) => r.priority === 0 ? "" : String(r.priority) },
   { name: "gpus", text: (r) => gpusText(r) || noGpus(r) },

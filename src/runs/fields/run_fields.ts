@@ -52,7 +52,7 @@ export interface RunField {
     | "Rank"
     | "TelemetryCounts"
     | "Capabilities"
-    | "ToldReward"
+    | "ReportedReward"
     | "Objective";
   /** Of an object. It is null where the value of its first field is. */
   fields?: readonly RunField[];
@@ -147,11 +147,11 @@ const TELEMETRY = [
     about: "the highest step of a metric; 0: none. `list`, `show` and the page show it if it is above `steps`",
   },
   {
-    json: "told_reward",
+    json: "reported_reward",
     kind: "object",
     null: "both",
     proto: 15,
-    type: "ToldReward",
+    type: "ReportedReward",
     fields: [
       { json: "name", kind: "text", proto: 1, about: "of the metric" },
       { json: "value", kind: "number", proto: 2 },
@@ -217,6 +217,13 @@ const PARAMETER = [
     kind: "text",
     proto: 3,
     about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
+  },
+  {
+    json: "earlier",
+    kind: "any",
+    proto: 4,
+    message: "earlier_json",
+    about: "other values that it had in earlier attempts: `attempt`, `value`; oldest first",
   },
 ] as const satisfies readonly RunField[];
 
@@ -293,7 +300,24 @@ export const RUN_FIELDS = [
   { json: "gpus_requested", kind: "integer", column: "gpus_requested", proto: 12 },
   { json: "gpu_slots", kind: "integers", from: "row.gpuSlots", proto: 13, about: "the slots it holds" },
   { json: "tags", kind: "texts", column: "tags", outline: true, proto: 14 },
+  {
+    json: "owner",
+    kind: "text",
+    column: "owner",
+    since: 17,
+    outline: true,
+    proto: 80,
+    about: 'whose it is: the name of the token that submitted it, or `uid:N`; "" if neither is known',
+  },
   { json: "notes", kind: "text", column: "notes", proto: 50, about: 'of people, in Markdown; "": none' },
+  {
+    json: "observed",
+    kind: "texts",
+    column: "observed",
+    since: 17,
+    proto: 72,
+    about: "patterns of files that `mosaic observe` has added",
+  },
   {
     json: "code_changed",
     kind: "text",
@@ -316,6 +340,15 @@ export const RUN_FIELDS = [
     about: "of the current or last attempt",
   },
   { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
+  {
+    json: "deleted_at",
+    kind: "time",
+    column: "deleted_at",
+    since: 19,
+    null: "both",
+    proto: 81,
+    about: "when it was put into the trash; null: it is not there",
+  },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
   {
     json: "not_before",
@@ -384,7 +417,16 @@ export const RUN_FIELDS = [
     type: "uint64",
     null: "json",
     proto: 32,
-    about: "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`)",
+    about:
+      "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`), of a live run also from a parameter such as `total_timesteps`",
+  },
+  {
+    json: "progress",
+    kind: "number",
+    null: "both",
+    zero: true,
+    proto: 73,
+    about: "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
   },
   {
     json: "max_rate_hz",
@@ -471,7 +513,7 @@ export const RUN_FIELDS = [
     about: "as stored, with run id and paths",
   },
   {
-    json: "held_to",
+    json: "enforced_limits",
     kind: "texts",
     single: true,
     proto: 34,

@@ -66,7 +66,7 @@ function stateNote(run: RunJson, now: number, barWidth: number): string {
   }
   // The engine doubts that the job is alive; its proxy may nevertheless be connected.
   if (run.placement?.waiting_for) return run.placement.waiting_for;
-  const progress = run.max_steps === null ? "" : progressText(progressOf(run), barWidth);
+  const progress = run.max_steps === null && run.progress === null ? "" : progressText(progressOf(run, now), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
   const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
   return said === "" ? notReadNote(run.telemetry) : said;
@@ -84,7 +84,7 @@ export function stepsOf({ telemetry }: RunJson): number {
 
 /** The chosen metric; else the mean of the last 100 episodes, or of a metric: most programs record no single episodes. */
 export function rewardOf({ telemetry }: RunJson): number | null {
-  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.told_reward);
+  return oneNumber(telemetry.objective, telemetry.mean_reward_100, telemetry.reported_reward);
 }
 
 /** "244 (44 overwritten)": all recorded ones, and how many of them a later attempt recorded again. */
@@ -92,13 +92,15 @@ export function withOverwritten(n: number, overwritten: number): string {
   return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
 }
 
-export function progressOf(run: RunJson) {
+export function progressOf(run: RunJson, now: number) {
   const { telemetry } = run;
   return {
     state: run.state,
     steps: Math.max(telemetry.steps - telemetry.overwritten_steps, telemetry.told_step),
     maxSteps: run.max_steps ?? 0,
     stepsPerSecond: telemetry.steps_per_second,
+    part: run.progress,
+    elapsedMs: elapsedMs(run, now),
   };
 }
 
@@ -151,7 +153,7 @@ export function gpusText(run: RunJson): string {
 
 /** With the metric, or what it is the mean of. */
 export function rewardText({ telemetry }: RunJson): string {
-  const { mean_reward_100: mean, told_reward: metric, objective } = telemetry;
+  const { mean_reward_100: mean, reported_reward: metric, objective } = telemetry;
   if (objective !== null) {
     return objective.value === null ? `none yet (${objective.name})` : `${number(objective.value)} (${objective.name})`;
   }

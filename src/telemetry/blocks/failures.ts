@@ -68,9 +68,17 @@ export function isFull(error: unknown): boolean {
   return primaryCode(error) === 13 || (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
 }
 
-/** Whether a write was refused because the disk is full, or because its reserve is incomplete. */
-export function isDiskFull(error: MosaicError): boolean {
-  return error.code === "unavailable" && (isFull(error.cause) || /the disk is full/.test(error.message));
+/** What a run waits for while nothing can be stored. */
+export const MISSING = {
+  space: "free space on the disk of the telemetry database",
+  writable: "a writable file system for the telemetry database (it is read-only)",
+} as const;
+
+/** What a refused write lacks: space, or its reserve's; a file system that takes writes. undefined: something else. */
+export function missingToWrite(error: unknown): keyof typeof MISSING | undefined {
+  if (!(error instanceof MosaicError) || error.code !== "unavailable") return undefined;
+  if (isFull(error.cause) || /the disk is full|quota is used up/.test(error.message)) return "space";
+  return /the file system is read-only/.test(error.message) ? "writable" : undefined;
 }
 
 /** SQLite's codes for an invalid value: too big, a constraint, a mismatch, out of range. */

@@ -23,10 +23,10 @@ const COMPARED = 64;
 const MOST_OF_A_NAME = 4;
 
 /** Of two metrics that are rewards, the more certain one counts. */
-function toldReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
-  const { toldReward: known } = state;
+function reportedReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
+  const { reportedReward: known } = state;
   if (!Number.isFinite(value)) return;
-  if (known === null || known.name === name || rank < rewardRank(known.name)) state.toldReward = { name, value };
+  if (known === null || known.name === name || rank < rewardRank(known.name)) state.reportedReward = { name, value };
 }
 
 function lastPart(name: string): string {
@@ -197,7 +197,7 @@ export class SeriesWriter {
     summary.add(value, step);
     summary.lastSeq = seq;
     for (const comparison of summary.comparisons) this.#compared(state, comparison, summary, step, value);
-    if (!(summary.copyOf! > NO_COPY) && summary.rewardRank < Infinity) toldReward(state, summary, value);
+    if (!(summary.copyOf! > NO_COPY) && summary.rewardRank < Infinity) reportedReward(state, summary, value);
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 
@@ -332,7 +332,7 @@ export class SeriesWriter {
       exact.name = name;
       metrics.set(copy.name, plain).set(name, other);
     }
-    if (exact.rewardRank < Infinity && exact.finite > 0) toldReward(state, exact, exact.last);
+    if (exact.rewardRank < Infinity && exact.finite > 0) reportedReward(state, exact, exact.last);
   }
 
   #sink(runKey: number, series: number, lastSeq: number, step: number | null): BucketSink {

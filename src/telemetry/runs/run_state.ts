@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { TelemetryKind } from "../../records/record_fields.ts";
 import type { StoredEpisode, StoredWorkerEvent } from "../../gen/records/record_types.ts";
-import type { RunTelemetry, ToldReward } from "../../records/stored.ts";
+import type { ReportedReward, RunTelemetry } from "../../records/stored.ts";
 import { allRows, NO_SOURCE, prepareArrays, type Source, SOURCE_SELECT } from "../tables/row_reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "../series/rollup.ts";
@@ -68,7 +68,7 @@ export interface RunState {
   toldStep: number;
   /** The highest step of a metric of the newest attempt since the store was opened, and that attempt. */
   attemptStep: { attempt: number; step: number };
-  toldReward: ToldReward | null;
+  reportedReward: ReportedReward | null;
   wide: boolean;
   /** The last step that is in a block, or will be after the commit. */
   sealed: number;
@@ -107,7 +107,7 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
     toldStep: state?.toldStep ?? 0,
-    toldReward: state?.toldReward ?? null,
+    reportedReward: state?.reportedReward ?? null,
   };
 }
 
@@ -243,7 +243,7 @@ export class RunRows {
       lastRecordAt: row.last_record_ms as number | null,
       toldStep: number("told_step"),
       attemptStep: { attempt: 0, step: 0 },
-      toldReward: row.told_reward_name === null
+      reportedReward: row.told_reward_name === null
         ? null
         : { name: row.told_reward_name as string, value: number("told_reward") },
       wide: row.wide === 1,
@@ -286,8 +286,8 @@ export class RunRows {
       stored(state.meanReward100),
       state.lastRecordAt,
       state.toldStep,
-      stored(state.toldReward?.value ?? null),
-      state.toldReward?.name ?? null,
+      stored(state.reportedReward?.value ?? null),
+      state.reportedReward?.name ?? null,
       state.wide ? 1 : 0,
     ];
     this.#save.run(...values, this.#savedSum(values, 0), state.runKey);

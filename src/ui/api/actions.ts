@@ -4,6 +4,7 @@ import { parsedJson } from "../../base/text/json_text.ts";
 import { presentConfig } from "../../config/present_config.ts";
 import type { Core, Edit, SweepJson } from "../../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { notOwn } from "../../wire/tokens.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Identity } from "../http/viewer.ts";
 import { runDetailJson, runJson } from "../../runs/fields/run_json.ts";
@@ -26,7 +27,8 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body, actor: Act
   retry: (core, runId) => core.retry(runId),
   reset: (core, runId, body) => core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
   edit: (core, runId, body) => core.edit(runId, editOf(body)),
-  delete: (core, runId) => core.delete(runId),
+  delete: (core, runId, body) => core.delete(runId, body.forever === true),
+  restore: (core, runId) => core.restore(runId),
 };
 
 /**
@@ -104,17 +106,26 @@ export interface Actor {
   entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
 }
 
+/** @throws MosaicError `permission_denied` for a token that may change only what it has submitted */
+function requireOwn({ identity, submitter }: Actor, what: "run" | "sweep", ownerOf: () => string): void {
+  if (!identity.own) return;
+  const owner = ownerOf();
+  if (owner !== submitter) throw notOwn(identity.name, what, owner);
+}
+
 async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<unknown> {
   if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
   const entry = { action: `page/${action}`, run: runId };
   let result: unknown;
   try {
-    if (action === "delete" && !actor.identity.admin) {
+    if (["delete", "restore"].includes(action) && !actor.identity.admin) {
       throw new MosaicError(
         "permission_denied",
-        `${actor.identity.name} may not delete runs: that needs the role admin`,
+        `${actor.identity.name} may not ${action} runs: that needs the role admin`,
       );
     }
+    // Running another's run again makes a run of one's own.
+    if (action !== "again") requireOwn(actor, "run", () => core.runs.require(runId).owner);
     result = await ACTIONS[action]!(core, runId, body, actor);
   } catch (error) {
     const outcome = error instanceof MosaicError ? error.code : "internal";
@@ -158,6 +169,7 @@ export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
 export async function changeSweep(core: Core, sweep: string, action: string, actor: Actor): Promise<SweepJson> {
   const entry = { action: `page/sweep_${action}`, run: sweep };
   try {
+    requireOwn(actor, "sweep", () => core.ownerOfSweep(sweep));
     const changed = await core.changeSweep(sweep, action, "");
     actor.entered({ ...entry, outcome: "ok" });
     return changed;

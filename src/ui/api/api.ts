@@ -226,7 +226,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
   };
   type LogQuery = { [K in "from" | "before" | "q" | "attempt"]?: string };
   type ListQuery = {
-    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns"]?: string;
+    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns" | "trash"]?: string;
   };
   type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
 
@@ -344,9 +344,10 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path"), c.req.raw),
     )
     .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
-      const row = core.runs.require(c.req.param("id"));
+      const { id, action } = c.req.param();
+      const { runId } = action === "restore" ? core.runs.resolveDeleted(id) : core.runs.require(id);
       return c.json(
-        await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), actorOf(c)),
+        await applyToRun(core, runId, action, await textOf(c.req.raw, body), actorOf(c)),
       );
     })
     .get("/:id/:kind", takes<{ query: { since?: string; limit?: string } }>(), (c) => {

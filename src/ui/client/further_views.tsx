@@ -10,8 +10,21 @@ import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
 import { createElement, render } from "./parts/preact.ts";
 import { Start } from "./runs/start.tsx";
+import { Trash } from "./runs/trash.tsx";
 
-export const VIEWS = { Again, Code, Columns, ConfigDifferences, Explorer, Frames, LogPane, Media, Nowhere, Start };
+export const VIEWS = {
+  Again,
+  Code,
+  Columns,
+  ConfigDifferences,
+  Explorer,
+  Frames,
+  LogPane,
+  Media,
+  Nowhere,
+  Start,
+  Trash,
+};
 
 /** @param props null: the view ends */
 export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {

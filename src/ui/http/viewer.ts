@@ -5,6 +5,8 @@ export interface Identity {
   readOnly: boolean;
   /** May delete runs, and see the secrets in configs. */
   admin: boolean;
+  /** May change only its own runs and sweeps. */
+  own?: boolean;
 }
 
 /**

@@ -87,7 +87,7 @@ Deno.test("crash between a failure and its next attempt: the attempt follows how
   const alike = { name, digest, priority, tags, baseDir, configJson, gpusRequested, gpusMandatory, workerId, agentId };
   for (let i = 0; i < 1001; i++) {
     const later = `Z${String(i).padStart(25, "0")}`;
-    f.registry.insert({ ...alike, runId: later, maxAttempts: 1 });
+    f.registry.insert({ ...alike, runId: later, maxAttempts: 1, owner: "" });
     f.registry.apply(later, { type: "failed", reason: "exit_code_1" });
   }
   await f.engine.close();

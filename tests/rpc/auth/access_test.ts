@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { create } from "@bufbuild/protobuf";
+import { create, type DescMethod } from "@bufbuild/protobuf";
 import { ruleOf } from "../../../src/rpc/auth/access.ts";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
 import { ROLES } from "../../../src/wire/tokens.ts";
@@ -43,9 +43,13 @@ const keeper = gatekeeper({
     Object.entries(runs).flatMap(([runId, { sessionToken }]) => sessionToken ? [{ runId, token: sessionToken }] : []),
 }, {
   holderOf: (token) => {
+    if (token === "the-own") return { name: "ada", role: "operate", own: true };
     const role = ROLES.find((role) => token === `the-${role}`);
     return role && { name: `my-${role}`, role };
   },
+}, {
+  ofRun: (ref) => ref === "A" ? "ada" : ref === "B" ? "bob" : "",
+  ofSweep: (ref) => ref === "lr" ? "ada" : "bob",
 });
 const path = methodPath;
 const { method: trainer } = TrainerService;
@@ -94,6 +98,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
       "ChangeSweep",
       "ControlStream",
       "EditRun",
+      "ObserveFiles",
       "PauseRun",
       "ResetRun",
       "ResumeRun",
@@ -164,4 +169,30 @@ Deno.test("gatekeeper: a delivery is of the run that its hello names, which must
   keeper.admit(principal, deliver, batch);
   assert.throws(() => keeper.admit(principal, deliver, hello("B")), hasCode("permission_denied"));
   assert.throws(() => keeper.enter(deliver, "secret-b"), hasCode("unauthenticated"));
+});
+
+Deno.test("gatekeeper: a token for one's own runs reads everything and changes nothing of others, whatever the method", () => {
+  const mosaic = Mosaic.method;
+  const admit = (m: DescMethod, message: unknown) => keeper.admit(keeper.enter(path(m), "the-own"), path(m), message);
+  for (const m of [mosaic.cancelRun, mosaic.editRun, mosaic.retryRun, mosaic.pauseRun]) {
+    admit(m, { run: "A" });
+    assert.throws(
+      () => admit(m, { run: "B" }),
+      hasCode("permission_denied", /ada may change only its own runs.* bob's/),
+    );
+    assert.throws(() => admit(m, { run: "C" }), hasCode("permission_denied", /nobody's/));
+  }
+  admit(trainer.cancelRun, { runId: "A" });
+  assert.throws(() => admit(trainer.cancelRun, { runId: "B" }), hasCode("permission_denied"));
+  admit(mosaic.changeSweep, { sweep: "lr" });
+  assert.throws(() => admit(mosaic.changeSweep, { sweep: "seeds" }), hasCode("permission_denied", /its own sweeps/));
+  for (const m of [mosaic.getRun, mosaic.listRuns, mosaic.streamLogs]) admit(m, { run: "B" });
+  admit(trainer.submitRun, { runId: "" });
+  const changing = [...Object.values(mosaic), ...Object.values(trainer)].filter((m) =>
+    ruleOf(path(m))!.needs === "operate"
+  );
+  assert.ok(changing.length > 8);
+  for (const m of changing) {
+    assert.throws(() => admit(m, { run: "B", runId: "B", sweep: "seeds" }), hasCode("permission_denied"), m.name);
+  }
 });

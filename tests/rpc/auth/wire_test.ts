@@ -23,7 +23,10 @@ async function withGuarded(
   const server = await startRpc(core, {
     listen: "127.0.0.1:0",
     log: core.log,
-    gatekeeper: gatekeeper(core.registry, new TokenFile(path)),
+    gatekeeper: gatekeeper(core.registry, new TokenFile(path), {
+      ofRun: (ref) => core.registry.resolve(ref).owner,
+      ofSweep: (ref) => core.ownerOfSweep(ref),
+    }),
     ...optionsOf(directory),
   });
   try {

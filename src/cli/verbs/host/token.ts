@@ -26,6 +26,7 @@ interface Flags {
   stateDir?: string;
   role?: Role;
   name?: string;
+  own?: boolean;
   ttl?: number;
   output: string;
 }
@@ -39,6 +40,7 @@ export function define(command: Command, context: Context): void {
     .addOption(
       oneOf(new Option("--role <role>", "role of the token (default: show admin, rotate admin and read)"), ROLES),
     )
+    .option("--own", "the token to create changes only its own runs and sweeps (role operate)")
     .option("--name <name>", "name of the token to create or revoke")
     .option("--ttl <age>", "time until a created token expires, such as 30d (default: never)", durationValue);
   outputOption(command, ["table", "json"])
@@ -58,6 +60,10 @@ export function define(command: Command, context: Context): void {
           [
             "mosaic token create --name ci --role submit --ttl 30d",
             "print a new token that may submit runs for 30 days",
+          ],
+          [
+            "mosaic token create --name ada --role operate --own",
+            "print a token for a person who operates only their runs",
           ],
           ["mosaic token list", "the named tokens"],
           ["mosaic token revoke --name ci", "the token is refused from now on"],
@@ -100,8 +106,8 @@ export function define(command: Command, context: Context): void {
         case "create": {
           const role = flags.role ?? command.error('"token create" needs --role');
           const name = named();
-          const secret = createToken(made(), { name, role, ttlMs: flags.ttl });
-          entered(layout, `token create ${name} (${role})`);
+          const secret = createToken(made(), { name, role, own: flags.own === true, ttlMs: flags.ttl });
+          entered(layout, `token create ${name} (${role}${flags.own ? ", own runs" : ""})`);
           context.out.write(
             flags.output === "json" ? `${JSON.stringify(createdJson(path, name, secret), null, 2)}\n` : `${secret}\n`,
           );
@@ -137,14 +143,14 @@ function createdJson(path: string, name: string, secret: string) {
 
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
-function tokenJson({ name, role, createdAt, expiresAt }: NamedToken) {
-  return { name, role, created_at: isoOf(createdAt), expires_at: expiresAt === null ? null : isoOf(expiresAt) };
+function tokenJson({ name, role, own = false, createdAt, expiresAt }: NamedToken) {
+  return { name, role, own, created_at: isoOf(createdAt), expires_at: expiresAt === null ? null : isoOf(expiresAt) };
 }
 
 function columnsAt(now: number): Column<NamedToken>[] {
   return [
     { name: "name", text: ({ name }) => name },
-    { name: "role", text: ({ role }) => role },
+    { name: "role", text: ({ role, own }) => own ? `${role} (own runs)` : role },
     { name: "created", text: ({ createdAt }) => isoOf(createdAt).slice(0, 16).replace("T", " ") },
     {
       name: "expires",

@@ -42,7 +42,9 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <text>", "only runs whose name contains this")
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("--mine", "only your runs: those of your token, or of your user")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
+    .option("--trash", "deleted runs, which mosaic restore brings back")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
     .option("-a, --all", "all runs, also on a terminal")
     .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
@@ -97,7 +99,21 @@ export function define(command: Command, context: Context, result: { code: numbe
 
 /** Newest runs on a terminal, besides the live ones, unless options say otherwise. */
 const NEWEST = 30;
-const NARROWING = ["state", "name", "tag", "since", "within", "limit", "where", "sort", "groupBy", "all", "quiet"];
+const NARROWING = [
+  "state",
+  "name",
+  "tag",
+  "since",
+  "within",
+  "trash",
+  "mine",
+  "limit",
+  "where",
+  "sort",
+  "groupBy",
+  "all",
+  "quiet",
+];
 
 /** What a person at a terminal wants to see first. */
 const isFirstLook = (flags: Record<string, unknown>, { terminal }: Context) =>
@@ -128,6 +144,8 @@ async function listed(
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     nameContains: String(flags["name"] ?? ""),
     within: String(flags["within"] ?? ""),
+    deleted: flags["trash"] === true,
+    mine: flags["mine"] === true,
     tags: (flags["tag"] as string[] | undefined) ?? [],
     submittedSince: await sinceOf(flags, context.now()),
     where: String(flags["where"] ?? ""),
@@ -183,9 +201,16 @@ function render(found: RunJson[], flags: Record<string, unknown>, context: Conte
   return renderRuns(found, {
     format: flags["output"] as Format,
     quiet: flags["quiet"] === true,
-    columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
+    trash: flags["trash"] === true,
+    columns: typeof flags["columns"] === "string"
+      ? commaSeparated(flags["columns"])
+      : flags["trash"] === true && flags["output"] === "table"
+      ? [...TRASH_COLUMNS]
+      : undefined,
   }, context);
 }
+
+const TRASH_COLUMNS = ["run", "name", "state", "deleted", "steps", "reward", "note"] as const;
 
 /** Columns that a narrow terminal does without, the first of them first. */
 const DISPENSABLE = ["rate", "gpus", "elapsed", "steps", "note"];
@@ -205,11 +230,13 @@ export interface ListRendering {
   format: Format;
   quiet: boolean;
   columns: string[] | undefined;
+  /** They are in the trash. */
+  trash: boolean;
 }
 
 function renderRuns(
   runs: RunJson[],
-  { format, quiet, columns: chosen }: ListRendering,
+  { format, quiet, columns: chosen, trash }: ListRendering,
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
   const ids = shortIds(runs.map((r) => r.run_id));
@@ -228,7 +255,7 @@ function renderRuns(
     case "csv":
       return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
     default:
-      if (runs.length === 0) return "No runs.\n";
+      if (runs.length === 0) return trash ? "The trash is empty.\n" : "No runs.\n";
       if (!terminal.isTty || format === "wide") return table(shown, runs, { width: undefined, color: terminal.color });
       return table(chosen === undefined ? fitting(shown, runs, terminal.width) : shown, runs, terminal);
   }

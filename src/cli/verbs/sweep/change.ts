@@ -1,8 +1,8 @@
 /** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
 import type { Command } from "commander";
-import type { SweepJson } from "../../../sweeps/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
-import { describedBy, describedOptions } from "../../verb/sweep_options.ts";
+import { describedBy, describedOptions, naming } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
@@ -16,7 +16,9 @@ const VERBS = {
   pause: "Makes no further trials of a sweep. Those that are made go on: mosaic pause pauses a run.",
   resume: "Makes further trials of a sweep that was paused or cancelled.",
   cancel: "Makes no further trials of a sweep, and cancels those that live.",
-  retry: "Starts another attempt of each failed trial of a sweep.",
+  retry:
+    "Starts another attempt of trials of a sweep: of those that failed, or of those that you name, such as stopped " +
+    "ones. An attempt goes on from the newest checkpoint that the trial reported, and is not stopped early again.",
   extend:
     "Adds trials to a sweep: further seeds for all its points, more random points, or further values of a parameter " +
     "with all values of the others. Also changes its budget and how many trials run at once.",
@@ -26,9 +28,13 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
   pause: [["mosaic sweep pause ppo", "no further trials for now"]],
   resume: [["mosaic sweep resume ppo", "go on"]],
   cancel: [["mosaic sweep cancel ppo", "end it and its live trials"]],
-  retry: [["mosaic sweep retry --failed ppo", "another attempt of what failed"]],
+  retry: [
+    ["mosaic sweep retry --failed ppo", "another attempt of what failed"],
+    ["mosaic sweep retry ppo --trials 3,7", "two that were stopped early go on"],
+  ],
   extend: [
     ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
+    ["mosaic sweep extend ppo --winner --seeds 9..16", "eight more seeds for the best point"],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
   ],
@@ -38,17 +44,26 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
   for (const [verb, description] of Object.entries(VERBS) as [keyof typeof VERBS, string][]) {
     const command = parent.command(verb).description(description)
       .argument("<sweep>", "name or id of the sweep, or @last");
-    if (verb === "retry") command.requiredOption("--failed", "the trials that failed");
-    if (verb === "extend") describedOptions(command);
+    if (verb === "retry") {
+      command.option("--failed", "the trials that failed").option("--trials <numbers>", "these trials, such as 3,7..9");
+    }
+    if (verb === "extend") describedOptions(command).option("--winner", "the --seeds are for the best point only");
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText(
         "after",
         manual({ examples: EXAMPLES[verb], exits: { 4: "no such sweep", 6: "its state does not allow it" } }),
       )
       .action(async (sweep: string, flags: Flags) => {
-        const extensionJson = verb === "extend" ? await extensionOf(flags, context) : "";
+        const trials = verb === "retry" ? await trialsOf(flags) : undefined;
+        const extension = verb === "extend"
+          ? await extensionOf(flags, context)
+          : trials === undefined
+          ? undefined
+          : { trials };
         using link = await Link.open(context, connectionFlags(flags));
-        const action = verb === "retry" ? "retry_failed" : verb;
+        const like = flags["winner"] === true ? { like: await winnerOf(link, sweep) } : {};
+        const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
+        const action = verb === "retry" && trials === undefined ? "retry_failed" : verb;
         const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
         const json = JSON.parse(changed.json) as SweepJson;
         context.out.write(
@@ -61,7 +76,19 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
   }
 }
 
-async function extensionOf(flags: Flags, context: Context): Promise<string> {
+/** A trial of the best point. */
+async function winnerOf(link: Link, sweep: string): Promise<number> {
+  const { json } = await link.unary(link.methods.getSweep, { sweep, trials: 0 });
+  const { name, detail, metric } = JSON.parse(json) as SweepJson;
+  if (detail?.winner) return detail.winner.trial;
+  throw new MosaicError("failed_precondition", `sweep ${name} has no best point yet`, {
+    hint: metric === null
+      ? "It has no metric: begin it with --metric NAME:max."
+      : `No trial has a value of ${metric.name}.`,
+  });
+}
+
+async function extensionOf(flags: Flags, context: Context): Promise<object> {
   const { pieces, budget, max_parallel } = await describedBy(flags, () => context.readInput());
   const { axes, space, ...more } = pieces;
   const nothing = axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
@@ -70,9 +97,25 @@ async function extensionOf(flags: Flags, context: Context): Promise<string> {
       hint: "Give --seeds, --random, --grid, --points, --budget or --max-parallel.",
     });
   }
-  return JSON.stringify({
+  return {
     ...pieces,
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
     ...(max_parallel === undefined ? {} : { max_parallel }),
-  });
+  };
+}
+
+/** @returns undefined for those that failed @throws MosaicError `invalid_argument` unless one of the two is given */
+async function trialsOf(flags: Flags): Promise<number[] | undefined> {
+  const trials = flags["trials"] as string | undefined;
+  if ((trials === undefined) === (flags["failed"] !== true)) {
+    throw new MosaicError("invalid_argument", "give --failed or --trials, one of them", {
+      hint: "For example --trials 3,7..9",
+    });
+  }
+  if (trials === undefined) return undefined;
+  const [{ wholeAxis }, { axisValues }] = await Promise.all([
+    import("../../../sweeps/words.ts"),
+    import("../../../sweeps/points.ts"),
+  ]);
+  return naming("--trials", () => axisValues(wholeAxis("trial", trials)) as number[]);
 }

@@ -6,12 +6,12 @@ import type { RunTelemetry } from "../../../records/stored.ts";
 
 /** How far a run is, as in `mosaic list`: if it records no steps or episodes, by its metrics. */
 export function summaryOf(telemetry: RunTelemetry) {
-  const { episodes, meanReward100, toldReward } = telemetry;
+  const { episodes, meanReward100, reportedReward } = telemetry;
   return {
     steps: stepsReached(telemetry),
     episodes,
     mean_reward_100: meanReward100,
-    ...(meanReward100 === null && toldReward !== null ? { told_reward: toldReward.value } : {}),
+    ...(meanReward100 === null && reportedReward !== null ? { reported_reward: reportedReward.value } : {}),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { ProcessRef } from "../../../os/processes/identity.ts";
 import type { ExitReport } from "../../../registry/failure/explain.ts";
 import type { Chunk, ChunkAnswer } from "../../../uploads/take_uploads.ts";
+import type { Progress } from "./progress.ts";
 import type { IngestBatch, SourceCursor } from "../../../records/ingest_batch.ts";
 
 /** What clients and policies ask of a worker. */
@@ -103,8 +104,8 @@ export interface ProxySession {
   workerStarted(leader: ProcessRef): void;
   /** The proxy reports the control that it has applied. */
   controlApplied(state: AppliedControl): void;
-  /** Whether the proxy knows that the store's disk is full: then it holds its worker, and reports that after the batch. */
-  heldByStore(held: boolean): void;
+  /** What the proxy knows that the store lacks: then it holds its worker, and reports that after the batch. */
+  heldByStore(missing: Progress["heldByStore"]): void;
   /** Takes the exit; the transition is committed when this returns. */
   exit(report: ExitReport): void;
   closed(): void;

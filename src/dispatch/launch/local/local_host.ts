@@ -1,6 +1,7 @@
 /** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans. */
 import { HEARTBEAT_S } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
+import { copyCheckpoint, inheritedPath } from "./inherited_checkpoint.ts";
 import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
@@ -14,7 +15,7 @@ import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { isShortage } from "../../../os/processes/shortage.ts";
 import { readRecord } from "../../../os/files/untrusted.ts";
 import { makeDirectory, offerDirectory } from "../../../os/files/untrusted_changes.ts";
-import { observationOf } from "../../../readers/files/observation.ts";
+import { type Observation, observationOf } from "../../../readers/files/observation.ts";
 import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/state/host.ts";
@@ -91,18 +92,22 @@ export class LocalHost implements Host {
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
     const { cgroups, auth = "none" } = this.#options;
-    const user = this.#users.of(plan.worker.user, files.directory);
+    const user = this.#users.of(plan.worker.user, row.owner, files.directory);
     if (user === undefined) this.#refuseReachable(plan);
     const command = this.#command(row, plan, files, user);
     if (user !== undefined) this.#give(user, row, plan, files);
     return {
       started: "run started",
-      check: () =>
-        preflight(checksOf(plan, command), {
+      check: async () => {
+        const failures = await preflight(checksOf(plan, command), {
           interpreter: command,
           directory: files.directory,
           noGpu: noGpuOf(plan, row.gpuSlots),
-        }),
+        });
+        if (failures.length > 0 || plan.resumeFrom === null || row.resumeFrom !== null) return failures;
+        const failure = await copyCheckpoint(plan.resumeFrom, files.directory, user);
+        return failure === undefined ? [] : [failure];
+      },
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
         this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
@@ -242,8 +247,8 @@ export class LocalHost implements Host {
   }
 
   /** @throws MosaicError `failed_precondition` if this daemon cannot start the worker as the user that the plan names */
-  admit({ worker }: RunPlan): void {
-    this.#users.check(worker.user);
+  admit({ worker }: RunPlan, owner: string): void {
+    this.#users.check(worker.user, owner);
   }
 
   #give(user: WorkerUser, row: RunRow, plan: RunPlan, files: RunFiles): void {
@@ -278,7 +283,7 @@ export class LocalHost implements Host {
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       gpuVariables: this.#options.gpus.variablesOf(row.gpuSlots),
-      resumeFrom: row.resumeFrom,
+      resumeFrom: row.resumeFrom ?? (plan.resumeFrom && inheritedPath(files.directory, plan.resumeFrom)),
       user,
       host: localHost(user),
     });
@@ -326,7 +331,7 @@ export class LocalHost implements Host {
       stateDir: layout.stateDir,
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
       textOff,
-      observe: observe === null ? null : observationOf(command, observe),
+      observe: observedOf(command, observe, row.observed),
       journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
       fastlane: plan.fastlane !== null || FASTLANE.some((name) => command.env[name] === "1"),
       // Otherwise the directory is the daemon's own.
@@ -340,6 +345,17 @@ export class LocalHost implements Host {
       ...elsewhere,
     };
   }
+}
+
+/** Of a run that observes nothing, only the files that somebody has named since; null: none. */
+function observedOf(
+  command: WorkerCommand,
+  observe: readonly string[] | null,
+  named: readonly string[],
+): Observation | null {
+  if (observe === null && named.length === 0) return null;
+  const observation = observationOf(command, [...new Set([...observe ?? [], ...named])]);
+  return observe === null ? { ...observation, roots: [], places: [] } : observation;
 }
 
 /** Variables by which the original's forms ask for frames in shared memory. */

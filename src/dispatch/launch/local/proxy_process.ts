@@ -1,4 +1,6 @@
 /** Starts proxies detached, in a session of their own, so that they outlive the daemon. */
+import { messageOf, MosaicError } from "../../../base/errors.ts";
+import { runProgram } from "../../../os/processes/external_program.ts";
 import { flagsOf } from "../../../permissions/permissions.ts";
 import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
@@ -11,6 +13,9 @@ import { readRecord } from "../../../os/files/untrusted.ts";
 import { parentOf } from "../../../os/files/files.ts";
 import { makeDirectory, quarantineFile } from "../../../os/files/untrusted_changes.ts";
 
+/** For the files that somebody has named, up to what one call prints. */
+const READING_MS = 120_000;
+
 export interface ProxyArguments {
   /** Where the daemon listens. */
   target: string;
@@ -21,6 +26,8 @@ export interface ProxyArguments {
   runDir: string;
   /** Attach to a worker that was started already; start none. */
   attach: boolean;
+  /** It only reads files that somebody has named. */
+  readFiles?: boolean;
   /** argv of the worker. */
   command: string[];
   /** The worker's user; undefined: the daemon's. */
@@ -44,6 +51,7 @@ function proxyArguments(proxy: ProxyArguments): string[] {
     ...(proxy.workerId === "" ? [] : ["--worker-id", proxy.workerId]),
     ...["--attempt", String(proxy.attempt), "--run-dir", proxy.runDir],
     ...(proxy.attach ? ["--attach"] : []),
+    ...(proxy.readFiles === true ? ["--read-files"] : []),
     ...(proxy.command.length === 0 ? [] : ["--", ...proxy.command]),
   ];
 }
@@ -85,3 +93,21 @@ export const localLauncher: ProxyLauncher = {
     return { process: identified(child.pid), exited: child.status };
   },
 };
+
+/**
+ * What a proxy prints that reads the files named in `RunFiles.namedFiles`, and serves no attempt.
+ * @throws MosaicError `unavailable` if it cannot be started, fails, or takes longer than two minutes
+ */
+export async function readFilesBeside(proxy: ProxyArguments): Promise<string> {
+  const command = proxyCommand({ ...proxy, readFiles: true });
+  const groups = proxy.user === undefined ? [] : groupsCommand(proxy.user);
+  const env = withoutLoader({ ...hostEnvironment(), ...command.env });
+  const { code, stdout, stderr } = await runProgram([...groups, ...command.argv], {
+    ...{ env, cwd: "/", limitMs: READING_MS, group: true },
+  }).catch((error) => {
+    throw new MosaicError("unavailable", `the files of run ${proxy.runId} cannot be read: ${messageOf(error)}`);
+  });
+  if (code === 0) return stdout;
+  const why = stderr.trim().split("\n").at(-1) || `its reader exited with ${code}`;
+  throw new MosaicError("unavailable", `the files of run ${proxy.runId} cannot be read: ${why}`);
+}

@@ -2,7 +2,7 @@
 import { MosaicError } from "../../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
 import { infoIfThere } from "../../../os/files/files.ts";
-import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/rights/worker_user.ts";
+import { findUser, OWNER, type WorkerUser, type WorkerUserOption } from "../../../os/rights/worker_user.ts";
 
 /** A run gets its number at its start. Before that, what it names must be readable for everybody. */
 const NOBODY = 65534;
@@ -22,8 +22,13 @@ export class WorkerUsers {
     this.#option = option;
   }
 
-  /** @param user `worker.user`; "" for none @throws MosaicError `failed_precondition` where the run cannot have that user */
-  check(user: string): void {
+  /**
+   * @param user `worker.user`; "" for none
+   * @param owner the run's: a token's name, uid:N, or ""
+   * @throws MosaicError `failed_precondition` where the run cannot have that user
+   */
+  check(user: string, owner: string): void {
+    if (this.#option === OWNER) userOf(owner);
     if (user === "") return;
     const refuse = (why: string) => {
       throw new MosaicError("failed_precondition", `metadata.worker.user is ${JSON.stringify(user)}, and ${why}`);
@@ -40,8 +45,9 @@ export class WorkerUsers {
   /**
    * The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does
    */
-  of(user: string, runDirectory: string): WorkerUser | undefined {
-    this.check(user);
+  of(user: string, owner: string, runDirectory: string): WorkerUser | undefined {
+    this.check(user, owner);
+    if (this.#option === OWNER) return userOf(owner);
     if (this.#option === undefined || typeof this.#option === "string") {
       const name = this.#option ?? user;
       return name === "" ? undefined : findUser(name);
@@ -53,9 +59,9 @@ export class WorkerUsers {
    * Who reads the files that the run's config names, also before the run has a directory; undefined: the daemon's user.
    * @throws MosaicError as `check` does
    */
-  reader(user: string, runDirectory: string): WorkerUser | undefined {
+  reader(user: string, owner: string, runDirectory: string): WorkerUser | undefined {
     const range = this.#option;
-    if (range === undefined || typeof range === "string") return this.of(user, runDirectory);
+    if (range === undefined || typeof range === "string") return this.of(user, owner, runDirectory);
     const own = infoIfThere(runDirectory)?.gid ?? 0;
     return numbered(own >= range.first && own <= range.last ? own : NOBODY);
   }
@@ -84,4 +90,17 @@ export class WorkerUsers {
     }
     return groups;
   }
+}
+
+/** @throws MosaicError `failed_precondition` if the host has no such user, or it is root */
+function userOf(owner: string): WorkerUser {
+  const name = owner.replace(/^uid:/, "");
+  if (name !== "") return findUser(name);
+  throw new MosaicError(
+    "failed_precondition",
+    `this daemon's --worker-user is ${OWNER}, and the run has no known owner`,
+    {
+      hint: "Submit it with a token that is named like a user of the host.",
+    },
+  );
 }

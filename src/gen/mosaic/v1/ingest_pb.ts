@@ -930,7 +930,8 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
   windowBytes: bigint;
 
   /**
-   * The store's disk is full: the daemon keeps the batch and tries again; the proxy holds its worker until an Ack without this.
+   * The store's disk is full or read-only: the daemon keeps the batch and tries again; the proxy holds its worker until an
+   * Ack without this.
    *
    * @generated from field: bool store_full = 3;
    */

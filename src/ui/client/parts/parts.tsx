@@ -108,7 +108,8 @@ export type View =
   | "LogPane"
   | "Media"
   | "Nowhere"
-  | "Start";
+  | "Start"
+  | "Trash";
 
 /**
  * A view of further_views.tsx, which is loaded when it is first shown.

@@ -19,6 +19,8 @@ export interface Live {
   loading: boolean;
   host: HostJson | undefined;
   stepsPerSecond: number;
+  /** Runs in the trash. */
+  trash: number;
   /** Why the runs cannot be read. */
   trouble: string;
 }
@@ -126,10 +128,11 @@ export function follow(
         }
         changed();
       },
-      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number }) => {
+      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number; trash: number }) => {
         heardTime(data.at);
         put(data.runs);
         state.host = data.host;
+        state.trash = data.trash;
         state.stepsPerSecond = data.runs.reduce((n, r) => n + r.telemetry.steps_per_second, 0);
         readUnsent(new Set(data.runs.map((r) => r.run_id)));
         // Another daemon's database, or changes that the page has missed: the total shows it.

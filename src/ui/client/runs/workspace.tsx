@@ -19,6 +19,7 @@ import type { DifferencesProps } from "../run/config_diff.tsx";
 import { LoadedScatter } from "../sweeps/load_sweeps.tsx";
 import type { ComparedRun } from "../../api/page_json.ts";
 import type { ColumnsProps } from "./choose_columns.tsx";
+import type { TrashProps } from "./trash.tsx";
 import { drawnOf, toggledEyes } from "./eyes.ts";
 import { FilterBox, isCondition } from "./filter_box.tsx";
 import { follow, type Live } from "./follow_runs.ts";
@@ -64,10 +65,11 @@ export function Workspace() {
     const made = new RunsModel();
     return [made, readAddress(made)] as const;
   }, []);
-  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
+  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trash: 0, trouble: "" }).current;
   const search = useRef<HTMLInputElement>(null);
   const [evaluations, setEvaluations] = useState(false);
   const [managed, setManaged] = useState(false);
+  const [trash, setTrash] = useState(false);
   const [names, setNames] = useState<string[]>([]);
   const [changes, setChanges] = useState(0);
   /** What the person has typed, until it is the filter of the address. */
@@ -310,6 +312,9 @@ export function Workspace() {
     change({ only: ids.length > 0 ? ids : undefined, eyes: { base: "all", on: new Set(), off: new Set() } });
     go(location.pathname + location.search);
   };
+  const toTrash = state.trash > 0 && (
+    <button type="button" onClick={() => setTrash(true)}>{`Deleted runs (${whole(state.trash)}) …`}</button>
+  );
   return (
     <>
       <h1 class="unseen">Runs</h1>
@@ -399,6 +404,7 @@ export function Workspace() {
               )}
             </>
           )}
+          {toTrash}
         </div>
         <span class="total" role="status">{total}</span>
         {pane !== "list" && !state.loading && (
@@ -475,7 +481,9 @@ export function Workspace() {
           </div>
         )}
       </div>
+      {trash && <Later view="Trash" props={{ done: () => setTrash(false) } satisfies TrashProps} />}
       {none && <Later view="Start" props={{}} />}
+      {none && <p class="empty">{toTrash}</p>}
     </>
   );
 }
