@@ -19,6 +19,7 @@ import {
   untilRead,
 } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
+import { Lineage } from "./lineage.tsx";
 import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { colorsOfRuns } from "../parts/colors.ts";
 import { go } from "../parts/dom.ts";
@@ -290,7 +291,16 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             content: () => <Later view="Code" props={{ run } satisfies { run: RunPage }} />,
           },
           { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
-          { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
+          {
+            id: "artifacts",
+            label: "Artifacts",
+            content: () => (
+              <>
+                <Artifacts run={run} />
+                <Lineage run={run} />
+              </>
+            ),
+          },
         ]}
       />
     </>

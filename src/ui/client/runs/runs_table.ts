@@ -356,7 +356,7 @@ export class RunsTable {
     parts.fold.hidden = group === undefined;
     if (group !== undefined) return this.#drawGroup(parts, group, now);
     this.#drawEye(parts, run.name, [run.run_id]);
-    const part = isEnded(run) ? undefined : fraction(progressOf(run));
+    const part = isEnded(run) ? undefined : fraction(progressOf(run, now));
     parts.progress.hidden = part === undefined;
     if (part !== undefined) (parts.progress.firstChild as HTMLElement).style.width = `${(part * 100).toFixed(1)}%`;
     setText(parts.outcome, outcomeLine(run, now));
