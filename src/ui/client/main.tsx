@@ -6,7 +6,7 @@ import { Wall } from "./run/live_tiles.tsx";
 import { Icon, Later } from "./parts/parts.tsx";
 import { type JSX, render } from "./parts/preact.ts";
 import { Run } from "./run/run.tsx";
-import { Workspace } from "./runs/workspace.tsx";
+import { Workspace } from "./workspace.tsx";
 import { drawSavedViews } from "./runs/saved_views.tsx";
 import { SweepsView } from "./sweeps/load_sweeps.tsx";
 

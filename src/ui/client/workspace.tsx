@@ -1,34 +1,42 @@
 /** The one place for runs: the list on the left, the charts of what is drawn on the right, one filter above both. */
-import { RUN_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
-import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
-import { groupsOf } from "../../../telemetry/series/groups.ts";
-import { type ChartRun, Charts } from "../charts/charts.tsx";
-import { ManyActions, RunAgain } from "../parts/actions.tsx";
-import { columnNames, comparedRuns, now, readColumns, readOnly, runsByIds } from "../parts/api.ts";
-import { colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
-import { attempt } from "../parts/dialog.tsx";
-import { go } from "../parts/dom.ts";
-import { isCrowd, MOST_RUNS } from "../parts/early.ts";
-import { alertText } from "../parts/events.tsx";
-import { figure, plural, whole } from "../parts/format.ts";
-import { isTyping } from "../parts/keys.tsx";
-import { Island, Later, useRedraw, WhenSeen } from "../parts/parts.tsx";
-import { type ComponentChildren, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import type { DifferencesProps } from "../run/config_diff.tsx";
-import { LoadedScatter } from "../sweeps/load_sweeps.tsx";
-import type { ComparedRun } from "../../api/page_json.ts";
-import type { ColumnsProps } from "./choose_columns.tsx";
-import type { TrashProps } from "./trash.tsx";
-import { drawnOf, toggledEyes } from "./eyes.ts";
-import { FilterBox, isCondition } from "./filter_box.tsx";
-import { follow, type Live } from "./follow_runs.ts";
-import { HostStrip } from "./host_strip.tsx";
-import { isFurther, isWhole, type ListAddress, type Pane, PANES, readAddress, writeAddress } from "./list_address.ts";
-import { RunPicker } from "./run_picker.tsx";
-import { plainValue, RunsModel } from "./runs_model.ts";
-import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
-import { Splitter } from "./splitter.tsx";
+import { RUN_STATES, stateWord } from "../../runs/fields/lifecycle_states.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
+import { metricColumn, queryColumn } from "../../runs/query/query_columns.ts";
+import { groupsOf } from "../../telemetry/series/groups.ts";
+import { type ChartRun, Charts } from "./charts/charts.tsx";
+import { ManyActions, RunAgain } from "./parts/actions.tsx";
+import { columnNames, comparedRuns, now, readColumns, readOnly, runsByIds } from "./parts/api.ts";
+import { colorsOfGroups, colorsOfRuns } from "./parts/colors.ts";
+import { attempt } from "./parts/dialog.tsx";
+import { go } from "./parts/dom.ts";
+import { isCrowd, MOST_RUNS } from "./parts/early.ts";
+import { alertText } from "./parts/events.tsx";
+import { figure, plural, whole } from "./parts/format.ts";
+import { isTyping } from "./parts/keys.tsx";
+import { Island, Later, useRedraw, WhenSeen } from "./parts/parts.tsx";
+import { type ComponentChildren, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts/preact.ts";
+import type { DifferencesProps } from "./run/config_diff.tsx";
+import { LoadedScatter } from "./sweeps/load_sweeps.tsx";
+import type { ComparedRun } from "../api/page_json.ts";
+import type { ColumnsProps } from "./runs/choose_columns.tsx";
+import type { TrashProps } from "./runs/trash.tsx";
+import { drawnOf, toggledEyes } from "./runs/eyes.ts";
+import { FilterBox, isCondition } from "./runs/filter_box.tsx";
+import { follow, type Live } from "./runs/follow_runs.ts";
+import { HostStrip } from "./runs/host_strip.tsx";
+import {
+  isFurther,
+  isWhole,
+  type ListAddress,
+  type Pane,
+  PANES,
+  readAddress,
+  writeAddress,
+} from "./runs/list_address.ts";
+import { RunPicker } from "./runs/run_picker.tsx";
+import { plainValue, RunsModel } from "./runs/runs_model.ts";
+import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs/runs_table.ts";
+import { Splitter } from "./runs/splitter.tsx";
 
 const usual = USUAL_COLUMNS.map(({ name }) => name);
 /** Interval, in ticks, at which charts are read again if one of their runs has changed. */
