@@ -31,13 +31,16 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
     .option("--no-observe", "read no files of trackers, whatever the config says")
-    .addOption(codeOption());
+    .addOption(codeOption())
+    .option("--check", "submit nothing: print the config's digest, or every violation; needs no daemon")
+    .option("--canonical", "with --check: print the canonical form, whose SHA-256 is the digest");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic submit train.json", "submit, print the run's id"],
+          ["mosaic submit --check train.json", "say whether it is valid"],
           ["mosaic submit --follow train.json && mosaic export @last --format csv", "train, then export"],
           ["jq '.metadata.worker.config.seed = 7' train.json | mosaic submit -", "submit a variation"],
         ],
@@ -45,6 +48,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
+      if (flags["check"] === true) {
+        const { check } = await import("./validate.ts");
+        result.code = await check(file, flags, context);
+        return;
+      }
       const given = await readConfigText(file, context);
       const { changedConfig } = await import("../../verb/changed_config.ts");
       const configJson = changedConfig(given, {
@@ -120,7 +128,7 @@ export async function submit(
 }
 
 /**
- * The daemon reports all violations of a config on one line; prints them one per line, as `validate` does. Other errors
+ * The daemon reports all violations of a config on one line; prints them one per line, as `--check` does. Other errors
  * (and violations that only the daemon's version finds) are returned unchanged.
  */
 async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
