@@ -316,6 +316,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/token.ts"),
   },
   {
+    name: "host",
+    group: "Host",
+    summary: "add, list and remove hosts for --host NAME, reached by ssh",
+    load: () => import("./verbs/host/host.ts"),
+  },
+  {
     name: "audit",
     group: "Host",
     summary: "show who changed what, and who was refused",
