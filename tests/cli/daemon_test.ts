@@ -209,8 +209,27 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   assert.match(await ok(["du", "-l", "1"]), /^ +SIZE +TELEMETRY +RUN +STATE +NAME\n.*\nand \d+ smaller ones/);
   const pruned = JSON.parse(await ok(["prune", "--max-size", "0", "-n", "whole", "--dry-run", "-o", "json"]));
   assert.deepEqual(pruned.runs.map((r: { because: string }) => r.because), ["size", "size"]);
-  assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}deleted, .* freed\n${again} {2}deleted`));
-  assert.equal((await mosaic(["show", run])).code, 4);
+  assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}in the trash until .*\n${again} {2}in the`));
+  const hidden = await mosaic(["show", run]);
+  assert.equal(hidden.code, 4);
+  assert.match(hidden.err, new RegExp(`in the trash: mosaic restore ${run}`));
+  const ids = async (...args: string[]) =>
+    (await ok(["list", "-q", "-n", "whole", ...args])).split("\n").filter((id) => id !== "");
+  assert.ok(!(await ids()).includes(run));
+  assert.deepEqual((await ids("--trash")).sort(), [run, again].sort());
+  assert.ok(JSON.parse(await ok(["du", "-o", "json"])).trash_bytes >= of.bytes);
+  const counted = `SELECT run_id FROM run_steps WHERE run_id IN ('${run}', '${again}')`;
+  assert.equal(await ok(["sql", "--state-dir", daemon.layout.stateDir, counted]), "No rows.\n");
+  assert.match(await ok(["restore", "whole"]), new RegExp(`^${run} {2}restored \\(whole\\)\n$`));
+  assert.deepEqual(await ids("--trash"), [again]);
+  assert.match(await ok(["show", run]), /TERMINATED/);
+  assert.notEqual(await ok(["sql", "--state-dir", daemon.layout.stateDir, counted]), "No rows.\n");
+  assert.equal(JSON.parse(await ok(["prune", "--trash", "-n", "whole", "-o", "json"])).runs[0].run_id, again);
+  assert.deepEqual(await ids("--trash"), []);
+  assert.equal((await mosaic(["restore", again])).code, 4);
+  assert.match(await ok(["delete", run]), /in the trash/);
+  assert.match(await ok(["delete", "--forever", run]), new RegExp(`^${run} {2}deleted, .* freed\n$`));
+  assert.deepEqual(await ids("--trash"), []);
 });
 
 Deno.test("run --follow: events until the end, and the exit code of the outcome", async () => {

@@ -700,7 +700,8 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
     RetryRun: () => fakeRun({ state: "INIT", attempt: 2 }),
     ResetRun: ({ fromCheckpoint }) => fakeRun({ state: "INIT", attempt: fromCheckpoint === "c" ? 3 : 0 }),
     GetRun: () => fakeRun({ state: "TERMINATED" }),
-    DeleteRun: ({ run }) => ({ freedBytes: run === ID_A ? 2048n : 0n }),
+    DeleteRun: ({ forever }) =>
+      forever ? { freedBytes: 2048n } : { keptUntil: timestampFromMs(Date.UTC(2026, 0, 9, 8)) },
   };
   assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
   assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  INIT, attempt 2, from the beginning\n`);
@@ -708,9 +709,10 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
     (await run(["reset", "x", "--from", "c"], answers)).out,
     `${ID_A}  INIT, attempt 3, from the beginning\n`,
   );
-  assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
+  assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  in the trash until 2026-01-09\n`);
+  assert.equal((await run(["delete", "--forever", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
   assert.deepEqual(JSON.parse((await run(["delete", "x", "-o", "json"], answers)).out), [
-    { run_id: ID_A, freed_bytes: 2048 },
+    { run_id: ID_A, freed_bytes: 0, kept_until: "2026-01-09T08:00:00.000Z" },
   ]);
 });
 
@@ -740,7 +742,7 @@ Deno.test("delete: all names are checked first; on a terminal it shows what goes
     const { code, err } = await run(["delete", "ended"], answers, person(answer));
     assert.deepEqual([code, err, deleted], [0, "mosaic: nothing was done\n", []], String(answer));
   }
-  assert.match(asked[0]!, new RegExp(`${ID_A} +cart-1 +FAULTED[^]*Delete this run for good\\? \\[y/N\\] $`));
+  assert.match(asked[0]!, new RegExp(`${ID_A} +cart-1 +FAULTED[^]*Delete this run\\? \\[y/N\\] $`));
   asked.length = 0;
   assert.equal((await run(["delete", "ended"], answers, person("y"))).code, 0);
   assert.equal((await run(["delete", "ended", "-y"], answers, person("n"))).code, 0);

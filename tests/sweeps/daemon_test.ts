@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { Mosaic, type Sweep } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { checked } from "../../src/sweeps/spec.ts";
-import type { SweepJson } from "../../src/sweeps/summary.ts";
+import type { SweepJson } from "../../src/sweeps/results/sweep_json.ts";
 import { gridAxis, partFrom, wholeAxis } from "../../src/sweeps/words.ts";
 import { configOf } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
@@ -76,7 +76,18 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   await using daemon = await TestDaemon.start({ args: ["--max-runs", "4"] });
   // A good trial ends by itself; a bad one would go on for an hour.
   const script = `echo '{"score": '$1', "step": 10}'; [ $1 -ge 5 ] && exit 0; sleep 3600`;
-  const sweep = ["--name", "s", "--grid", "k=9,2,12", "--metric", "score:max", "--stop", "asha:max=100,min=10"];
+  const sweep = [
+    "--name",
+    "s",
+    "--grid",
+    "k=9,2,12",
+    "--metric",
+    "score:max",
+    "--stop",
+    "asha:max=100,min=10",
+    "--pass",
+    "flags",
+  ];
   const command = ["--", "/bin/sh", "-c", script, "x", "{k}"];
   const dry = await mosaic(daemon, "sweep", ...sweep, "--dry-run", ...command);
   assert.equal(dry.code, 0, dry.err);
@@ -88,10 +99,38 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   assert.match(followed.out, /trial 1 at 10: rung 1 of 3: 2 is 2nd of 2, 1 goes on/);
   const csv = await mosaic(daemon, "sweep", "show", "s", "-o", "csv", "--table", "trials");
   const rows = csv.out.trim().split("\n").map((line) => line.split(","));
-  assert.deepEqual(rows[0], ["trial", "run_id", "state", "k", "value", "steps", "seconds", "reason"]);
+  assert.deepEqual(rows[0], [
+    "trial",
+    "run_id",
+    "state",
+    "k",
+    "value",
+    "steps",
+    "seconds",
+    "started_at",
+    "finished_at",
+    "reason",
+  ]);
   assert.deepEqual(rows.slice(1).map((row) => row[2]), ["terminated", "pruned", "terminated"]);
+  const said = await mosaic(daemon, "sweep", "show", "s", "--statement");
+  assert.match(
+    said.out,
+    /^Of 3 points, k=12 has the best score .*: 12 in one trial, without an interval\. Next is k=9/,
+  );
+  assert.match(said.out, /Of 3 trials, 2 ran to their end; discarded: 1 stopped early\. .* saved about 90 steps/);
+  const extended = await mosaic(daemon, "sweep", "extend", "s", "--winner", "--seeds", "1..3", "-o", "json");
+  assert.equal(extended.code, 0, extended.err);
+  const more = await untilState(daemon, "s", "finished");
+  assert.deepEqual(
+    more.detail!.trials.map(({ parameters }) => parameters).slice(0, 3),
+    [3, 2, 1].map((seed) => ({ k: 12, seed })),
+  );
+  assert.deepEqual([more.detail!.winner!.values, more.detail!.winner!.iqm], [4, { middle: 12, low: 12, high: 12 }]);
+  const mixed = await mosaic(daemon, "sweep", "extend", "s", "--winner", "--random", "3");
+  assert.equal(mixed.code, 2, mixed.err);
+  assert.match(mixed.err, /differ in their seeds only/);
   const listed = await mosaic(daemon, "sweep", "list");
-  assert.match(listed.out, /^s +finished +3\/3/m);
+  assert.match(listed.out, /^s +finished +6\/6/m);
   const again = await mosaic(daemon, "sweep", ...sweep, ...command);
   assert.equal(again.code, 6, again.err);
   assert.match(again.err, /there is a sweep "s" already/);
@@ -149,6 +188,57 @@ Deno.test("hold: programs that know nothing of it wait at a rung, paused, across
   const retried = await mosaic(daemon, "sweep", "retry", "h", "--trials", "2");
   assert.equal(retried.code, 0, retried.err);
   assert.deepEqual((await untilState(daemon, "h", "finished")).states, { pruned: 3, terminated: 3 });
+});
+
+Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as another trial, across a restart", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--max-runs", "8"] });
+  const go = `${daemon.stateDir}/go`;
+  // Its checkpoint is a directory, which it replaces at once when it goes on.
+  const script =
+    `n=0; [ -z "$MOSAIC_RESUME_FROM" ] || n=$(cat "$MOSAIC_RESUME_FROM/n"); d=$MOSAIC_CHECKPOINT_DIR/c; mkdir -p $d
+    [ $1 != 1 ] || while [ ! -e ${go}-last ]; do sleep 0.05; done
+    while [ $n -lt 60 ]; do
+      n=$((n + 10)); echo $n > $d/n
+      echo '{"event":"checkpoint_saved","payload":{"path":"'$d'"}}'; echo '{"score": '$1', "step": '$n'}'
+      [ $n -gt 10 ] || while [ ! -e ${go} ]; do sleep 0.05; done
+    done
+    echo "$1 $n $MOSAIC_TRIAL \${MOSAIC_RESUME_FROM#$MOSAIC_RUN_DIR}" >> ${daemon.stateDir}/ended`;
+  const sweep = ["--name", "p", "--grid", "k=9,8,7,1", "--metric", "score:max", "--stop", "pbt:max=20,min=10"];
+  const begun = await mosaic(
+    daemon,
+    "sweep",
+    ...sweep,
+    "--max-parallel",
+    "4",
+    "--",
+    "/bin/sh",
+    "-c",
+    script,
+    "x",
+    "{k}",
+  );
+  assert.equal(begun.code, 0, begun.err);
+  const shown = async () => JSON.parse((await getSweep(daemon, "p")).json) as SweepJson;
+  await until(async () => {
+    const runs = (await shown()).detail!.trials.filter(({ trial }) => trial < 3).map(({ run_id }) => run_id!);
+    const events = await Promise.all(runs.map((run) => mosaic(daemon, "events", run, "-k", "rung", "-o", "jsonl")));
+    return events.length === 3 && events.every(({ out }) => out.includes("rung 1 of 1"));
+  }, { what: "the others to be judged", state: shown });
+  Deno.writeTextFileSync(`${go}-last`, "");
+  await until(async () => (await shown()).made === 5, { what: "a trial that goes on from another", state: shown });
+  await daemon.restart();
+  Deno.writeTextFileSync(go, "");
+  const { states, detail } = await untilState(daemon, "p", "finished");
+  assert.deepEqual(states, { pruned: 1, terminated: 4 });
+  const { trial: worst, reason } = detail!.stopped[0]!;
+  assert.match(reason, /is 4th of 4, the last gives way; trial 4 goes on from trial 0 with k=/);
+  const next = detail!.trials.find(({ trial }) => trial === 4)!;
+  const ended = Deno.readTextFileSync(`${daemon.stateDir}/ended`).trim().split("\n").map((line) => line.split(" "));
+  assert.deepEqual(
+    ended.find(([, , trial]) => trial === "4"),
+    [String(next.parameters.k), "60", "4", "/checkpoints/inherited/c"],
+  );
+  assert.ok(!ended.some(([, , trial]) => trial === String(worst)));
 });
 
 Deno.test("command line: a sweep whose trials can never run is refused as a whole, with the reason of a run", async () => {

@@ -296,7 +296,7 @@ inBrowser("a comparison reads again only runs of which something was recorded", 
   await row("short").locator(".chip[data-state=TERMINATED]").waitFor();
   core.edit(short.runId, { name: "renamed" });
   await row("renamed").waitFor();
-  await core.delete(short.runId);
+  await core.delete(short.runId, true);
   await page.getByText("1 run no longer there.").waitFor();
   assert.equal(await row("renamed").count(), 0);
 });

@@ -51,7 +51,7 @@ export function showText(run: ShownRun, { now, color, leftOut = [] }: ShowOption
   const parameters = table(
     [
       { name: "name", text: (p) => p.name },
-      { name: "value", text: (p) => valueText(p.value) },
+      { name: "value", text: (p) => valueText(p.value) + earlierText(p.earlier) },
       { name: "source", text: (p) => p.source, style: () => "dim" },
     ],
     run.parameters,
@@ -114,4 +114,12 @@ function limits({ config, enforced_limits }: RunDetailJson): string {
   if (requested.length === 0) return "";
   if (same) return `${requested.map(({ text }) => text).join(", ")} (${requested[0]!.how})`;
   return requested.map(({ text, how }) => `${text} (${how})`).join(", ");
+}
+
+/** " (attempt 1: 0.1)" */
+function earlierText(earlier: unknown): string {
+  const all = Array.isArray(earlier) ? earlier as { attempt: number; value: unknown }[] : [];
+  return all.length === 0
+    ? ""
+    : ` (${all.map(({ attempt, value }) => `attempt ${attempt}: ${valueText(value)}`).join(", ")})`;
 }

@@ -1,6 +1,11 @@
 /** Sweeps as text and as rows. */
-import { duration, number } from "../../base/text/format.ts";
-import type { PointJson, SweepJson, TrialJson } from "../../sweeps/summary.ts";
+import { count, duration, number } from "../../base/text/format.ts";
+import { type Importance, importanceOf, importanceText } from "../../runs/importance.ts";
+import { parametersText } from "../../sweeps/results/statement.ts";
+import type { PointJson, SweepJson, TrialJson } from "../../sweeps/results/sweep_json.ts";
+import { namesIn, ranked } from "../../sweeps/results/sweep_table.ts";
+import { shellLine } from "../../sweeps/trial_config.ts";
+import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";
 
@@ -41,22 +46,65 @@ export function sweepsTable(sweeps: readonly SweepJson[], terminal: Terminal): s
   return table(columns, sweeps, optionsOf(terminal));
 }
 
-/** Parameters by name that differ, or all if there is one. */
-function namesIn(rows: readonly { parameters: Record<string, unknown> }[]): string[] {
-  return [...new Set(rows.flatMap(({ parameters }) => Object.keys(parameters)))];
-}
-
 function meanText({ mean, low, high }: PointJson): string {
   if (mean === null) return "";
   return low === null || high === null ? number(mean) : `${number(mean)} [${number(low)}, ${number(high)}]`;
 }
 
-/** Best first; points without a value last. */
-function ranked(points: readonly PointJson[], goal: string): PointJson[] {
-  const sign = goal === "min" ? 1 : -1;
-  return points.toSorted((a, b) =>
-    a.mean === null || b.mean === null ? Number(a.mean === null) - Number(b.mean === null) : sign * (a.mean - b.mean)
+/** Of a sweep's parameters for its metric. */
+export function sweepImportance({ detail, seeds }: SweepJson): Importance {
+  const known = (detail?.trials ?? []).filter(({ judged }) => judged !== null);
+  return importanceOf(known.map(({ parameters, judged }) => ({
+    parameters: Object.fromEntries(Object.entries(parameters).filter(([name]) => !seeds.includes(name))),
+    result: judged!,
+  })));
+}
+
+/** Columns of a bar, and of the curve of the best so far. */
+const BAR = 24;
+
+function importanceLines(importance: Importance, { metric, detail }: SweepJson): string {
+  const { differing, parameters } = importance;
+  // The only parameter needs no comparison.
+  if (metric === null || differing < 2) return "";
+  const at = detail!.judged_at === null ? "" : " at the first rung";
+  const longest = Math.max(0, ...parameters.map(({ name }) => name.length));
+  return "\n" + [
+    `importance for ${metric.name}${at}: ${importanceText(importance)}`,
+    ...parameters.map(({ name, share }) =>
+      ` ${name.padEnd(longest)} ${String(Math.round(share * 100)).padStart(3)} % ${"▇".repeat(Math.round(share * BAR))}`
+    ),
+  ].map((line) => `${escapeControl(line)}\n`).join("");
+}
+
+/** How the best value came about, or nothing before the second. */
+function courseLine({ detail, created_at }: SweepJson): string[] {
+  const { best_so_far: bests, trials } = detail!;
+  const last = bests.at(-1);
+  if (last === undefined || bests.length < 2) return [];
+  const begun = Date.parse(created_at);
+  const end = Math.max(
+    ...[last, ...trials.map(({ finished_at: at }) => ({ at }))].map(({ at }) => at === null ? 0 : Date.parse(at)),
   );
+  const values = Array.from({ length: BAR }, (_, i) => {
+    const at = begun + (end - begun) * (i + 1) / BAR;
+    return bests.findLast((best) => Date.parse(best.at) <= at)?.value ?? NaN;
+  });
+  const after = duration(Date.parse(last.at) - begun);
+  const better = `${count(bests.length - 1)} time${bests.length === 2 ? "" : "s"}`;
+  return [
+    `course ${sparkline(values, BAR)}  from ${
+      number(bests[0]!.value)
+    } better ${better}, last by trial ${last.trial} after ${after}`,
+  ];
+}
+
+/** Seeds after those that were tried: as many as these. */
+function nextSeeds({ detail, seeds }: SweepJson): string | undefined {
+  const tried = new Set(detail!.trials.flatMap(({ parameters }) => seeds.map((name) => parameters[name])));
+  const numbers = [...tried].filter((seed) => typeof seed === "number");
+  const most = Math.max(...numbers);
+  return numbers.length === 0 ? undefined : `${most + 1}..${most + numbers.length}`;
 }
 
 export function sweepText(sweep: SweepJson, terminal: Terminal): string {
@@ -78,17 +126,19 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   }
   if (detail === undefined) return lines.map((line) => `${escapeControl(line)}\n`).join("");
   const { best, winner, points, trials, stopped, saved } = detail;
+  // The point is what a person keeps; one trial says little of it if there are several.
+  const keeps = winner !== null && winner.values > 1 ? winner : best;
   if (best !== null) {
     lines.push(
       `best   ${number(best.value)}, trial ${best.trial} (${best.run_id}): ${parametersText(best.parameters)}`,
     );
-    lines.push(`       ${best.command}`);
+    if (keeps === best) lines.push(`       ${best.command}`);
   }
-  if (winner !== null && winner.values > 1) {
-    lines.push(
-      `winner ${meanText(winner)} over ${trialsText(winner.values)}: ${parametersText(winner.parameters)}`,
-    );
+  if (keeps !== null && keeps === winner) {
+    lines.push(`winner ${meanText(winner)} over ${trialsText(winner.values)}: ${parametersText(winner.parameters)}`);
+    lines.push(`       ${winner.command}`);
   }
+  lines.push(...courseLine(sweep));
   if (stop !== null && saved.trials > 0) {
     lines.push(
       `saved  about ${saved.steps} steps and ${duration(saved.seconds * 1000)} by stopping ${
@@ -96,7 +146,13 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
       } early`,
     );
   }
-  let text = lines.map((line) => `${escapeControl(line)}\n`).join("");
+  const more = nextSeeds(sweep);
+  if (keeps !== null && keeps === winner && more !== undefined && sweep.state === "finished") {
+    lines.push(
+      `next   more seeds for the winner: mosaic sweep extend ${shellLine([sweep.name])} --winner --seeds ${more}`,
+    );
+  }
+  let text = lines.map((line) => `${escapeControl(line)}\n`).join("") + importanceLines(sweepImportance(sweep), sweep);
   const rows = points.length === trials.length ? [] : ranked(points, metric?.goal ?? "max");
   if (rows.length > 0) text += `\n${table(pointColumns(rows), rows.slice(0, MOST_ROWS), optionsOf(terminal))}`;
   text += left(rows.length);
@@ -114,9 +170,6 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
 }
 
 const left = (rows: number) => rows > MOST_ROWS ? `(${MOST_ROWS} of ${rows}; all: -o csv)\n` : "";
-
-const parametersText = (parameters: Record<string, unknown>) =>
-  Object.entries(parameters).map(([name, value]) => `${name}=${valueText(value)}`).join(" ");
 
 function pointColumns(points: readonly PointJson[]): Column<PointJson>[] {
   return [
@@ -144,34 +197,4 @@ function trialColumns(trials: readonly TrialJson[]): Column<TrialJson>[] {
     { name: "steps", align: "right", text: ({ steps }) => String(steps) },
     { name: "time", align: "right", text: ({ seconds }) => duration(seconds * 1000) },
   ];
-}
-
-interface Rows {
-  header: string[];
-  rows: unknown[][];
-}
-
-export function pointRows({ detail, metric }: SweepJson): Rows {
-  const points = ranked(detail?.points ?? [], metric?.goal ?? "max");
-  const names = namesIn(points);
-  return {
-    header: [...names, "mean", "low", "high", "values", "trials", "pruned", "failed"],
-    rows: points.map(({ parameters, mean, low, high, values, trials, pruned, failed }) => [
-      ...names.map((name) => parameters[name]),
-      ...[mean, low, high, values, trials, pruned, failed],
-    ]),
-  };
-}
-
-export function trialRows({ detail }: SweepJson): Rows {
-  const trials = (detail?.trials ?? []).toReversed();
-  const names = namesIn(trials);
-  return {
-    header: ["trial", "run_id", "state", ...names, "value", "steps", "seconds", "reason"],
-    rows: trials.map(({ trial, run_id, state, parameters, value, steps, seconds, reason }) => [
-      ...[trial, run_id, state],
-      ...names.map((name) => parameters[name]),
-      ...[value, steps, seconds, reason],
-    ]),
-  };
 }

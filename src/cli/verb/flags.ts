@@ -33,7 +33,7 @@ export function codeOption(): Option {
   ]);
 }
 
-export function outputOption(command: Command, formats: readonly Format[]): Command {
+export function outputOption(command: Command, formats: readonly (Format | "parquet")[]): Command {
   const option = oneOf(new Option("-o, --output <format>", "output format"), formats);
   return command.addOption(option.default(formats[0]));
 }

@@ -105,6 +105,7 @@ export function runColumns(barWidth = 0): RunColumn[] {
     figure("steps", stepsOf, count, (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps)),
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, rate, rateText),
     figure("reward", rewardOf, number),
+    since("deleted", (r) => r.deleted_at),
     since("last_record", (r) => r.telemetry.last_record_at),
     since("last_output", (r) => r.telemetry.last_output_at),
     figure("backlog", backlog, bytes, backlogText),

@@ -6,8 +6,9 @@ import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
 import { createElement, render } from "./parts/preact.ts";
 import { Start } from "./runs/start.tsx";
+import { Trash } from "./runs/trash.tsx";
 
-export const VIEWS = { Again, Columns, ConfigDifferences, Explorer, Nowhere, Start };
+export const VIEWS = { Again, Columns, ConfigDifferences, Explorer, Nowhere, Start, Trash };
 
 /** @param props null: the view ends */
 export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {

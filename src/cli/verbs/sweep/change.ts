@@ -1,6 +1,6 @@
 /** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
 import type { Command } from "commander";
-import type { SweepJson } from "../../../sweeps/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { describedBy, describedOptions, naming } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
@@ -34,6 +34,7 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
   ],
   extend: [
     ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
+    ["mosaic sweep extend ppo --winner --seeds 9..16", "eight more seeds for the best point"],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
   ],
@@ -46,7 +47,7 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
     if (verb === "retry") {
       command.option("--failed", "the trials that failed").option("--trials <numbers>", "these trials, such as 3,7..9");
     }
-    if (verb === "extend") describedOptions(command);
+    if (verb === "extend") describedOptions(command).option("--winner", "the --seeds are for the best point only");
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText(
         "after",
@@ -54,12 +55,14 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
       )
       .action(async (sweep: string, flags: Flags) => {
         const trials = verb === "retry" ? await trialsOf(flags) : undefined;
-        const extensionJson = verb === "extend"
+        const extension = verb === "extend"
           ? await extensionOf(flags, context)
           : trials === undefined
-          ? ""
-          : JSON.stringify({ trials });
+          ? undefined
+          : { trials };
         using link = await Link.open(context, connectionFlags(flags));
+        const like = flags["winner"] === true ? { like: await winnerOf(link, sweep) } : {};
+        const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
         const action = verb === "retry" && trials === undefined ? "retry_failed" : verb;
         const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
         const json = JSON.parse(changed.json) as SweepJson;
@@ -73,7 +76,19 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
   }
 }
 
-async function extensionOf(flags: Flags, context: Context): Promise<string> {
+/** A trial of the best point. */
+async function winnerOf(link: Link, sweep: string): Promise<number> {
+  const { json } = await link.unary(link.methods.getSweep, { sweep, trials: 0 });
+  const { name, detail, metric } = JSON.parse(json) as SweepJson;
+  if (detail?.winner) return detail.winner.trial;
+  throw new MosaicError("failed_precondition", `sweep ${name} has no best point yet`, {
+    hint: metric === null
+      ? "It has no metric: begin it with --metric NAME:max."
+      : `No trial has a value of ${metric.name}.`,
+  });
+}
+
+async function extensionOf(flags: Flags, context: Context): Promise<object> {
   const { pieces, budget, max_parallel } = await describedBy(flags, () => context.readInput());
   const { axes, space, ...more } = pieces;
   const nothing = axes.length + space.length + Object.keys(more).length + Object.keys(budget).length === 0;
@@ -82,11 +97,11 @@ async function extensionOf(flags: Flags, context: Context): Promise<string> {
       hint: "Give --seeds, --random, --grid, --points, --budget or --max-parallel.",
     });
   }
-  return JSON.stringify({
+  return {
     ...pieces,
     ...(Object.keys(budget).length === 0 ? {} : { budget }),
     ...(max_parallel === undefined ? {} : { max_parallel }),
-  });
+  };
 }
 
 /** @returns undefined for those that failed @throws MosaicError `invalid_argument` unless one of the two is given */

@@ -1,6 +1,6 @@
 /** Waits until a sweep has ended, across restarts of the daemon. */
 import { sleep } from "../../../base/time/sleep.ts";
-import type { SweepJson } from "../../../sweeps/summary.ts";
+import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import type { Context } from "../../link/context.ts";
 import type { Link } from "../../link/daemon_link.ts";
 import { interruptible } from "../../link/interrupt.ts";

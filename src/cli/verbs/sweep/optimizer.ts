@@ -9,7 +9,7 @@ import { MosaicError } from "../../../base/errors.ts";
 import { parsedJson } from "../../../base/text/json_text.ts";
 import { sleep } from "../../../base/time/sleep.ts";
 import type { SweepSpec } from "../../../sweeps/spec.ts";
-import type { SweepJson, TrialJson } from "../../../sweeps/summary.ts";
+import type { SweepJson, TrialJson } from "../../../sweeps/results/sweep_json.ts";
 import type { Context } from "../../link/context.ts";
 import type { Link } from "../../link/daemon_link.ts";
 

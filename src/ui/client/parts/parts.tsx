@@ -103,7 +103,7 @@ type Draw = (element: HTMLElement, view: string, props: object | null) => void;
  */
 export function Later(
   { view, props }: {
-    view: "Again" | "Columns" | "ConfigDifferences" | "Explorer" | "Nowhere" | "Start";
+    view: "Again" | "Columns" | "ConfigDifferences" | "Explorer" | "Nowhere" | "Start" | "Trash";
     props: object;
   },
 ) {

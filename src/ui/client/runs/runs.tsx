@@ -23,6 +23,7 @@ import { isTyping } from "../parts/keys.tsx";
 import { Island, Later, useRedraw } from "../parts/parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import type { ColumnsProps } from "./choose_columns.tsx";
+import type { TrashProps } from "./trash.tsx";
 import { metricColumn, queryColumn } from "../../../runs/query/query_columns.ts";
 import { plainValue, RunsModel } from "./runs_model.ts";
 import { type Column, GROUP, RunsTable, type ShownRow, USUAL_COLUMNS } from "./runs_table.ts";
@@ -59,6 +60,8 @@ interface Live {
   loading: boolean;
   host: HostJson | undefined;
   stepsPerSecond: number;
+  /** Runs in the trash. */
+  trash: number;
   /** Why the runs cannot be read. */
   trouble: string;
 }
@@ -119,10 +122,11 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
         }
         changed();
       },
-      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number }) => {
+      tick: (data: { at: number; runs: RunJson[]; host: HostJson; total: number; trash: number }) => {
         heardTime(data.at);
         model.put(data.runs);
         state.host = data.host;
+        state.trash = data.trash;
         state.stepsPerSecond = data.runs.reduce((n, r) => n + r.telemetry.steps_per_second, 0);
         // Another daemon's database, or changes that the page has missed: the total shows it.
         const differs = !state.loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS;
@@ -154,12 +158,13 @@ function follow(model: RunsModel, state: Live, removed: (id: string) => void, ch
 export function Runs() {
   const redraw = useRedraw();
   const model = useMemo(() => readAddress(new RunsModel()), []);
-  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
+  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trash: 0, trouble: "" }).current;
   const search = useRef<HTMLInputElement>(null);
   const [evaluations, setEvaluations] = useState(false);
   const [columns, setColumns] = useState(columnsOfAddress);
   const further = columns.filter(isFurther);
   const [managed, setManaged] = useState(false);
+  const [trash, setTrash] = useState(false);
   const [names, setNames] = useState<string[]>([]);
   const [typed, setTyped] = useState("");
   const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
@@ -335,6 +340,9 @@ export function Runs() {
       ? `Loading ${whole(all)} …`
       : (shown.length === all ? plural(all, "run") : `${whole(shown.length)} of ${whole(all)} runs`) +
         (rows.some((r) => r.group !== undefined) ? ", mean ± sd" : ""));
+  const toTrash = state.trash > 0 && (
+    <button type="button" onClick={() => setTrash(true)}>{`Deleted runs (${whole(state.trash)}) …`}</button>
+  );
   return (
     <>
       <h1 class="unseen">Runs</h1>
@@ -446,6 +454,7 @@ export function Runs() {
           </button>
         ))}
         <button type="button" onClick={() => setManaged(true)}>Columns …</button>
+        {!none && toTrash}
         {managed && (
           <Later
             view="Columns"
@@ -498,7 +507,9 @@ export function Runs() {
         </div>
       )}
       <Island of={table.element} />
+      {trash && <Later view="Trash" props={{ done: () => setTrash(false) } satisfies TrashProps} />}
       {none && <Later view="Start" props={{}} />}
+      {none && <p class="empty">{toTrash}</p>}
       {shown.length === 0 && !state.loading && !none && (
         <p class="empty">
           No run passes these filters.

@@ -1,86 +1,19 @@
 /** What people see of a sweep: its trials, its points with mean and interval over their seeds, the best, and what was saved. */
-import { withoutSecrets } from "../base/text/secrets.ts";
-import { yieldToOthers } from "../base/time/sleep.ts";
-import { presentConfig } from "../config/present_config.ts";
-import type { Registry } from "../registry/registry.ts";
-import type { SweepReport, SweepRow, TrialRow } from "../registry/sweeps/sweep_rows.ts";
-import { spreadOf } from "../telemetry/series/groups.ts";
-import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { PRUNED } from "./judge.ts";
-import { namesOf, trialCount, valuesAt } from "./points.ts";
-import { stepsOf } from "./spent.ts";
-import { MOST_TRIALS, type StopRule, type SweepSpec, type Value } from "./spec.ts";
-import { commandOf, meaningOf, shellLine } from "./trial_config.ts";
-
-type Parameters = Record<string, Value>;
-
-/** In the JSON of `mosaic sweep show` and of the page. Times are RFC 3339. */
-export interface TrialJson {
-  trial: number;
-  run_id: string | null;
-  /** A run's state in lower case, `pruned`, `refused` or `deleted`. */
-  state: string;
-  parameters: Parameters;
-  /** The metric's newest value. */
-  value: number | null;
-  steps: number;
-  seconds: number;
-  reason: string | null;
-}
-
-/** All trials whose parameters are equal but for the seed. */
-export interface PointJson {
-  parameters: Parameters;
-  trials: number;
-  pruned: number;
-  failed: number;
-  /** Number of values: of trials that succeeded or live. */
-  values: number;
-  mean: number | null;
-  /** 95 % confidence of the mean; null with fewer than two values. */
-  low: number | null;
-  high: number | null;
-}
-
-export interface SweepJson {
-  sweep_id: string;
-  name: string;
-  state: string;
-  created_at: string;
-  /** How many trials there will be, how many are made, and of these how many are in which state. */
-  total: number;
-  made: number;
-  states: Record<string, number>;
-  parameters: string[];
-  max_parallel: number | null;
-  budget: SweepSpec["budget"];
-  metric: NonNullable<SweepSpec["metric"]> | null;
-  stop: StopRule | null;
-  /** Why no further trial can be made at the moment, such as a full disk; null: nothing is known. */
-  waiting_for: string | null;
-  /** The rest is not in lists. */
-  detail?: {
-    spent: { seconds: number; steps: number };
-    best: { trial: number; run_id: string; value: number; parameters: Parameters; command: string } | null;
-    /** The best mean, among the points with the most values. */
-    winner: PointJson | null;
-    points: PointJson[];
-    /** Newest first. */
-    trials: TrialJson[];
-    best_so_far: { at: string; trial: number; value: number }[];
-    stopped: {
-      trial: number;
-      run_id: string;
-      rung: number;
-      step: number;
-      value: number | null;
-      reason: string;
-      at: string;
-    }[];
-    /** An estimate: what the stopped trials would still have taken at their own pace. */
-    saved: { trials: number; steps: number; seconds: number };
-  };
-}
+import { withoutSecrets } from "../../base/text/secrets.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
+import { presentConfig } from "../../config/present_config.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
+import { spreadOf } from "../../telemetry/series/groups.ts";
+import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
+import { PRUNED } from "../judge.ts";
+import { namesOf, trialCount, valuesAt } from "../points.ts";
+import { stepsOf } from "../spent.ts";
+import { rungsOf } from "../stopping.ts";
+import { MOST_TRIALS, type SweepSpec, type Value } from "../spec.ts";
+import { commandOf, meaningOf, shellLine } from "../trial_config.ts";
+import { statement } from "./statement.ts";
+import type { Parameters, PointJson, SweepJson, TrialJson, WinnerJson } from "./sweep_json.ts";
 
 interface Readers {
   registry: Pick<Registry, "sweeps" | "get">;
@@ -111,6 +44,7 @@ export function sweepOutline(
       Object.entries(registry.sweeps.counts(row.sweepId)).map(([state, n]) => [state.toLowerCase(), n]),
     ),
     parameters: namesOf(spec),
+    seeds: [...seedsOf(spec)],
     max_parallel: spec.max_parallel ?? null,
     budget: spec.budget,
     metric: spec.metric ?? null,
@@ -133,34 +67,48 @@ export async function sweepSummary(
   const newest = new Map(
     metric === undefined ? [] : records.seriesNamed(metric.name).map(({ runId, last }) => [runId, last]),
   );
+  const reports = registry.sweeps.reports(row.sweepId);
+  // Values of trials that were stopped are those of different steps, except at the rung that all have reached.
+  const atFirstRung = stop !== undefined && stop.brackets === 1 && reports.some(({ stops }) => stops);
+  const firstRung = new Map(atFirstRung ? reports.filter(({ rung }) => rung === 1).map((r) => [r.trial, r.value]) : []);
   const trials: TrialJson[] = [];
   for (const [i, trial] of rows.entries()) {
-    trials.push(trialJson(records, spec, trial, newest));
+    const one = trialJson(records, spec, trial, newest);
+    const judged = atFirstRung ? firstRung.get(one.trial) : counts(one) ? one.value! : undefined;
+    trials.push({ ...one, judged: judged !== undefined && Number.isFinite(judged) ? judged : null });
     if (i % AT_ONCE === AT_ONCE - 1) await yieldToOthers();
   }
   const better = (a: number, b: number) => metric?.goal === "min" ? a < b : a > b;
   const points = pointsOf(trials, spec);
   const valued = points.filter(({ mean }) => mean !== null);
   const most = valued.reduce((most, { values }) => Math.max(most, values), 0);
-  const winner = valued.filter(({ values }) => values === most)
-    .reduce<PointJson | null>((best, one) => best === null || better(one.mean!, best.mean!) ? one : best, null);
+  const bestOfPoints = (of: readonly PointJson[]) =>
+    of.reduce<PointJson | null>((best, one) => best === null || better(one.mean!, best.mean!) ? one : best, null);
+  const winning = bestOfPoints(valued.filter(({ values }) => values === most));
+  const second = bestOfPoints(valued.filter((one) => one !== winning));
+  const winner = winning === null ? null : winnerJson(registry, winning, second, trials, spec);
   const best = trials.filter(counts)
     .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
-  const reports = registry.sweeps.reports(row.sweepId);
+  const outline = sweepOutline(readers, row, spec, trouble);
+  const sums = {
+    spent: {
+      seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),
+      steps: trials.reduce((sum, { steps }) => sum + steps, 0),
+    },
+    saved: saved(trials, stop, reports),
+  };
   return {
-    ...sweepOutline(readers, row, spec, trouble),
+    ...outline,
     detail: {
-      spent: {
-        seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),
-        steps: trials.reduce((sum, { steps }) => sum + steps, 0),
-      },
+      ...sums,
       best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
+      statement: statement(outline, { ...sums, winner, points }, stop === undefined ? [] : rungsOf(stop, 0)),
+      judged_at: atFirstRung ? rungsOf(stop, 0)[0]! : null,
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
       best_so_far: bestSoFar(trials, rows, better),
       stopped: stopped(reports, trials),
-      saved: saved(trials, stop),
     },
   };
 }
@@ -170,7 +118,7 @@ function trialJson(
   spec: SweepSpec,
   row: TrialRow,
   newest: ReadonlyMap<string, number | null>,
-): TrialJson {
+): Omit<TrialJson, "judged"> {
   const { trial, runId, refusal, reason, startedAt, finishedAt } = row;
   const pruned = row.state === "CANCELLED" && reason === PRUNED;
   const state = runId === null ? "refused" : row.state === null ? "deleted" : pruned ? PRUNED : row.state.toLowerCase();
@@ -185,25 +133,37 @@ function trialJson(
     value: runId === null ? null : newest.get(runId) ?? null,
     steps: row.state === null ? 0 : stepsOf(records, runId!),
     seconds: startedAt === null ? 0 : Math.max(0, Math.round(((finishedAt ?? Date.now()) - startedAt) / 100) / 10),
+    started_at: startedAt === null ? null : iso(startedAt),
+    finished_at: finishedAt === null ? null : iso(finishedAt),
     reason: refusal ?? reason,
   };
 }
 
 /** Whether a trial's value is one of its point: those of stopped and failed trials belong to earlier steps. */
-function counts({ state, value }: TrialJson): boolean {
+function counts({ state, value }: Pick<TrialJson, "state" | "value">): boolean {
   return value !== null && !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
 }
 
+const seedsOf = ({ parts }: SweepSpec) =>
+  new Set(parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
+
+/** By name: `sweep extend` may give the parameters of a point in another order. */
+function unseeded({ parameters }: TrialJson, seeds: ReadonlySet<string>): [name: string, value: Value][] {
+  return Object.entries(parameters).filter(([name]) => !seeds.has(name));
+}
+
+const keyOf = (parameters: readonly [name: string, value: Value][]) =>
+  JSON.stringify(parameters.toSorted(([a], [b]) => a < b ? -1 : 1));
+
 function pointsOf(trials: readonly TrialJson[], spec: SweepSpec): PointJson[] {
-  const seeds = new Set(spec.parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
-  const unseeded = ({ parameters }: TrialJson) => Object.entries(parameters).filter(([name]) => !seeds.has(name));
-  const groups = Map.groupBy(trials, (trial) => JSON.stringify(unseeded(trial)));
+  const seeds = seedsOf(spec);
+  const groups = Map.groupBy(trials, (trial) => keyOf(unseeded(trial, seeds)));
   return [...groups.values()].map((members) => {
     const values = members.filter(counts).map(({ value }) => value!);
     const spread = values.length === 0 ? null : spreadOf(values, "ci95");
     const interval = values.length > 1 ? spread : null;
     return {
-      parameters: Object.fromEntries(unseeded(members[0]!)),
+      parameters: Object.fromEntries(unseeded(members[0]!, seeds)),
       trials: members.length,
       pruned: members.filter(({ state }) => state === PRUNED).length,
       failed: members.filter(({ state }) => state === "faulted" || state === "refused").length,
@@ -213,6 +173,25 @@ function pointsOf(trials: readonly TrialJson[], spec: SweepSpec): PointJson[] {
       high: interval?.high ?? null,
     };
   });
+}
+
+function winnerJson(
+  registry: Readers["registry"],
+  point: PointJson,
+  second: PointJson | null,
+  trials: readonly TrialJson[],
+  spec: SweepSpec,
+): WinnerJson {
+  const seeds = seedsOf(spec);
+  const key = keyOf(Object.entries(point.parameters));
+  const its = trials.filter((trial) => counts(trial) && keyOf(unseeded(trial, seeds)) === key);
+  const { trial, run_id } = its[0]!;
+  return {
+    ...point,
+    ...{ trial, run_id: run_id!, second },
+    command: commandLine(registry, run_id!),
+    iqm: its.length < 4 ? null : spreadOf(its.map(({ value }) => value!), "iqm"),
+  };
 }
 
 const bestOf = ({ trial, run_id, value, parameters }: TrialJson) => ({
@@ -256,16 +235,21 @@ function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) 
     }));
 }
 
-function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"]) {
+function saved(trials: readonly TrialJson[], stop: SweepSpec["stop"], reports: readonly SweepReport[]) {
   const pruned = trials.filter(({ state }) => state === PRUNED);
-  if (stop === undefined || stop.unit !== "step") return { trials: pruned.length, steps: 0, seconds: 0 };
-  const left = pruned.map(({ steps, seconds }) => {
-    const rest = Math.max(0, stop.max - steps);
-    return { rest, seconds: steps === 0 ? 0 : seconds / steps * rest };
+  if (stop === undefined) return { trials: pruned.length, steps: 0, seconds: 0 };
+  const rungs = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const left = pruned.map(({ trial, steps, seconds }) => {
+    const place = rungsOf(stop, trial)[(rungs.get(trial) ?? 0) - 1] ?? 0;
+    const done = stop.unit === "step" ? steps : stop.unit === "time" ? seconds : place;
+    const rest = Math.max(0, stop.max - done);
+    // At its own pace.
+    const times = done === 0 ? 0 : rest / done;
+    return { steps: stop.unit === "step" ? rest : Math.round(steps * times), seconds: seconds * times };
   });
   return {
     trials: pruned.length,
-    steps: left.reduce((sum, { rest }) => sum + rest, 0),
+    steps: left.reduce((sum, { steps }) => sum + steps, 0),
     seconds: Math.round(left.reduce((sum, { seconds }) => sum + seconds, 0)),
   };
 }
