@@ -142,7 +142,7 @@ client_flags() { # VERB ARGUMENTS
   grant read "${MOSAIC_TLS_CERT:-}"
   grant read "${MOSAIC_TLS_KEY:-}"
   case $verb in
-  host) elsewhere && grant write "${hosts:+$hosts/mosaic}" ;;
+  host) elsewhere && for kind in read write; do grant "$kind" "${hosts:+$hosts/mosaic}"; done ;;
   validate) all="$all read " ;;                          # a config, wherever it is
   submit | rerun) all="$all read " && grant run /bin/sh ;; # the same; git, to record the code
   run | sweep) all="$all read env " && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon

@@ -10,7 +10,7 @@ import { submit, untilState } from "../harness/runs.ts";
 import { type FakeWorld, fakeWorld } from "./fakes.ts";
 
 /** They need a terminal, a client or another host, train for long, or stop the daemon of this test; other tests run them. */
-const NOT_HERE = ["down", "host", "top", "demo", "demo-worker", "mcp"];
+const NOT_HERE = ["down", "host", "notify", "top", "demo", "demo-worker", "mcp"];
 /** All verbs but the parts, which runCli() is given. */
 const LOADED = VERBS.filter((verb) => verb.load !== undefined);
 /** Examples of verbs that act on a run that lives. */
