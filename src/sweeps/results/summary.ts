@@ -26,11 +26,29 @@ export const MOST_LISTED = 10_000;
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
+/** What lists show of a sweep's spec. */
+export type SpecOutline = Pick<
+  SweepJson,
+  "total" | "parameters" | "seeds" | "max_parallel" | "budget" | "metric" | "stop"
+>;
+
+export function specOutline(spec: SweepSpec): SpecOutline {
+  return {
+    total: trialCount(spec),
+    parameters: namesOf(spec),
+    seeds: [...seedsOf(spec)],
+    max_parallel: spec.max_parallel ?? null,
+    budget: spec.budget,
+    metric: spec.metric ?? null,
+    stop: spec.stop ?? null,
+  };
+}
+
 /** @param trouble that keeps the sweep from going on */
 export function sweepOutline(
   { registry }: Readers,
   row: SweepRow,
-  spec: SweepSpec,
+  { total, ...of }: SpecOutline,
   trouble: string | undefined,
 ): SweepJson {
   return {
@@ -38,17 +56,12 @@ export function sweepOutline(
     name: row.name,
     state: row.state,
     created_at: iso(row.createdAt),
-    total: trialCount(spec),
+    total,
     made: row.nextTrial,
     states: Object.fromEntries(
       Object.entries(registry.sweeps.counts(row.sweepId)).map(([state, n]) => [state.toLowerCase(), n]),
     ),
-    parameters: namesOf(spec),
-    seeds: [...seedsOf(spec)],
-    max_parallel: spec.max_parallel ?? null,
-    budget: spec.budget,
-    metric: spec.metric ?? null,
-    stop: spec.stop ?? null,
+    ...of,
     waiting_for: trouble ?? null,
   };
 }
@@ -89,7 +102,7 @@ export async function sweepSummary(
   const winner = winning === null ? null : winnerJson(registry, winning, second, trials, spec);
   const best = trials.filter(counts)
     .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
-  const outline = sweepOutline(readers, row, spec, trouble);
+  const outline = sweepOutline(readers, row, specOutline(spec), trouble);
   const sums = {
     spent: {
       seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),
