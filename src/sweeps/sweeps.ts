@@ -26,7 +26,7 @@ import {
   type Value,
 } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
-import { type SpecOutline, specOutline } from "./results/summary.ts";
+import { type SpecOutline, specOutline } from "./outline.ts";
 import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";

@@ -7,9 +7,10 @@ import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/swee
 import { spreadOf } from "../../telemetry/series/groups.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import { PRUNED } from "../judge.ts";
-import { namesOf, trialCount, valuesAt } from "../points.ts";
+import { valuesAt } from "../points.ts";
 import { stepsOf } from "../spent.ts";
 import { rungsOf } from "../stopping.ts";
+import { seedsOf, type SpecOutline, specOutline } from "../outline.ts";
 import { MOST_TRIALS, type SweepSpec, type Value } from "../spec.ts";
 import { commandOf, meaningOf, shellLine } from "../trial_config.ts";
 import { statement } from "./statement.ts";
@@ -25,24 +26,6 @@ const AT_ONCE = 500;
 export const MOST_LISTED = 10_000;
 
 const iso = (ms: number) => new Date(ms).toISOString();
-
-/** What lists show of a sweep's spec. */
-export type SpecOutline = Pick<
-  SweepJson,
-  "total" | "parameters" | "seeds" | "max_parallel" | "budget" | "metric" | "stop"
->;
-
-export function specOutline(spec: SweepSpec): SpecOutline {
-  return {
-    total: trialCount(spec),
-    parameters: namesOf(spec),
-    seeds: [...seedsOf(spec)],
-    max_parallel: spec.max_parallel ?? null,
-    budget: spec.budget,
-    metric: spec.metric ?? null,
-    stop: spec.stop ?? null,
-  };
-}
 
 /** @param trouble that keeps the sweep from going on */
 export function sweepOutline(
@@ -156,9 +139,6 @@ function trialJson(
 function counts({ state, value }: Pick<TrialJson, "state" | "value">): boolean {
   return value !== null && !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
 }
-
-const seedsOf = ({ parts }: SweepSpec) =>
-  new Set(parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
 
 /** By name: `sweep extend` may give the parameters of a point in another order. */
 function unseeded({ parameters }: TrialJson, seeds: ReadonlySet<string>): [name: string, value: Value][] {
