@@ -62,6 +62,8 @@ import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
+import { afterText } from "../../config/queue_fields.ts";
+import { predecessor } from "../queue/submission.ts";
 import { Submissions } from "../queue/submissions.ts";
 import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
@@ -404,6 +406,7 @@ export class Engine implements Core {
         records: telemetry,
         log,
         parallel: () => Math.max(1, navigator.hardwareConcurrency, gpus.size),
+        predecessor: (text, at) => afterText(predecessor(text, at, registry)),
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
@@ -411,10 +414,7 @@ export class Engine implements Core {
         pause: (runId) => this.#control.pause(runId),
         resume: (runId) => this.#control.resume(runId),
         checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
-        retry: (runId) => {
-          this.#submissions.requireRoom();
-          this.#control.retry(runId);
-        },
+        retry: (runId) => this.retry(runId),
       });
       sweeps.start();
       return { sweeps, summary };
@@ -538,6 +538,7 @@ export class Engine implements Core {
     return this.#observing.observe(runId, patterns);
   }
   retry(runId: string): RunRow {
+    this.#submissions.requireRoom();
     return this.#control.retry(runId);
   }
   reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
