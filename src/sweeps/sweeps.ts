@@ -227,6 +227,24 @@ export class Sweeps {
     }
   }
 
+  /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
+  delete(row: SweepRow): void {
+    const { registry, log } = this.#host;
+    const { sweepId, name, state } = row;
+    const live = registry.sweeps.live().filter((one) => one.sweepId === sweepId).length;
+    if ((state !== "finished" && state !== "cancelled") || live > 0) {
+      const trials = live === 0 ? "" : `, and ${live} of its trials wait or run`;
+      throw new MosaicError("failed_precondition", `sweep ${name} is ${state}${trials}: it cannot be deleted`, {
+        hint: `End it first: mosaic sweep cancel ${name}`,
+      });
+    }
+    registry.sweeps.delete(sweepId);
+    this.#specs.delete(sweepId);
+    this.#troubles.delete(sweepId);
+    this.#judge.forget(sweepId);
+    log.info({ sweep: name }, "sweep is deleted");
+  }
+
   async #retry(row: SweepRow, trials?: readonly number[]): Promise<SweepRow> {
     const { sweeps } = this.#host.registry;
     const { sweepId, name } = row;

@@ -733,3 +733,24 @@ Deno.test("sweeps: what a whole sweep waits for is fixed when it begins", async 
   assert.deepEqual(others, { after: ["id of @last", "id of sweep:x:any"], deadline, preemptible });
   assert.ok(Math.abs(Date.parse(begin) - began - 2 * 3_600_000) < 60_000);
 });
+
+Deno.test("sweeps: one that has ended is deleted, with its decisions; its runs stay, and its name is free", async () => {
+  await using played = new Played();
+  const fields = { budget: { runs: 1 }, max_parallel: 1, metric: { name: "score", goal: "max" as const } };
+  const sweepId = played.begin({ ...fields, stop: stopOf("asha:min=10,max=90", {}) });
+  await played.untilMade(1);
+  played.report(played.made[0]!, 1);
+  await until(() => played.registry.sweeps.reports(sweepId).length === 1, { what: "a decision" });
+  assert.throws(
+    () => played.sweeps.delete(played.row()),
+    hasCode("failed_precondition", /running, and 1 of its trials/),
+  );
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  played.sweeps.delete(played.row());
+  assert.throws(() => played.row(), hasCode("not_found"));
+  assert.deepEqual(played.registry.sweeps.reports(sweepId), []);
+  assert.deepEqual(played.registry.sweeps.trials(sweepId, 0, 9), []);
+  assert.equal(played.registry.require(played.made[0]!).state, "TERMINATED");
+  assert.notEqual(played.begin(fields), sweepId);
+});

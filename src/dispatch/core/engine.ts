@@ -441,6 +441,13 @@ export class Engine implements Core {
     const trouble = sweeps.troubleOf(row.sweepId);
     return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials, trouble);
   }
+  async deleteSweep(ref: string): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps, summary } = await this.#sweepParts();
+    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), undefined);
+    sweeps.delete(row);
+    return outline;
+  }
   async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps } = await this.#sweepParts();

@@ -18,7 +18,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         "Prints the sweep's name.",
     )
     .usage(
-      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry …",
+      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry|delete …",
     )
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments; or one file that ends in .yaml, .yml or .json")
