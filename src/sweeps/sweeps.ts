@@ -203,7 +203,7 @@ export class Sweeps {
         const { budget, max_parallel, like, ...given } = extensionFrom(extension);
         const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
-          pieces.random !== undefined || pieces.seeds !== undefined;
+          pieces.random !== undefined || pieces.seeds !== undefined || pieces.when !== undefined;
         const extended = checked({
           ...spec,
           parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
