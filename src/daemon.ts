@@ -145,7 +145,7 @@ async function serve(
     const tls = options.tls !== undefined;
     engine.begin({ listen: dialable(local), http, tls, socket, own }, tls ? "" : dialable(http));
     const samples = startUsageSamples({
-      live: () => registry.live(),
+      working: () => registry.working(),
       gpus,
       telemetry,
       log,

@@ -94,3 +94,25 @@ function rankOf({ source, seq }: { source: string; seq: number }): number {
   const weak = WEAKEST.indexOf(source);
   return weak >= 0 ? weak - WEAKEST.length : seq;
 }
+
+/** Names by which programs call the number of steps that they train for. */
+const LENGTH =
+  /^(?:(?:trainer|train|training|train_args|args|algo|algorithm|agent|collector|config|hparams)[./])?(?:(?:total|max|num)_(?:env_|train(?:ing)?_|time)?(?:steps|iters|frames)|total_(?:updates|iterations)|(?:train(?:ing)?)_steps)$/;
+/** Of a rollout, or of an episode. */
+const NO_LENGTH = /(?:^|[./])num_steps$/;
+
+/**
+ * How many steps a run is to make, by its parameters; 0: none says it, or it has made more.
+ * @param steps how many it has made
+ */
+export function lengthIn(parameters: Iterable<Parameter>, steps: number): number {
+  const lengths: number[] = [];
+  for (const { name, value } of parameters) {
+    const plain = name.toLowerCase().replaceAll("-", "_");
+    if (!LENGTH.test(plain) || NO_LENGTH.test(plain)) continue;
+    const length = Number(value.replace(/^"(.*)"$/, "$1").replaceAll("_", ""));
+    if (Number.isSafeInteger(length) && length >= Math.max(1, steps)) lengths.push(length);
+  }
+  // Two that differ say nothing.
+  return new Set(lengths).size === 1 ? lengths[0]! : 0;
+}

@@ -86,9 +86,9 @@ export function wholeAxis(name: string, text: string): Axis {
 
 /** `0-99%8`: 100 trials, at most 8 at once. */
 export function arrayWords(text: string): { axis: Axis; parallel: number | undefined } {
-  const [, indices, parallel] = /^(.*?)(?:%(\d+))?$/.exec(text)!;
+  const [, indices = text, parallel] = /^([^%]*)(?:%(\d+))?$/.exec(text) ?? [];
   if (parallel !== undefined && Number(parallel) < 1) throw refused(`"${text}" lets no trial run: give at least %1`);
-  return { axis: wholeAxis("index", indices!), parallel: parallel === undefined ? undefined : Number(parallel) };
+  return { axis: wholeAxis("index", indices), parallel: parallel === undefined ? undefined : Number(parallel) };
 }
 
 const DISTRIBUTIONS = ["uniform", "log", "int", "choice"] as const;

@@ -197,6 +197,20 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
   assert.equal(played.row().nextTrial, 1);
 });
 
+Deno.test("sweeps: trials with large configs live a few at a time, whatever max_parallel says", async () => {
+  await using played = new Played();
+  const environment = { A: "v".repeat(3_900_000) };
+  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment }, max_parallel: 1000 });
+  for (let made = 4; made <= 6; made++) {
+    await played.untilMade(made);
+    assert.equal(played.live().length, 4);
+    played.end(played.live()[0]!, { type: "exited_ok" });
+  }
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.made.length, 6);
+});
+
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
   await using played = new Played();
   const names = (from: number) => Array.from({ length: 400 }, (_, i) => [`n${from + i}`, "x"]);

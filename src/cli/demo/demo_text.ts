@@ -25,7 +25,7 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
     const progressWidth = Math.max(10, width - name - 15);
     return [
       `${paint(pad(escapeControl(run.name), name), "bold", color)}  ${state} ${
-        cut(progressText(progressOf(run), 20), progressWidth)
+        cut(progressText(progressOf(run, Date.now()), 20), progressWidth)
       }`,
       `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${pad(reward, 14)}${
         paint(sparkline(rewards, SPARK_WIDTH), "green", color)

@@ -130,7 +130,7 @@ function statusText(run: RunJson, now: number, width: number): string {
   const parts = [
     run.state,
     elapsed === null ? "" : duration(elapsed),
-    progressText(progressOf(run), 20),
+    progressText(progressOf(run, now), 20),
     `${compact(t.episodes)} episodes`,
     t.steps_per_second > 0 ? rate(t.steps_per_second) : "",
     rewardOf(run) === null ? "" : `reward ${number(rewardOf(run)!)}`,

@@ -18,6 +18,7 @@ import type {
   SourceRecord,
 } from "../format/tracker_records.ts";
 import { withoutSecrets } from "../../base/text/secrets.ts";
+import { PROGRESS_KIND } from "../text/run_progress.ts";
 import { jsonText } from "../text/text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../records/points.ts";
 
@@ -118,6 +119,9 @@ export function recordsOf(
       }
       case "trial":
         events.push(eventOf("trial", record.trial, record.wallTime));
+        break;
+      case "progress":
+        events.push(eventOf(PROGRESS_KIND, { part: record.part }, undefined));
         break;
       case "rewind": // how a curve goes back is in its steps
       case "run": // are the tracker's words on the run, which mosaic has itself

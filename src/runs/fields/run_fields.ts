@@ -417,7 +417,16 @@ export const RUN_FIELDS = [
     type: "uint64",
     null: "json",
     proto: 32,
-    about: "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`)",
+    about:
+      "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`), of a live run also from a parameter such as `total_timesteps`",
+  },
+  {
+    json: "progress",
+    kind: "number",
+    null: "both",
+    zero: true,
+    proto: 73,
+    about: "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
   },
   {
     json: "max_rate_hz",

@@ -1,7 +1,6 @@
 /** A sweep as a file in YAML or JSON: mosaic's own words, or a sweep of Weights & Biases. Errors name file, line and field. */
-import { parseDocument } from "yaml";
 import { type Described, NOTHING, together } from "../described.ts";
-import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn } from "./file_fields.ts";
+import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn, yamlOf } from "./file_fields.ts";
 import type { Value } from "../spec.ts";
 import { SWEEP_FILE, SWEEP_FILE_FIELDS, type SweepFileField } from "./file_schema.ts";
 import { wandbSweep } from "./wandb_sweep.ts";
@@ -84,7 +83,7 @@ function fitting<T>(field: SweepFileField, value: unknown, read: Record<SweepFil
 function configIn(value: unknown, readFile: (path: string) => string): Json {
   if (isObject(value)) return value;
   const path = textIn(value);
-  const config: unknown = parseDocument(readFile(path)).toJS({ maxAliasCount: 100 });
+  const { value: config } = yamlOf(readFile(path), path);
   return isObject(config) ? config : refuse(`${path} is no config`);
 }
 

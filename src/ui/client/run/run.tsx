@@ -20,6 +20,7 @@ import {
 } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
 import { Code } from "./code.tsx";
+import { Lineage } from "./lineage.tsx";
 import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
@@ -265,7 +266,16 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           { id: "config", label: "Config", content: () => <Config run={run} /> },
           { id: "code", label: "Code", content: () => <Code run={run} /> },
           { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
-          { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
+          {
+            id: "artifacts",
+            label: "Artifacts",
+            content: () => (
+              <>
+                <Artifacts run={run} />
+                <Lineage run={run} />
+              </>
+            ),
+          },
         ]}
       />
     </>
