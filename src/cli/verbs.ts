@@ -118,6 +118,18 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/runs/rerun.ts"),
   },
   {
+    name: "lineage",
+    group: "Runs",
+    summary: "show which artifacts a run has read, and who has read its own",
+    load: () => import("./verbs/runs/lineage.ts"),
+  },
+  {
+    name: "artifact",
+    group: "Runs",
+    summary: "name contents of artifacts: policy:best",
+    load: () => import("./verbs/runs/artifact.ts"),
+  },
+  {
     name: "diff",
     group: "Runs",
     summary: "show what differs between two runs: command, code, packages",

@@ -122,6 +122,42 @@ export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpu
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
 
+/** A run has read an artifact of another. */
+export const ArtifactUse = z.strictObject({
+  run_id: text(),
+  run_name: text(),
+  source_run_id: maybe(text()),
+  source_run_name: text(),
+  path: text(),
+  sha256: text(),
+  artifact: text(),
+  at: time(),
+  source_deleted: z.boolean(),
+  changed: z.boolean(),
+});
+
+/** A content that has a name. */
+export const NamedArtifact = z.strictObject({
+  name: text(),
+  version: integer(),
+  aliases: z.array(text()),
+  sha256: text(),
+  run_id: text(),
+  run_name: maybe(text()),
+  path: text(),
+  bytes: integer(),
+  at: time(),
+  file: maybe(text()),
+});
+
+export const Lineage = z.strictObject({
+  run_id: text(),
+  run_name: text(),
+  uses: z.array(ArtifactUse),
+  used_by: z.array(ArtifactUse),
+  names: z.array(NamedArtifact),
+});
+
 /** A test message. */
 export const Sent = z.strictObject({ receiver: text(), error: maybe(text()) });
 
@@ -476,6 +512,9 @@ export const SHAPES = {
   "UserGpuUse": UserGpuUse,
   "RunGpuUse": RunGpuUse,
   "Sent": Sent,
+  "Lineage": Lineage,
+  "ArtifactUse": ArtifactUse,
+  "NamedArtifact": NamedArtifact,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

@@ -66,6 +66,7 @@ import type {
 } from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
+import { LineageRows, type UseRow } from "./lineage/lineage_rows.ts";
 import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -96,6 +97,7 @@ export class Registry implements RunReader {
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
   readonly sweeps: SweepRows;
+  readonly lineage: LineageRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -133,6 +135,7 @@ export class Registry implements RunReader {
       },
       this.#now,
     );
+    this.lineage = new LineageRows(this.#sql, (work) => this.#write(work), this.#now);
     this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(this.#now() / DAY_MS) - GPU_USE_DAYS);
   }
 
@@ -140,6 +143,7 @@ export class Registry implements RunReader {
    * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
    * @param position in the queue, 1 is next; null: unknown
    * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
+   * @param uses what it will read
    * @throws `already_exists`
    */
   insert(
@@ -147,6 +151,7 @@ export class Registry implements RunReader {
     position: number | null = null,
     parameters: readonly Parameter[] = [],
     trial?: TrialOf,
+    uses: readonly Omit<UseRow, "runId" | "at">[] = [],
   ): RunRow {
     return this.#write(() => {
       this.#requireFree(run.runId);
@@ -158,6 +163,7 @@ export class Registry implements RunReader {
       );
       const row = this.require(run.runId);
       this.#addParameters(run.runId, parameters);
+      this.lineage.enterUses(run.runId, uses);
       if (trial !== undefined) this.sweeps.enterTrial(trial, run.runId, null);
       this.#addTransition({
         runId: run.runId,

@@ -359,6 +359,18 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
     await holds("usage --by run", []);
+    const weights = "rich:checkpoints/step-2.bin";
+    await until(async () => (await runVerb(daemon, ["artifact", "name", weights, "weights:best"])).code === 0, {
+      what: "the checkpoint's checksum",
+    });
+    const reader = await submit(
+      daemon,
+      configOf({ name: "reader", command: ["/bin/true"], metadata: { uses: ["weights:best"] } }),
+    );
+    await untilState(daemon, reader, "TERMINATED");
+    await holds("lineage", [reader]);
+    await holds("lineage", [rich]);
+    await holds("artifact", ["list"]);
     await holds("notify", ["test"], { codes: [1] });
     await holds("du", []);
     await holds("wait", [rich]);

@@ -16,6 +16,7 @@ import type { Logger } from "../../base/log.ts";
 import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
+import type { Lineage } from "../lineage/lineage.ts";
 import type { RunQuery } from "./run_query.ts";
 import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
@@ -72,6 +73,8 @@ export interface Core {
   /** Reads and follows stored telemetry. */
   readonly records: TelemetryReader;
   readonly log: Logger;
+  /** What runs have read of others, and named artifacts. */
+  readonly lineage: Pick<Lineage, "find" | "name" | "versions" | "of">;
   /** Counters of the adapters, for metrics. */
   readonly activity: Activity;
   readonly startedAt: number;

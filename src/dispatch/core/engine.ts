@@ -62,6 +62,8 @@ import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
+import { Lineage } from "../lineage/lineage.ts";
+import { USE_KIND } from "../attempt/records/worker_events.ts";
 import { Submissions } from "../queue/submissions.ts";
 import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
@@ -150,6 +152,7 @@ export class Engine implements Core {
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
+  readonly lineage: Lineage;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
   #testMessages: Core["testMessages"] | undefined;
@@ -198,12 +201,14 @@ export class Engine implements Core {
       cwdOf: (row) => planIfReadable(row.configJson)?.worker.cwd ?? "",
       keepVideosOf: (row) => planIfReadable(row.configJson)?.artifacts.keepVideos ?? null,
     });
+    this.lineage = new Lineage({ registry, log, directoryOf: (row) => layout.runDir(row.baseDir, row.runId) });
     this.#supervisor = new Supervisor({
       ...options,
       hostOf,
       placeFor,
       onChanged,
-      onFileNamed: (row, event) => this.#artifacts.announced(row, event),
+      onFileNamed: (row, event) =>
+        event.kind === USE_KIND ? this.lineage.used(row, event) : this.#artifacts.announced(row, event),
       maxUploadBytes: { ...STANDARD_BOUNDS, ...options.bounds }.maxUploadBytes,
       onFilesDue: (row) => {
         this.#artifacts.observe(row);
@@ -304,6 +309,7 @@ export class Engine implements Core {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
         admit(plan, owner);
       },
+      findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
       durable: options.durability === "full",

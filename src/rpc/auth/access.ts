@@ -96,6 +96,10 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],
+  [mosaic.getLineage, READ],
+  [mosaic.findArtifact, READ],
+  [mosaic.nameArtifact, OPERATE],
+  [mosaic.listNamedArtifacts, READ],
   [mosaic.testMessages, ADMIN],
   [mosaic.shutdown, ADMIN],
 

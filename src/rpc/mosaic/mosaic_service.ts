@@ -10,6 +10,7 @@ import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, hostMessage } from "../../runs/fields/host_json.ts";
+import { lineageMessage, namedMessage } from "../../dispatch/lineage/lineage_message.ts";
 import { sweepMessage } from "./sweep_message.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
@@ -216,6 +217,13 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getCode: ({ run, diffs }) => ({
       records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
     }),
+    getLineage: ({ run }) => lineageMessage(core.lineage.of(resolve(run))),
+    findArtifact({ artifact }) {
+      const found = core.lineage.find(artifact);
+      return { ...found, bytes: BigInt(found.bytes) };
+    },
+    nameArtifact: ({ artifact, name, aliases }) => namedMessage(core.lineage.name(artifact, name, aliases)),
+    listNamedArtifacts: ({ name }) => ({ artifacts: core.lineage.versions(name).map(namedMessage) }),
     testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");

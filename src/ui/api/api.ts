@@ -23,7 +23,7 @@ import { type PageEnv, requestedBy } from "../http/guard.ts";
 import { LOCAL_OWNER } from "../http/viewer.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { hostJson } from "../../runs/fields/host_json.ts";
-import { eventLine, heads, runPage, seriesLine } from "./page_json.ts";
+import { eventLine, heads, lineagePage, runPage, seriesLine } from "./page_json.ts";
 import { runJson } from "../../runs/fields/run_json.ts";
 import { framesLive, MAX_WATCHED } from "../../frames/live_frames.ts";
 import { pageReport } from "./page_report.ts";
@@ -261,6 +261,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       return c.json(presentConfig(runOf(c).configJson, reveal));
     })
     .get("/:id/code", (c) => c.json(pageCode(core, runOf(c))))
+    .get("/:id/lineage", (c) => c.json(lineagePage(core, runOf(c))))
     .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
       const { runId } = runOf(c);
       const names = c.req.queries("name");
