@@ -460,7 +460,7 @@ export class Engine implements Core {
   async deleteSweep(ref: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps, summary } = await this.#sweepParts();
-    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), undefined);
+    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), undefined);
     sweeps.delete(row);
     return outline;
   }
