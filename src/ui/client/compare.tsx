@@ -15,7 +15,7 @@ import { groupsOf, spreadOf } from "../../telemetry/series/groups.ts";
 import { RunPicker } from "./runs/run_picker.tsx";
 import type { DifferencesProps } from "./run/config_diff.tsx";
 import { Later, ScrollTable, useNow, WhenSeen } from "./parts/parts.tsx";
-import { LoadedScatter } from "./sweeps/load_sweeps.tsx";
+import { LoadedInsight } from "./sweeps/load_sweeps.tsx";
 import { useEffect, useRef, useState } from "./parts/preact.ts";
 import { Chip, Chips, isEnded } from "./parts/states.tsx";
 
@@ -187,7 +187,7 @@ export function Compare() {
             <Figures runs={chosen} groups={groups} />
             <Charts runs={chosen.map((r, i) => ({ ...r, group: groups[i] }))} changes={changes} />
             <h2>Parameters and results</h2>
-            <WhenSeen of={() => <LoadedScatter runs={chosen} groups={groups} />} />
+            <WhenSeen of={() => <LoadedInsight runs={chosen} groups={groups} changes={changes} />} />
             <h2>Where the configs differ</h2>
             <WhenSeen
               of={() => <Later view="ConfigDifferences" props={{ runs: chosen } satisfies DifferencesProps} />}
