@@ -15,6 +15,7 @@ import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/start/socket_directory.ts";
 import { fileSystemOf, remoteText } from "./os/host/file_system.ts";
+import { freeSpaceOf } from "./os/host/free_space.ts";
 import { openStores } from "./daemon/stores.ts";
 import { watchOriginalsDeletions } from "./daemon/originals_deletions.ts";
 import { guardPlace } from "./daemon/place_guard.ts";
@@ -144,7 +145,7 @@ async function serve(
     const tls = options.tls !== undefined;
     engine.begin({ listen: dialable(local), http, tls, socket, own }, tls ? "" : dialable(http));
     const samples = startUsageSamples({
-      live: () => registry.live(),
+      working: () => registry.working(),
       gpus,
       telemetry,
       log,
@@ -152,17 +153,19 @@ async function serve(
       count: (runId, time) => registry.countGpus(runId, time),
     });
     gpus.watch();
-    const sweeps = options.retention === undefined ? undefined : startRetention({
+    const sweeps = startRetention({
       registry,
       log,
-      policy: options.retention,
+      policy: { ...options.retention, keepDeletedMs: options.keepDeletedMs },
+      // Before workers are held.
+      hasSpace: () => [layout.trainer, layout.baseDir("runs")].every((path) => freeSpaceOf(path, true).enough),
       diskUsage: () => engine.diskUsageNow(),
       telemetryBytes: () => telemetry.usedBytes(),
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const deletions = watchOriginalsDeletions({
       ...{ layout, registry, log },
-      deleteRun: (runId) => engine.delete(runId),
+      deleteRun: (runId) => engine.delete(runId, true),
     });
     const givenUp = giveUpStart(args);
     const announcing = announce(layout, {

@@ -84,13 +84,19 @@ export const VERBS: readonly Verb[] = [
     name: "delete",
     aliases: ["rm"],
     group: "Runs",
-    summary: "delete ended runs with all their files",
+    summary: "put ended runs into the trash, or remove them for good",
     load: () => import("./verbs/edit/delete.ts"),
+  },
+  {
+    name: "restore",
+    group: "Runs",
+    summary: "bring deleted runs back from the trash",
+    load: () => import("./verbs/edit/restore.ts"),
   },
   {
     name: "prune",
     group: "Runs",
-    summary: "delete ended runs by count, age or size",
+    summary: "remove ended runs by count, age or size; empty the trash",
     load: () => import("./verbs/edit/prune.ts"),
   },
   {
@@ -110,6 +116,18 @@ export const VERBS: readonly Verb[] = [
     group: "Runs",
     summary: "submit a run again, with other parameters or its old code",
     load: () => import("./verbs/runs/rerun.ts"),
+  },
+  {
+    name: "lineage",
+    group: "Runs",
+    summary: "show which artifacts a run has read, and who has read its own",
+    load: () => import("./verbs/runs/lineage.ts"),
+  },
+  {
+    name: "artifact",
+    group: "Runs",
+    summary: "name contents of artifacts: policy:best",
+    load: () => import("./verbs/runs/artifact.ts"),
   },
   {
     name: "diff",

@@ -1,6 +1,6 @@
 /** A stored config for the engine: typed, with all defaults. */
 import { type AlertRule, alertRules } from "./alerts.ts";
-import { truthy } from "./prepare.ts";
+import { truthy, type UsedArtifact } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import { type QueuePlan, queuePlan } from "./queue_fields.ts";
 import {
@@ -50,6 +50,8 @@ export interface RunPlan {
     keepVideos: number | null;
   };
   /** null: no such limit. */
+  /** A checkpoint of another run that the first attempt begins with a copy of; null: it begins anew. */
+  resumeFrom: string | null;
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
   restart: { backoffSeconds: number; on: readonly RestartCause[] };
@@ -68,6 +70,8 @@ export interface RunPlan {
   umask: string;
   /** Commit, changes and packages are recorded. */
   recordsCode: boolean;
+  /** Artifacts of other runs that it reads. */
+  uses: UsedArtifact[];
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
   /** How the original's GUI wants the worker to show its frames; null if the config says nothing. */
   fastlane: { only: boolean; slot: number } | null;
@@ -199,6 +203,7 @@ function makePlan(configJson: string): RunPlan {
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
       keepVideos: artifacts.keep_videos ?? null,
     },
+    resumeFrom: metadata.resume_from ?? null,
     schedule: {
       maxDurationSeconds: schedule.max_duration_seconds ?? null,
       maxSteps: schedule.max_steps ?? null,
@@ -259,6 +264,7 @@ function makePlan(configJson: string): RunPlan {
     },
     recordsCode: metadata.code !== "off",
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,
+    uses: (metadata.uses ?? []).filter((use) => typeof use === "object"),
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),
   };

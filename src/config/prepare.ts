@@ -10,6 +10,18 @@ import type { SlurmFields } from "./schema.ts";
 import { isUlid, newUlid } from "./ulid.ts";
 import { type After, afterText } from "./queue_fields.ts";
 
+/** An artifact that a config names, and what was found at its submission. */
+export interface UsedArtifact {
+  /** As the config names it. */
+  artifact: string;
+  run: string;
+  path: string;
+  /** "": not known. */
+  sha256: string;
+  /** Absolute, on the daemon's host. */
+  file: string;
+}
+
 export interface PreparedRun {
   runId: string;
   name: string;
@@ -55,15 +67,17 @@ export function resolveRunId(read: ReadConfig, requested = ""): string {
  * Injects id and paths into a config, for the run `runId` below `layout`'s state directory. @param slurm defaults of
  * metadata.slurm: the run keeps those of its submission, whatever daemon starts it
  * @param submitter who submits it, "" if unknown; whatever the config itself says
+ * @param uses what was found of the artifacts that the config names
  * @param after the config's predecessors by their ids: a name may belong to another run later
  */
 export function prepareRun(
   read: ReadConfig,
-  { runId, layout, slurm = {}, after = [], submitter = "" }: {
+  { runId, layout, slurm = {}, after = [], uses = [], submitter = "" }: {
     runId: string;
     layout: Layout;
     slurm?: SlurmFields;
     after?: readonly After[];
+    uses?: readonly UsedArtifact[];
     submitter?: string;
   },
 ): PreparedRun {
@@ -76,6 +90,7 @@ export function prepareRun(
   const workerConfig = injectWorker(form, runId, workerId);
   if (submitter !== "" || metadata?.submitted_by != null) injectSubmitter(form, submitter);
   if (after.length > 0) injectAfter(form, after);
+  if (uses.length > 0) injectUses(form, uses);
   if (metadata?.launcher === "slurm") injectSlurm(form, slurm, worker?.supports_pause === true);
   if (baseDir !== "custom_scripts") injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
   return {
@@ -174,6 +189,12 @@ function injectAfter(form: JsonObject, after: readonly After[]): void {
   const metadata: JsonObject = new Map(child(form, "metadata"));
   const queue: JsonObject = new Map(child(metadata, "queue"));
   metadata.set("queue", queue.set("after", after.map(afterText)));
+  form.set("metadata", metadata);
+}
+
+function injectUses(form: JsonObject, uses: readonly UsedArtifact[]): void {
+  const metadata: JsonObject = new Map(child(form, "metadata"));
+  metadata.set("uses", readJson(JSON.stringify(uses)));
   form.set("metadata", metadata);
 }
 

@@ -224,6 +224,14 @@ export const slurmFields = once(() =>
   })
 );
 
+/** In a stored config, what was found. */
+const used = once(() =>
+  either("an artifact, as RUN:PATH or NAME:ALIAS", [
+    filledText(500),
+    closed({ artifact: filledText(500), run: filledText(26), path: filledText(), sha256: text(), file: filledText() }),
+  ])
+);
+
 const MOMENT_TEXT = "a time such as 2026-11-27T18:00:00Z, or a duration after the submission such as +2h";
 const moment = () =>
   matching(MOMENT, MOMENT_TEXT).refine((text) => !MOMENT.test(text) || momentAt(text, 0) !== null, {
@@ -268,6 +276,9 @@ const metadata = once(() =>
     preflight: preflight().optional(),
     telemetry: telemetry().optional(),
     alerts: alerts().optional().describe("Rules about the run's records; docs/reference/operations.md#alerts."),
+    resume_from: absolutePath().optional().describe(
+      "A checkpoint of another run, a file or directory: its copy in the run's directory is the first MOSAIC_RESUME_FROM.",
+    ),
     objective: text().refine((value) => objectiveOf(value) !== undefined, { error: `must be ${OBJECTIVE_FORM}` })
       .optional()
       .describe(
@@ -279,6 +290,9 @@ const metadata = once(() =>
       ),
     code: oneOf(["on", "off"]).optional().describe(
       "off: commit, changes, packages and interpreter of the run are not recorded; default on (docs/how-to/reproduction.md).",
+    ),
+    uses: list(used(), "artifacts").max(100, { error: "names more than 100 artifacts" }).optional().describe(
+      "Artifacts that the run reads: RUN:PATH, or NAME:ALIAS (docs/how-to/reproduction.md).",
     ),
     heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
     handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),

@@ -17,7 +17,7 @@ const HALF = "its config file is gone, and its directory is there: the run stays
 
 export interface OriginalsDeletionsOptions {
   layout: Layout;
-  registry: Pick<Registry, "get">;
+  registry: Pick<Registry, "known">;
   deleteRun: (runId: string) => Promise<unknown>;
   log: Logger;
 }
@@ -65,7 +65,7 @@ export class OriginalsDeletions {
 
   async #follow(runId: string, said: string): Promise<void> {
     const { layout, registry, log } = this.#options;
-    const row = registry.get(runId);
+    const row = registry.known(runId);
     if (row === undefined) {
       this.#halves.delete(runId);
       return void this.#gone.delete(runId);

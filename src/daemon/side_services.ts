@@ -133,7 +133,7 @@ function targetOf(
   runId: string,
   { log, layout, users }: { log: Logger; layout: Layout; users: WorkerUsers },
 ): RunTarget | undefined {
-  const row = runs.get(runId);
+  const row = runs.known(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
     const { webhook, worker } = planOf(row.configJson);

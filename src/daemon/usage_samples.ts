@@ -29,7 +29,8 @@ interface Before {
 }
 
 export interface UsageSamplesOptions {
-  live: () => RunRow[];
+  /** Live runs whose worker is known. */
+  working: () => RunRow[];
   gpus: Pick<GpuPool, "readWithin" | "cardOf" | "newest">;
   telemetry: Pick<TelemetryLog, "sample">;
   /** Told of every sample; of figures of GPUs more often than they are stored. */
@@ -86,13 +87,13 @@ export function timeOf(gpus: readonly Pick<Card, "percent">[], ms: number): GpuT
 
 /** @returns ends it, after the current sample */
 export function startUsageSamples(
-  { live, gpus, telemetry, sampled, count, log }: UsageSamplesOptions,
+  { working, gpus, telemetry, sampled, count, log }: UsageSamplesOptions,
 ): { close(): Promise<void> } {
   const before = new Map<string, Before>();
   const noted = new Map<string, { attempt: number; reading: number; at: number }>();
   /** For alerts and GPU time, of all runs with cards: the driver is asked anyway, from time to time. */
   const noteGpus = (reading: GpuReading) => {
-    const runs = live().filter(({ gpuSlots, worker }) => gpuSlots.length > 0 && worker !== null);
+    const runs = working().filter(({ gpuSlots }) => gpuSlots.length > 0);
     const ids = new Set(runs.map(({ runId }) => runId));
     for (const id of noted.keys()) if (!ids.has(id)) noted.delete(id);
     for (const { runId, attempt, gpuSlots } of runs) {
@@ -108,12 +109,13 @@ export function startUsageSamples(
   };
   const sample = async () => {
     const now = Date.now();
-    const runs = live().filter(({ runId, attempt, worker, placement, startedAt }) => {
+    const live = working();
+    const runs = live.filter(({ runId, attempt, placement, startedAt }) => {
       const last = before.get(runId);
       const since = last?.attempt === attempt ? now - last.at : Infinity;
-      return worker !== null && placement === null && isDue(now - (startedAt ?? now), since);
+      return placement === null && isDue(now - (startedAt ?? now), since);
     });
-    const ids = new Set(live().map(({ runId }) => runId));
+    const ids = new Set(live.map(({ runId }) => runId));
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
     if (runs.length === 0) {
       if (gpus.newest !== undefined) noteGpus(gpus.newest);

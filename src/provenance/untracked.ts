@@ -7,9 +7,9 @@ const MOST_FILE_BYTES = 1 << 20;
 const MOST_TAKEN = 1000;
 const MOST_NAME_BYTES = 60_000;
 
-/** Names of files that contain secrets and nothing else. */
+/** Names of files, without their directories, that contain secrets and nothing else. */
 const SECRET_FILE =
-  /(?:^|\/)(?:\.env(?:\..*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx|kdbx|jks))$/i;
+  /^(?:\.env(?:\..*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx|kdbx|jks))$/i;
 /** Text files by their names; others are data of the run until they are tracked. */
 const DATA_FILE =
   /\.(?:npy|npz|pt|pth|ckpt|safetensors|pkl|pickle|h5|hdf5|parquet|arrow|zip|gz|zst|xz|tar|tgz|png|jpe?g|gif|mp4|avi|webm|wav|so|o|a|pyc|bin|onnx|sqlite|db)$|(?:^|\/)events\.out\.tfevents\./i;
@@ -35,8 +35,9 @@ export function chooseUntracked(
   const leftOut: { path: string; why: string }[] = [];
   let [bytes, nameBytes] = [0, 0];
   for (const { path, bytes: size, kind } of files) {
-    const why = !kind.startsWith("regular") ? `a ${kind}` : SECRET_FILE.test(path) ||
-        isSecretName(path.slice(path.lastIndexOf("/") + 1).replace(/\.\w+$/, "")) && !isSource(path)
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    const why = !kind.startsWith("regular") ? `a ${kind}` : SECRET_FILE.test(name) ||
+        isSecretName(name.replace(/\.\w+$/, "")) && !isSource(path)
       ? "its name says that it holds secrets"
       : DATA_FILE.test(path)
       ? "not a text file"

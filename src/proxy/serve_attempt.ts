@@ -327,19 +327,20 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, times: GrowthTimes,
       ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {
-      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }] = await Promise.all([
+      const [{ buildBatch }, { openIngest }, { hasPattern, telemetryValidator }, { RunProgress }] = await Promise.all([
         import("./delivery/batches.ts"),
         import("./delivery/ingest_stream.ts"),
         import("../readers/schemas/validator.ts"),
+        import("../readers/text/run_progress.ts"),
       ]);
       const { schema } = plan.start;
       const patterns = hasPattern(schema) ? (await import("../readers/schemas/patterns.ts")).linearPattern : undefined;
       const validator = telemetryValidator(schema, patterns);
       for (const note of validator?.notes ?? []) log.warn(note);
       const { textOff = [] } = plan.start;
-      const seen = new Set<TextDialect>();
+      const [seen, progress] = [new Set<TextDialect>(), new RunProgress()];
       const timeAt = (position: number) => times.timeAt(position, Date.now());
-      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, timeAt };
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff, seen, progress, timeAt };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
         buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),

@@ -17,6 +17,8 @@ export interface FileKind {
   title: string;
   /** Of the file's name without its directory. */
   name: RegExp;
+  /** Only in a directory of this name. */
+  directory?: string;
   format: FormatName;
   /** Only trackers use the name. Any other table or JSON Lines file may be a data set. */
   tracker: boolean;
@@ -37,6 +39,8 @@ export interface FileKind {
   accompanies?: true;
 }
 
+/** Hydra's directory beside a job's output: the only hidden one that is searched. */
+export const HYDRA = ".hydra";
 const MONITOR = "monitor.csv";
 /** events.out.tfevents.TIME.HOST.PID.COUNT, as torch and TensorFlow name them; tensorboardX names no process. */
 const EVENTS_PROCESS = /\.tfevents\.\d+\.(.+\.\d+)\.\d+(?:\.v2)?$/;
@@ -96,6 +100,23 @@ export const FILE_KINDS: readonly FileKind[] = [
     copyOf: () => ["result.json"],
     accompanies: true,
   },
+  {
+    title: "hparams.yaml",
+    name: /^hparams\.yaml$/,
+    format: "parameters",
+    tracker: true,
+    label: "name",
+    accompanies: true,
+  },
+  {
+    title: ".hydra/config.yaml",
+    name: /^config\.yaml$/,
+    directory: HYDRA,
+    format: "parameters",
+    tracker: true,
+    label: "name",
+    accompanies: true,
+  },
   { title: "*.csv", name: /\.csv$/, format: "csv", tracker: false, label: "name" },
   { title: "*.jsonl, *.ndjson", name: /\.(?:jsonl|ndjson)$/, format: "jsonl", tracker: false, label: "name" },
 ];
@@ -114,7 +135,8 @@ const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 /** The kind of a file by its name; undefined if there is no reader. */
 export function fileKindOf(path: string): FileKind | undefined {
   const name = baseName(path);
-  return FILE_KINDS.find((kind) => kind.name.test(name));
+  const directory = baseName(path.slice(0, Math.max(0, path.length - name.length - 1)));
+  return FILE_KINDS.find((kind) => kind.name.test(name) && (kind.directory ?? directory) === directory);
 }
 
 export function formatOfName(path: string): FormatName | undefined {

@@ -66,6 +66,17 @@ export function parametersOfEvent(
   return flat.size + gone.length === 0 ? undefined : { source: named, values: flat, removed: gone };
 }
 
+/** The source of a value that a later attempt has changed. */
+export function sourceOfAttempt(source: string, attempt: number): string {
+  return `${source} #${attempt}`;
+}
+
+/** The attempt of such a source; undefined for the source of a value that holds. */
+export function attemptOfSource(source: string): number | undefined {
+  const [, attempt] = / #(\d+)$/.exec(source) ?? [];
+  return attempt === undefined ? undefined : Number(attempt);
+}
+
 /** Sources that mosaic reads before the run starts, lowest precedence first; the program's own events override them. */
 const WEAKEST = ["config", "command"];
 
@@ -82,4 +93,26 @@ export function effective<P extends Parameter & { seq: number }>(parameters: Ite
 function rankOf({ source, seq }: { source: string; seq: number }): number {
   const weak = WEAKEST.indexOf(source);
   return weak >= 0 ? weak - WEAKEST.length : seq;
+}
+
+/** Names by which programs call the number of steps that they train for. */
+const LENGTH =
+  /^(?:(?:trainer|train|training|train_args|args|algo|algorithm|agent|collector|config|hparams)[./])?(?:(?:total|max|num)_(?:env_|train(?:ing)?_|time)?(?:steps|iters|frames)|total_(?:updates|iterations)|(?:train(?:ing)?)_steps)$/;
+/** Of a rollout, or of an episode. */
+const NO_LENGTH = /(?:^|[./])num_steps$/;
+
+/**
+ * How many steps a run is to make, by its parameters; 0: none says it, or it has made more.
+ * @param steps how many it has made
+ */
+export function lengthIn(parameters: Iterable<Parameter>, steps: number): number {
+  const lengths: number[] = [];
+  for (const { name, value } of parameters) {
+    const plain = name.toLowerCase().replaceAll("-", "_");
+    if (!LENGTH.test(plain) || NO_LENGTH.test(plain)) continue;
+    const length = Number(value.replace(/^"(.*)"$/, "$1").replaceAll("_", ""));
+    if (Number.isSafeInteger(length) && length >= Math.max(1, steps)) lengths.push(length);
+  }
+  // Two that differ say nothing.
+  return new Set(lengths).size === 1 ? lengths[0]! : 0;
 }

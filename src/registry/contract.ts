@@ -69,7 +69,7 @@ export const Event = z.strictObject({ ...runShape(EVENT_FIELDS), data: z.record(
 
 export const Submission = z.strictObject({ run_id: text(), digest: text() });
 
-export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
+export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer(), kept_until: maybe(time()) });
 
 /** What `mosaic observe` prints. */
 export const ObservedFiles = z.strictObject({
@@ -86,7 +86,7 @@ export const Pruning = z.strictObject({
     name: text(),
     state,
     bytes: integer().nullable(),
-    because: z.enum(["number", "age", "size"]),
+    because: z.enum(["number", "age", "size", "trash"]),
   })),
 });
 
@@ -97,10 +97,12 @@ export const Usage = z.strictObject({
     state: maybe(state),
     bytes: integer(),
     telemetry_bytes: integer(),
+    deleted_at: maybe(time()),
   })),
   directories: z.strictObject({ runs: integer(), evals: integer(), custom_scripts: integer() }),
   telemetry_bytes: integer(),
   registry_bytes: integer(),
+  trash_bytes: integer(),
   total_bytes: integer(),
 });
 
@@ -119,6 +121,42 @@ const gpuTime = {
 export const UserGpuUse = z.strictObject({ user: text(), runs: integer(), ...gpuTime });
 
 export const RunGpuUse = z.strictObject({ run_id: text(), name: text(), user: text(), ...gpuTime });
+
+/** A run has read an artifact of another. */
+export const ArtifactUse = z.strictObject({
+  run_id: text(),
+  run_name: text(),
+  source_run_id: maybe(text()),
+  source_run_name: text(),
+  path: text(),
+  sha256: text(),
+  artifact: text(),
+  at: time(),
+  source_deleted: z.boolean(),
+  changed: z.boolean(),
+});
+
+/** A content that has a name. */
+export const NamedArtifact = z.strictObject({
+  name: text(),
+  version: integer(),
+  aliases: z.array(text()),
+  sha256: text(),
+  run_id: text(),
+  run_name: maybe(text()),
+  path: text(),
+  bytes: integer(),
+  at: time(),
+  file: maybe(text()),
+});
+
+export const Lineage = z.strictObject({
+  run_id: text(),
+  run_name: text(),
+  uses: z.array(ArtifactUse),
+  used_by: z.array(ArtifactUse),
+  names: z.array(NamedArtifact),
+});
 
 /** A test message. */
 export const Sent = z.strictObject({ receiver: text(), error: maybe(text()) });
@@ -474,6 +512,9 @@ export const SHAPES = {
   "UserGpuUse": UserGpuUse,
   "RunGpuUse": RunGpuUse,
   "Sent": Sent,
+  "Lineage": Lineage,
+  "ArtifactUse": ArtifactUse,
+  "NamedArtifact": NamedArtifact,
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,

@@ -32,6 +32,8 @@ export const EVENT_KINDS = [
   "failed",
   "completed",
   "cancelled",
+  "trashed",
+  "restored",
   "deleted",
 ] as const;
 export type EventKind = typeof EVENT_KINDS[number];

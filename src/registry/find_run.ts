@@ -9,15 +9,17 @@ const NAMES_SEARCHED = 2000;
 
 /**
  * The run with this name, or with an id that has this prefix (at least two characters, in any case).
+ * @param inTrash of the runs in the trash, instead of those that are not there
  * @throws `not_found` with similar names; `invalid_argument` with up to five matches if there are several.
  */
-export function resolveRunId(sql: Sql, ref: string): string {
-  const matches = sql.all(`SELECT run_id, name FROM runs WHERE name = ? ${NEWEST_FIRST} LIMIT 6`, ref);
+export function resolveRunId(sql: Sql, ref: string, inTrash = false): string {
+  const kept = `deleted_at IS ${inTrash ? "NOT NULL" : "NULL"}`;
+  const matches = sql.all(`SELECT run_id, name FROM runs WHERE name = ? AND ${kept} ${NEWEST_FIRST} LIMIT 6`, ref);
   if (ref.length >= 2) {
     // Run ids are ULIDs: upper-case ASCII, so "~" sorts after all ids with the prefix.
     const prefix = ref.toUpperCase();
     const byId = sql.all(
-      "SELECT run_id, name FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id DESC LIMIT 6",
+      `SELECT run_id, name FROM runs WHERE run_id >= ? AND run_id < ? AND ${kept} ORDER BY run_id DESC LIMIT 6`,
       prefix,
       `${prefix}~`,
     );
@@ -32,10 +34,32 @@ export function resolveRunId(sql: Sql, ref: string): string {
       { hint: "Give a longer part of the run id." },
     );
   }
-  const names = sql.all(`SELECT DISTINCT name FROM (SELECT name FROM runs ${NEWEST_FIRST} LIMIT ?)`, NAMES_SEARCHED);
+  const names = sql.all(
+    `SELECT DISTINCT name FROM (SELECT name FROM runs WHERE ${kept} ${NEWEST_FIRST} LIMIT ?)`,
+    NAMES_SEARCHED,
+  );
   const near = nearNames(ref, names.map((row) => row.name as string));
   const meant = near.length > 0 ? `; did you mean ${near.map((name) => JSON.stringify(name)).join(" or ")}?` : "";
-  throw new MosaicError("not_found", `there is no run ${JSON.stringify(ref)}${meant}`);
+  throw new MosaicError(
+    "not_found",
+    `there is no run ${JSON.stringify(ref)}${inTrash ? " in the trash" : ""}${meant}`,
+    {
+      ...(inTrash
+        ? { hint: "mosaic list --trash shows what is there." }
+        : isInTrash(sql, ref)
+        ? { hint: `A deleted run of that name is in the trash: mosaic restore ${ref}` }
+        : {}),
+    },
+  );
+}
+
+function isInTrash(sql: Sql, ref: string): boolean {
+  try {
+    return resolveRunId(sql, ref, true) !== "";
+  } catch (error) {
+    if (error instanceof MosaicError) return error.code === "invalid_argument";
+    throw error;
+  }
 }
 
 /** Up to three of `names` that are a typing error away from `wanted`, contain it or are its prefix; most similar first. */

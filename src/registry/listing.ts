@@ -6,6 +6,10 @@ import type { EventFilter, RunFilter, RunRow } from "./row_types.ts";
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 export const OLDEST_FIRST = "ORDER BY created_at, run_id";
 
+/** A run that went to the trash with the run that it is within. */
+const WENT_WITH_PARENT =
+  "EXISTS (SELECT 1 FROM runs AS p WHERE p.run_id = runs.parent AND p.deleted_at = runs.deleted_at)";
+
 /** The token of the page that follows `last`. */
 export function tokenAfter(last: RunRow): string {
   return `${last.createdAt}.${last.runId}`;
@@ -40,12 +44,15 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
     conditions.push("created_at >= ?");
     values.push(Math.trunc(filter.submittedSince));
   }
+  conditions.push(`deleted_at IS ${filter.deleted ? "NOT NULL" : "NULL"}`);
+  if (filter.deleted) conditions.push(`NOT (${WENT_WITH_PARENT})`);
   if (filter.owner !== undefined) {
     conditions.push("owner = ?");
     values.push(filter.owner);
   }
-  if (filter.within === undefined) conditions.push("parent IS NULL");
-  else {
+  if (filter.within === undefined) {
+    if (!filter.deleted) conditions.push("parent IS NULL");
+  } else {
     conditions.push("parent = ?");
     values.push(filter.within);
   }
@@ -53,7 +60,8 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
 }
 
 export function eventConditions({ runId, kinds }: EventFilter): { conditions: string[]; values: string[] } {
-  const conditions: string[] = [];
+  // Of a run in the trash, only that it went there.
+  const conditions = ["(kind = 'trashed' OR run_id NOT IN (SELECT run_id FROM runs WHERE deleted_at IS NOT NULL))"];
   const values: string[] = [];
   if (runId !== undefined) {
     conditions.push("run_id = ?");

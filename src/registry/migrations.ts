@@ -324,6 +324,51 @@ UPDATE runs SET owner = coalesce(json_extract(config_json, '$.metadata.submitted
 UPDATE runs SET owner = (SELECT p.owner FROM runs p WHERE p.run_id = runs.parent) WHERE parent IN (SELECT run_id FROM runs);
 `,
   },
+  // Columns of this version are in the table of fields.
+  { version: 19, sql: "" },
+  {
+    version: 20,
+    sql: `
+-- The trash: few among many runs, and looked up by each read of events.
+CREATE INDEX runs_deleted ON runs (deleted_at, run_id) WHERE deleted_at IS NOT NULL;
+`,
+  },
+  {
+    version: 21,
+    sql: `
+-- What runs have read of others. source_run may be deleted since; '': nothing of this name was there.
+CREATE TABLE artifact_uses (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  source_run TEXT NOT NULL,
+  source_name TEXT NOT NULL,
+  path TEXT NOT NULL,
+  sha256 TEXT NOT NULL,
+  given TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (run_id, source_run, path)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX artifact_uses_by_source ON artifact_uses (source_run);
+-- Names of contents. They stay when the run is deleted: another may have a file with the content.
+CREATE TABLE artifact_versions (
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  path TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (name, version),
+  UNIQUE (name, sha256)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE artifact_aliases (
+  name TEXT NOT NULL,
+  alias TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  PRIMARY KEY (name, alias)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX artifacts_by_content ON artifacts (sha256) WHERE sha256 <> '';
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

@@ -6,7 +6,7 @@ import { migrate } from "./migrations.ts";
 
 const TABLES = [
   ...["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"],
-  ...["slurm_defaults_due", "run_code"],
+  ...["slurm_defaults_due", "run_code", "artifact_uses"],
 ];
 /** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];

@@ -66,6 +66,7 @@ import type {
 } from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
+import { LineageRows, type UseRow } from "./lineage/lineage_rows.ts";
 import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -96,6 +97,7 @@ export class Registry implements RunReader {
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
   readonly sweeps: SweepRows;
+  readonly lineage: LineageRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -133,6 +135,7 @@ export class Registry implements RunReader {
       },
       this.#now,
     );
+    this.lineage = new LineageRows(this.#sql, (work) => this.#write(work), this.#now);
     this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(this.#now() / DAY_MS) - GPU_USE_DAYS);
   }
 
@@ -140,6 +143,7 @@ export class Registry implements RunReader {
    * Enters a run in INIT with its parameters, its first transition and a "queued" event, in one transaction.
    * @param position in the queue, 1 is next; null: unknown
    * @param trial the run is this trial of a sweep, which is entered as made in the same transaction
+   * @param uses what it will read
    * @throws `already_exists`
    */
   insert(
@@ -147,13 +151,10 @@ export class Registry implements RunReader {
     position: number | null = null,
     parameters: readonly Parameter[] = [],
     trial?: TrialOf,
+    uses: readonly Omit<UseRow, "runId" | "at">[] = [],
   ): RunRow {
     return this.#write(() => {
-      if (this.get(run.runId) !== undefined) {
-        throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
-          hint: "Omit the run id to get a new one.",
-        });
-      }
+      this.#requireFree(run.runId);
       const now = this.#now();
       const { columns, values } = runColumns({ ...run, state: "INIT", attempt: 1, createdAt: now, updatedAt: now });
       this.#sql.run(
@@ -162,6 +163,7 @@ export class Registry implements RunReader {
       );
       const row = this.require(run.runId);
       this.#addParameters(run.runId, parameters);
+      this.lineage.enterUses(run.runId, uses);
       if (trial !== undefined) this.sweeps.enterTrial(trial, run.runId, null);
       this.#addTransition({
         runId: run.runId,
@@ -197,7 +199,7 @@ export class Registry implements RunReader {
     });
   }
 
-  /** The id of the run within a run that has this key. */
+  /** The id of the run within a run that has this key; it may be in the trash. */
   child(parent: string, key: string): string | undefined {
     return this.#sql.get("SELECT run_id FROM runs WHERE parent = ? AND child_key = ?", parent, key)?.run_id as string;
   }
@@ -225,7 +227,7 @@ export class Registry implements RunReader {
     return this.#sql.all(
       `SELECT c.run_id, c.seq FROM trial_cursors c JOIN runs r ON r.run_id = c.run_id
        WHERE c.open = 1 AND (?1 IS NULL OR r.run_id = ?1 OR r.parent = ?1)
-         AND coalesce(r.parent, r.run_id) NOT IN (SELECT run_id FROM deletions)`,
+         AND coalesce(r.parent, r.run_id) NOT IN (SELECT run_id FROM deletions) AND r.deleted_at IS NULL`,
       of ?? null,
     ).map(({ run_id, seq }) => ({ runId: run_id as string, seq: seq as number }));
   }
@@ -259,23 +261,44 @@ export class Registry implements RunReader {
   /** Copies an ended run from another registry of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
-      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `run ${runId} already exists`);
+      this.#requireFree(runId);
       copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
       this.#transitionHead = this.#lastSeq("transitions");
       this.#eventHead = this.#lastSeq("events");
     });
   }
 
+  /** @throws `already_exists` */
+  #requireFree(runId: string): void {
+    const known = this.known(runId);
+    if (known === undefined) return;
+    const where = known.deletedAt === null ? "" : " in the trash";
+    throw new MosaicError("already_exists", `run ${runId} already exists${where}`, {
+      hint: known.deletedAt === null
+        ? "Omit the run id to get a new one."
+        : `To have it back: mosaic restore ${runId}; to free its id: mosaic delete --forever ${runId}`,
+    });
+  }
+
+  /** Not of a run in the trash, which is for everybody as if it were deleted. */
   get(runId: string): RunRow | undefined {
+    const run = this.known(runId);
+    return run?.deletedAt === null ? run : undefined;
+  }
+
+  /** Also of a run in the trash. */
+  known(runId: string): RunRow | undefined {
     const row = this.#sql.get(`${SELECT_RUN} WHERE run_id = ?`, runId);
     return row === undefined ? undefined : this.#runFrom(row);
   }
 
   /** @throws `not_found`. */
   require(runId: string): RunRow {
-    const run = this.get(runId);
-    if (run === undefined) throw new MosaicError("not_found", `there is no run ${JSON.stringify(runId)}`);
-    return run;
+    const run = this.known(runId);
+    if (run?.deletedAt === null) return run;
+    throw new MosaicError("not_found", `there is no run ${JSON.stringify(runId)}`, {
+      ...(run === undefined ? {} : { hint: `It is in the trash: mosaic restore ${runId}` }),
+    });
   }
 
   /**
@@ -285,12 +308,77 @@ export class Registry implements RunReader {
   resolve(ref: string): RunRow {
     if (ref === "@last") {
       // In order of insertion: the clock may have been set back.
-      const row = this.#sql.get(`${SELECT_RUN} WHERE parent IS NULL ORDER BY rowid DESC LIMIT 1`);
+      const row = this.#sql.get(
+        `${SELECT_RUN} WHERE parent IS NULL AND deleted_at IS NULL ORDER BY rowid DESC LIMIT 1`,
+      );
       if (row === undefined) throw new MosaicError("not_found", "no run has been submitted yet");
       return this.#runFrom(row);
     }
     const exact = this.get(ref) ?? this.get(ref.toUpperCase());
     return exact ?? this.require(resolveRunId(this.#sql, ref));
+  }
+
+  /** As `resolve`, of the runs in the trash; "@last" is the one that went there last. */
+  resolveDeleted(ref: string): RunRow {
+    if (ref === "@last") {
+      const row = this.#sql.get(
+        `${SELECT_RUN} WHERE deleted_at IS NOT NULL ORDER BY deleted_at DESC, parent IS NOT NULL, rowid DESC LIMIT 1`,
+      );
+      if (row === undefined) throw new MosaicError("not_found", "the trash is empty");
+      return this.#runFrom(row);
+    }
+    const exact = this.known(ref) ?? this.known(ref.toUpperCase());
+    if (exact !== undefined && exact.deletedAt !== null) return exact;
+    return this.known(resolveRunId(this.#sql, ref, true))!;
+  }
+
+  /**
+   * Puts an ended run into the trash with the runs within it: from then on nothing shows it, and `restore` brings it back as it
+   * was. @throws `not_found`, `failed_precondition`
+   */
+  trash(runId: string): RunRow {
+    return this.#write(() => {
+      const run = this.require(runId);
+      requireEnded(run);
+      const now = this.#now();
+      for (const id of [...this.childIds(runId).filter((child) => this.get(child) !== undefined), runId]) {
+        const row = this.require(id);
+        this.#releaseGpus(id);
+        this.#store(id, { deletedAt: now });
+        this.#addEvent(row, "trashed", { name: row.name, state: row.state, reason: row.reason }, now);
+      }
+      return this.known(runId)!;
+    }, ALWAYS);
+  }
+
+  /** Brings a run back from the trash, with the runs within it that went there with it. @throws `not_found`, `failed_precondition` */
+  restore(runId: string): RunRow {
+    return this.#write(() => {
+      const run = this.known(runId);
+      if (run === undefined || run.deletedAt === null) {
+        throw new MosaicError("not_found", `there is no run ${JSON.stringify(runId)} in the trash`);
+      }
+      if (this.beingDeleted().includes(runId)) {
+        throw new MosaicError("failed_precondition", `run ${runId} is being deleted for good`);
+      }
+      if (run.parent !== null && this.get(run.parent) === undefined) {
+        throw new MosaicError(
+          "failed_precondition",
+          `run ${runId} is within run ${run.parent}, which is in the trash`,
+          {
+            hint: `Restore that one: mosaic restore ${run.parent}`,
+          },
+        );
+      }
+      for (const id of [runId, ...this.childIds(runId)]) {
+        const row = this.known(id)!;
+        if (row.deletedAt !== run.deletedAt) continue;
+        this.#store(id, { deletedAt: null });
+        this.#sql.run("DELETE FROM events WHERE run_id = ? AND kind = 'trashed'", id);
+        this.#addEvent(row, "restored", {}, this.#now());
+      }
+      return this.require(runId);
+    }, ALWAYS);
   }
 
   /** Newest first. */
@@ -342,7 +430,7 @@ export class Registry implements RunReader {
   objectives(): Map<string, string> {
     const rows = this.#sql.all(
       `SELECT run_id, json_extract(config_json, '$.metadata.objective') AS objective FROM runs
-        WHERE instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
+        WHERE deleted_at IS NULL AND instr(config_json, '"objective"') > 0 AND json_valid(config_json)`,
     );
     return new Map(
       rows.flatMap(({ run_id, objective }) => typeof objective === "string" ? [[run_id as string, objective]] : []),
@@ -350,16 +438,26 @@ export class Registry implements RunReader {
   }
 
   countByState(): Record<string, number> {
-    const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs WHERE parent IS NULL GROUP BY state");
+    const rows = this.#sql.all(
+      "SELECT state, count(*) AS n FROM runs WHERE parent IS NULL AND deleted_at IS NULL GROUP BY state",
+    );
     return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
   }
 
   /** Runs that have not ended, oldest first; those within a run have no processes and are not among them. */
   live(): RunRow[] {
-    const live = JSON.stringify(LIVE_STATES);
+    return this.#live("");
+  }
+
+  /** Those of them whose worker is known: thousands may wait, with large configs. */
+  working(): RunRow[] {
+    return this.#live("AND worker IS NOT NULL");
+  }
+
+  #live(and: string): RunRow[] {
     return this.#sql.all(
-      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL ORDER BY created_at, run_id`,
-      live,
+      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) AND parent IS NULL ${and} ORDER BY created_at, run_id`,
+      JSON.stringify(LIVE_STATES),
     ).map((row) => this.#runFrom(row));
   }
 
@@ -813,7 +911,6 @@ export class Registry implements RunReader {
     );
   }
 
-  /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
   /** Records, durably, that a run is being deleted; `delete` and `keep` end that. */
   beginDelete(runId: string): void {
     this.#write(() => this.#sql.run("INSERT OR IGNORE INTO deletions (run_id) VALUES (?)", runId), ALWAYS);
@@ -829,14 +926,11 @@ export class Registry implements RunReader {
     return this.#sql.all("SELECT run_id FROM deletions").map((row) => String(row.run_id));
   }
 
+  /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
   delete(runId: string): void {
     this.#write(() => {
-      const run = this.require(runId);
-      if (!isEnded(run.state)) {
-        throw new MosaicError("failed_precondition", `run ${runId} is ${run.state} and cannot be deleted`, {
-          hint: "Cancel it first.",
-        });
-      }
+      const run = this.known(runId) ?? this.require(runId);
+      requireEnded(run);
       this.#sql.run("DELETE FROM events WHERE run_id = ?", runId);
       const { seq } = this.#addEvent(
         run,
@@ -986,4 +1080,12 @@ export class Registry implements RunReader {
   #lastSeq(table: string): number {
     return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
   }
+}
+
+/** @throws MosaicError `failed_precondition` */
+function requireEnded({ runId, state }: RunRow): void {
+  if (isEnded(state)) return;
+  throw new MosaicError("failed_precondition", `run ${runId} is ${state} and cannot be deleted`, {
+    hint: "Cancel it first.",
+  });
 }

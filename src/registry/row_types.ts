@@ -67,6 +67,8 @@ export interface RunFilter {
   submittedSince?: number;
   /** Runs within this run; absent: only runs that are within none. */
   within?: string | undefined;
+  /** Runs in the trash instead of those that are not there; without the runs that went with the run that they are within. */
+  deleted?: boolean;
   /** Only runs of this owner. */
   owner?: string | undefined;
 }

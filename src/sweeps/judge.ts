@@ -5,9 +5,11 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepReport, SweepRow } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { atRung } from "./curve.ts";
-import { pointAt } from "./points.ts";
-import { MOST_TRIALS, type SweepSpec } from "./spec.ts";
-import { decide, decideHeld, type Decision, rungsOf } from "./stopping.ts";
+import { originOf, pointAt, trialCount } from "./points.ts";
+import { successorOf, withSuccessor } from "./population.ts";
+import { MOST_TRIALS, specText, type SweepSpec } from "./spec.ts";
+import { decide, decideHeld, type Decision, type Report, rungsOf } from "./stopping.ts";
+import { textOf } from "./trial_config.ts";
 
 /** Reason of a run that early stopping has ended: no failure. */
 export const PRUNED = "pruned";
@@ -25,6 +27,10 @@ interface JudgeHost {
   /** Passes on what the run's row says. */
   pause(runId: string): void;
   resume(runId: string): void;
+  /** The newest checkpoint that the run has reported and that is still there. */
+  checkpointOf(runId: string): string | undefined;
+  /** The sweep's spec has changed. */
+  specChanged(sweepId: string): void;
 }
 
 export interface Live {
@@ -69,8 +75,9 @@ export class Judge {
    * Enters what is new, one trial after the other in the order of their numbers.
    * @returns whether a live trial has a rung before it
    */
-  judge(row: SweepRow, spec: SweepSpec, live: readonly Live[]): boolean {
+  judge(row: SweepRow, given: SweepSpec, live: readonly Live[]): boolean {
     const { registry, records } = this.#host;
+    let spec = given;
     const rule = spec.stop!;
     const { name, goal } = spec.metric!;
     const watch = this.#watched.get(row.sweepId) ?? this.#begin(row.sweepId);
@@ -87,20 +94,30 @@ export class Judge {
     for (const trial of watch.held.keys()) if (!alive.has(trial)) watch.held.delete(trial);
     for (const [trial, runId] of [...watch.open].sort(([a], [b]) => a - b)) {
       if (watch.held.has(trial)) continue;
+      // One that goes on from another has passed that one's rungs.
+      const passed = watch.rungs.get(trial) ?? originOf(spec, trial)?.rung ?? 0;
       const rungs = rungsOf(rule, trial);
       const entered: SweepReport[] = [];
-      for (let rung = (watch.rungs.get(trial) ?? 0) + 1; rung <= rungs.length; rung++) {
+      let extended = spec;
+      for (let rung = passed + 1; rung <= rungs.length; rung++) {
         const { startedAt = null, attempt = 1 } = registry.get(runId) ?? {};
         const at = atRung(records, runId, name, rule, rungs[rung - 1]!, goal, startedAt);
         if (at === undefined) break;
         const report = { trial, rung, ...at };
-        const { stops, reason } = decide(rule, goal, watch.reports.get(rung) ?? [], report, pointOf);
+        const decision = decide(rule, goal, watch.reports.get(rung) ?? [], report, pointOf);
+        if (decision.stops && rule.rule === "pbt" && alive.has(trial)) {
+          extended = this.#giveWay(row, spec, watch, report, decision);
+        }
+        const { stops, reason } = decision;
         const holds = stops && rule.hold !== undefined && Number.isFinite(report.value) && alive.has(trial) &&
           this.#host.canPause(runId);
         entered.push({ ...report, stops: stops && !holds, holds, reason, attempt, at: Date.now() });
         if (stops) break;
       }
-      if (entered.length > 0) this.#enter(row, watch, entered, runId, alive.has(trial));
+      if (entered.length > 0) {
+        this.#enter(row, watch, entered, runId, alive.has(trial), extended === spec ? undefined : extended);
+      }
+      spec = extended;
       const isOver = watch.stopped.has(trial) || watch.rungs.get(trial) === rungs.length;
       if (isOver || !alive.has(trial)) watch.open.delete(trial);
     }
@@ -111,6 +128,23 @@ export class Judge {
       ]);
     }
     return [...watch.open.keys()].some((trial) => alive.has(trial));
+  }
+
+  /** @returns the sweep with the trial that takes the place; the decision gets its reason, or lets the trial go on */
+  #giveWay(row: SweepRow, spec: SweepSpec, watch: Watch, report: Report, decision: Decision): SweepSpec {
+    const trial = trialCount(spec);
+    const earlier = (watch.reports.get(report.rung) ?? []).filter((one) => one.trial !== report.trial);
+    const successor = trial < MOST_TRIALS ? successorOf(spec, spec.metric!.goal, earlier, report, trial) : undefined;
+    if (successor === undefined) return spec;
+    const [from] = this.#host.registry.sweeps.trials(row.sweepId, successor.origin.trial, 1);
+    if (from?.runId == null || from.state === null || this.#host.checkpointOf(from.runId) === undefined) {
+      decision.stops = false;
+      decision.reason += `, but trial ${successor.origin.trial}, which is better, has no checkpoint to go on from`;
+      return spec;
+    }
+    const changes = Object.entries(successor.values).map(([name, value]) => `${name}=${textOf(value)}`).join(" ");
+    decision.reason += `; trial ${trial} goes on from trial ${successor.origin.trial} with ${changes}`;
+    return withSuccessor(spec, successor);
   }
 
   /** No further trial comes that could make one that waits go on. */
@@ -173,6 +207,7 @@ export class Judge {
     entered: readonly SweepReport[],
     runId: string,
     isAlive: boolean,
+    extended?: SweepSpec,
   ): void {
     const { registry, log, cancel, pause, resume } = this.#host;
     const last = entered.at(-1)!;
@@ -182,7 +217,9 @@ export class Judge {
     registry.together(() => {
       registry.sweeps.addReports(row, entered, runId);
       if (acts) registry.update(runId, { pauseRequested: holds });
+      if (extended !== undefined) registry.sweeps.change(row.sweepId, { specJson: specText(extended) });
     });
+    if (extended !== undefined) this.#host.specChanged(row.sweepId);
     for (const report of entered) remember(watch, report);
     if (!isAlive) return;
     if (stops) {

@@ -4,7 +4,15 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import { sha256 } from "../base/node_modules.ts";
-import { type Axis, type Distribution, MOST_TRIALS, type Part, type SweepSpec, type Value } from "./spec.ts";
+import {
+  type Axis,
+  type Distribution,
+  MOST_TRIALS,
+  type Origin,
+  type Part,
+  type SweepSpec,
+  type Value,
+} from "./spec.ts";
 
 /** The values of one trial by name, the seed with them. */
 export type Values = ReadonlyMap<string, Value>;
@@ -70,6 +78,17 @@ export function valuesAt(spec: Pick<SweepSpec, "parts">, trial: number): Values 
   throw new MosaicError("out_of_range", `the sweep has no trial ${trial}`);
 }
 
+/** Where a trial goes on from; undefined: it begins anew. */
+export function originOf(spec: Pick<SweepSpec, "parts">, trial: number): Origin | undefined {
+  let rest = trial;
+  for (const part of spec.parts) {
+    const size = trialsOf(part);
+    if (rest < size) return part.origins?.[rest];
+    rest -= size;
+  }
+  return undefined;
+}
+
 /** The same for trials that differ in their seed only. */
 export function pointAt(spec: Pick<SweepSpec, "parts">, trial: number): string {
   const seeds = new Set(spec.parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
@@ -98,9 +117,17 @@ function valuesOf(part: Part, trial: number): Values {
 
 /** Each draw of each name is independent of all others, so a sweep that is extended keeps its earlier draws. */
 function drawn(distribution: Distribution, seed: number, draw: number, name: string): Value {
-  const bytes = sha256().update(`${seed}:${draw}:${name}`, "utf8").digest();
-  // 53 bits: from 0, below 1.
-  const u = (bytes.readUInt32BE(0) * 2 ** 21 + (bytes.readUInt32BE(4) >>> 11)) / 2 ** 53;
+  return valueOf(distribution, chance(`${seed}:${draw}:${name}`));
+}
+
+/** A number from 0, below 1, with 53 bits: always the same for a text. */
+export function chance(text: string): number {
+  const bytes = sha256().update(text, "utf8").digest();
+  return (bytes.readUInt32BE(0) * 2 ** 21 + (bytes.readUInt32BE(4) >>> 11)) / 2 ** 53;
+}
+
+/** @param u from 0, below 1 */
+export function valueOf(distribution: Distribution, u: number): Value {
   switch (distribution.type) {
     case "choice":
       return distribution.values[Math.floor(u * distribution.values.length)]!;

@@ -43,10 +43,18 @@ const distribution = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("choice"), values: z.array(value).min(1).max(10_000) }),
 ]).refine((d) => d.type === "choice" || d.low <= d.high, "has its bounds in the wrong order");
 
+const origin = z.strictObject({
+  /** The trial whose checkpoint it begins with, and the rung at which it takes another's place. */
+  trial: whole,
+  rung: z.int().min(1),
+});
+
 const part = z.strictObject({
   /** Every combination of these, the last varying fastest. */
   axes: z.array(axis).max(100),
   rows: z.array(z.record(name, value)).min(1).max(MOST_TRIALS).optional(),
+  /** One for each row: trials that go on from others, as population based training makes them. */
+  origins: z.array(origin).optional(),
   draws: z.strictObject({
     count: z.int().min(1).max(MOST_TRIALS),
     /** Number of the first draw: an extension continues the sequence. */
@@ -56,13 +64,18 @@ const part = z.strictObject({
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
-});
+}).refine(
+  ({ origins, rows, axes, draws, seeds }) =>
+    origins === undefined ||
+    (origins.length === rows?.length && axes.length === 0 && draws === undefined && seeds === undefined),
+  "has origins for other trials than its rows",
+);
 
 /** What early stopping ranks. */
 export const OVER = ["trial", "point", "mean", "median", "iqm"] as const;
 
 const stop = z.strictObject({
-  rule: z.enum(["asha", "hyperband", "median"]),
+  rule: z.enum(["asha", "hyperband", "median", "pbt"]),
   /** What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a metric such as epoch. */
   unit: z.string().min(1).max(1000),
   /** First rung. */
@@ -117,6 +130,7 @@ export const EXTENSION = z.strictObject({
 export type Pieces = Omit<z.infer<typeof EXTENSION>, "like" | "max_parallel" | "budget">;
 export type SweepSpec = z.infer<typeof SPEC>;
 export type Part = z.infer<typeof part>;
+export type Origin = z.infer<typeof origin>;
 export type Axis = z.infer<typeof axis>;
 export type Distribution = z.infer<typeof distribution>;
 export type Value = z.infer<typeof value>;
@@ -166,7 +180,7 @@ function fitting<T>(schema: z.ZodType<T>, given: unknown): T {
 /** @throws as `specFrom` */
 export function checked(given: unknown): SweepSpec {
   const data = fitting(SPEC, given);
-  if (data.stop?.rule === "median" && data.stop.max / data.stop.min > MOST_RUNGS) {
+  if ((data.stop?.rule === "median" || data.stop?.rule === "pbt") && data.stop.max / data.stop.min > MOST_RUNGS) {
     throw new MosaicError("invalid_argument", `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`);
   }
   return data;

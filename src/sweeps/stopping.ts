@@ -36,7 +36,7 @@ export function bracketOf({ brackets }: StopRule, trial: number): number {
 export function rungsOf(rule: StopRule, trial: number): number[] {
   const { min, max, reduction } = rule;
   const rungs: number[] = [];
-  if (rule.rule === "median") {
+  if (rule.rule === "median" || rule.rule === "pbt") {
     for (let at = min; at < max; at += min) rungs.push(at);
     return rungs;
   }
@@ -72,6 +72,7 @@ function overSeeds(over: Over, reports: readonly Report[]): { value: number; tex
  *   the same rule as Optuna's SuccessiveHalvingPruner. Equal values are equally good.
  * - the same over points: the mean, median or interquartile mean over the point's trials at the rung is ranked among those of
  *   the other points
+ * - `pbt`: of all trials that have reached the rung, one in `reduction`, the worst, gives way to another (population.ts)
  * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
  *
  * @param earlier in the order in which they were entered; those of other rungs do not count
@@ -117,6 +118,11 @@ export function decide(
     : others.map(({ value }) => value);
   const count = rivals.length + 1;
   const place = rivals.filter((rival) => Number.isFinite(rival) && better(rival, value)).length + 1;
+  if (rule.rule === "pbt") {
+    const part = Math.floor(count / rule.reduction);
+    const give = part === 0 ? "nobody gives way" : part === 1 ? "the last gives way" : `the last ${part} give way`;
+    return { stops: place > count - part, reason: `${where}: ${text} is ${ordinal(place)} of ${count}, ${give}` };
+  }
   const kept = Math.max(1, Math.floor(count / rule.reduction));
   const what = points ? `${text} of ${own.length} seeds` : text;
   const goOn = kept === 1 ? "1 goes on" : `${kept} go on`;

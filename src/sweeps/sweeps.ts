@@ -13,7 +13,7 @@ import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
-import { namesOf, trialCount, valuesAt } from "./points.ts";
+import { namesOf, originOf, trialCount, valuesAt } from "./points.ts";
 import {
   checked,
   extensionFrom,
@@ -41,6 +41,10 @@ const MOST_SWEEPS = 10_000;
 const KNOWN_TEXT = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
+/** After so long, a pass makes no further one: a large config costs tenths of a second. */
+const MAKING_MS = 100;
+/** Characters of the configs of a sweep's live trials: each of them is read again and again. */
+const LIVE_TEXT = 16 << 20;
 
 export interface SweepsHost {
   registry: Registry;
@@ -57,6 +61,8 @@ export interface SweepsHost {
   canPause(runId: string): boolean;
   pause(runId: string): void;
   resume(runId: string): void;
+  /** The newest checkpoint that the run has reported and that is still there. */
+  checkpointOf(runId: string): string | undefined;
   retry(runId: string): void;
 }
 
@@ -66,6 +72,8 @@ export class Sweeps {
   readonly #host: SweepsHost;
   readonly #judge: Judge;
   readonly #specs = new Map<string, SweepSpec>();
+  /** Characters of the largest config that a sweep's trials have had since this daemon's start. */
+  readonly #largest = new Map<string, number>();
   #knownText = 0;
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
@@ -75,7 +83,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge(host);
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -280,32 +288,51 @@ export class Sweeps {
       });
       if (failed.length > 0) throw failed[0];
       registry.sweeps.change(sweepId, { state: "cancelled" });
+      this.#largest.delete(sweepId);
       return "wait";
     }
-    const spec = this.specOf(row);
-    const watched = spec.stop !== undefined && this.#judge.judge(row, spec, live);
+    const before = this.specOf(row);
+    const watched = before.stop !== undefined && this.#judge.judge(row, before, live);
+    // Population based training adds trials.
+    const spec = this.specOf(registry.sweeps.get(sweepId)!);
     if (row.state === "paused") return watched ? "watch" : "wait";
     const total = trialCount(spec);
     const held = this.#judge.held(sweepId);
-    const places = (spec.max_parallel ?? this.#host.parallel()) - (live.length - held);
+    const busy = live.length - held;
+    const places = (spec.max_parallel ?? this.#host.parallel()) - busy;
+    const room = () => Math.max(1, Math.floor(LIVE_TEXT / (this.#largest.get(sweepId) ?? 1))) - busy;
+    const began = performance.now();
+    const isLate = () => performance.now() - began > MAKING_MS;
     let made = 0;
     let known: ReturnType<typeof spentOf> | undefined;
     const spent = (made: number) => (known ??= spentOf(this.#host, row, spec))(made);
-    while (row.nextTrial + made < total && made < Math.min(places, MADE_AT_ONCE)) {
+    while (row.nextTrial + made < total && made < Math.min(places, room(), MADE_AT_ONCE) && !isLate()) {
       if (spent(made) !== undefined) break;
       this.#make(row, spec, row.nextTrial + made++);
     }
-    if (made > 0) return made === MADE_AT_ONCE ? "again" : watched ? "watch" : "wait";
-    if (live.length > held) return watched ? "watch" : "wait";
+    if (made > 0) return made === MADE_AT_ONCE || isLate() ? "again" : watched ? "watch" : "wait";
+    if (busy > 0) return watched ? "watch" : "wait";
     const budget = row.nextTrial < total ? spent(0) : undefined;
     if (places > 0 && (row.nextTrial >= total || budget !== undefined)) {
       if (held > 0) this.#judge.stopHeld(row, live);
       if (live.length > 0) return "wait";
       registry.sweeps.change(sweepId, { state: "finished" });
       this.#judge.forget(sweepId);
+      this.#largest.delete(sweepId);
       log.info({ sweep: row.name, trials: row.nextTrial, budget }, "sweep has finished");
     }
     return "wait";
+  }
+
+  /** @throws MosaicError `failed_precondition` if the trial that it goes on from has none any more */
+  #checkpointFor(row: SweepRow, spec: SweepSpec, trial: number): string | undefined {
+    const { registry, checkpointOf } = this.#host;
+    const origin = originOf(spec, trial);
+    if (origin === undefined) return undefined;
+    const [from] = registry.sweeps.trials(row.sweepId, origin.trial, 1);
+    const path = from?.runId == null || from.state === null ? undefined : checkpointOf(from.runId);
+    if (path !== undefined) return path;
+    throw new MosaicError("failed_precondition", `trial ${origin.trial} has no checkpoint any more to go on from`);
   }
 
   /** @throws MosaicError for trouble that passes: a full disk, a full queue */
@@ -314,7 +341,10 @@ export class Sweeps {
     const of = { sweepId: row.sweepId, trial };
     try {
       const runId = trialRunId(row.sweepId, trial);
-      submit(JSON.stringify(trialConfig(spec, row.sweepId, trial)), runId, row.submitter, of);
+      const config = trialConfig(spec, row.sweepId, trial, this.#checkpointFor(row, spec, trial));
+      const configJson = JSON.stringify(config);
+      this.#largest.set(row.sweepId, Math.max(configJson.length, this.#largest.get(row.sweepId) ?? 0));
+      submit(configJson, runId, row.submitter, of);
     } catch (error) {
       const passes = !(error instanceof MosaicError) ||
         ["unavailable", "resource_exhausted", "internal"].includes(error.code);

@@ -79,9 +79,10 @@ const objectIn = (parent: Json, key: string): Json => ({ ...(parent[key] as Json
 /**
  * The config of a trial, as it is submitted.
  * @param sweepId makes it differ from the config of every other run
+ * @param resumeFrom the checkpoint of another trial that it begins with
  * @throws MosaicError `invalid_argument` for a parameter that would not reach the program
  */
-export function trialConfig(spec: SweepSpec, sweepId: string, trial: number): Json {
+export function trialConfig(spec: SweepSpec, sweepId: string, trial: number, resumeFrom?: string): Json {
   const values = valuesAt(spec, trial);
   const own: [string, Value][] = [["sweep", spec.name], ["trial", trial]];
   const filling: Filling = { values: new Map([...values, ...own]), used: new Set<string>(), room: MOST_SPEC_TEXT };
@@ -112,6 +113,7 @@ export function trialConfig(spec: SweepSpec, sweepId: string, trial: number): Js
     trial,
     nonce: `${sweepId}:${trial}`,
   };
+  if (resumeFrom !== undefined) metadata.resume_from = resumeFrom;
   config.metadata = metadata;
   config.run_name = `${spec.name}-${trial}`;
   config.environment = {

@@ -84,9 +84,9 @@ export function wholeAxis(name: string, text: string): Axis {
 
 /** `0-99%8`: 100 trials, at most 8 at once. */
 export function arrayWords(text: string): { axis: Axis; parallel: number | undefined } {
-  const [, indices, parallel] = /^(.*?)(?:%(\d+))?$/.exec(text)!;
+  const [, indices = text, parallel] = /^([^%]*)(?:%(\d+))?$/.exec(text) ?? [];
   if (parallel !== undefined && Number(parallel) < 1) throw refused(`"${text}" lets no trial run: give at least %1`);
-  return { axis: wholeAxis("index", indices!), parallel: parallel === undefined ? undefined : Number(parallel) };
+  return { axis: wholeAxis("index", indices), parallel: parallel === undefined ? undefined : Number(parallel) };
 }
 
 const DISTRIBUTIONS = ["uniform", "log", "int", "choice"] as const;
@@ -197,7 +197,7 @@ export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
   return { name, goal: goal?.startsWith("min") ? "min" : "max" };
 }
 
-const RULES = ["asha", "hyperband", "median"] as const;
+const RULES = ["asha", "hyperband", "median", "pbt"] as const;
 /** What would be taken for a metric that never comes. */
 const UNITS_MEANT: Record<string, string> = {
   steps: "step",
@@ -216,7 +216,8 @@ export interface TrialLength {
 
 /**
  * `asha`, `asha:min=1000,max=27000,reduction=3`, `asha:unit=time,min=5m,max=2h`, `asha:unit=epoch,max=50`,
- * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`, `asha:max=27000,hold=4`
+ * `hyperband:max=27000,brackets=3`, `median:min=5%,max=20000`, `asha:max=27000,hold=4`,
+ * `pbt:min=1000,max=20000`
  */
 export function stopOf(text: string, length: TrialLength): StopRule {
   const [word, rest = ""] = text.split(/:(.*)/s);
@@ -274,21 +275,22 @@ export function stopOf(text: string, length: TrialLength): StopRule {
     );
   }
   const over = given.over === undefined ? undefined : OVER.find((one) => one === given.over);
-  if (given.over !== undefined && (over === undefined || (over !== "trial" && rule === "median"))) {
-    throw wrong("over", rule === "median" ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
+  const alone = rule === "median" || rule === "pbt";
+  if (given.over !== undefined && (over === undefined || (over !== "trial" && alone))) {
+    throw wrong("over", alone ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
   }
-  const reduction = numberOf("reduction") ?? 3;
-  const min = placeOf("min", max) ?? (rule === "median" ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
+  const reduction = numberOf("reduction") ?? (rule === "pbt" ? 4 : 3);
+  const min = placeOf("min", max) ?? (alone ? Math.ceil(max / 10) : Math.ceil(max / reduction ** 3));
   const brackets = numberOf("brackets") ?? (rule === "hyperband" ? 3 : 1);
   if (min >= max) throw refused(`${rule}: the first rung (min, ${min}) must lie below the end (max, ${max})`);
   const rungs = { rule, unit, min: Math.ceil(min), max: Math.ceil(max), reduction, brackets } as const;
   const hold = numberOf("hold");
-  if (hold !== undefined && (rule === "median" || unit === "time")) {
+  if (hold !== undefined && (alone || unit === "time")) {
     throw refused(
-      rule === "median"
-        ? "median: nobody is held, because a trial that is worse than the median is not made good by later ones"
+      alone
+        ? `${rule}: nobody is held, because later trials change nothing for a trial that was worse`
         : `${rule}: the time of a trial that is held goes on, so its rungs cannot be times`,
-      `Leave hold out${rule === "median" ? "" : ", or count steps or a metric such as epoch"}.`,
+      `Leave hold out${alone ? "" : ", or count steps or a metric such as epoch"}.`,
     );
   }
   return {

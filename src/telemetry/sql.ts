@@ -2,7 +2,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../base/errors.ts";
 import { readDatabase } from "../os/database/read_database.ts";
-import { RECORDS } from "../records/record_fields.ts";
+import { infoIfThere } from "../os/files/files.ts";
+import { RECORDS, TELEMETRY_KINDS } from "../records/record_fields.ts";
 import { createView } from "./tables/added_columns.ts";
 import { StepBlocks } from "./blocks/step_blocks.ts";
 import { SCHEMA_VERSION } from "./tables/tables.ts";
@@ -10,14 +11,16 @@ import { BUSY_TIMEOUT_MS } from "./commit/checkpoints.ts";
 import type { StoredStep } from "../gen/records/record_types.ts";
 
 /**
- * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
+ * Runs one statement; runs in the trash are left out. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
  * @param damaged called for blocks whose steps are omitted because they cannot be read
+ * @param registry path of registry.db, which may be missing: it says which runs are in the trash
  * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
  */
 export function query(
   path: string,
   sql: string,
   damaged: (message: string) => void,
+  registry?: string,
 ): Record<string, string | number | null>[] {
   using db = readDatabase(path, BUSY_TIMEOUT_MS);
   const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
@@ -53,10 +56,15 @@ export function query(
     { deterministic: true },
     (runKey, first) => Number(blocks.isWhole(Number(runKey), Number(first))),
   );
-  db.exec(createView("steps", SCHEMA_VERSION, RECORDS, {
-    text: ({ key }, seq) => `step_text(b.run_key, ${seq}, '${key}')`,
-    isWhole: "is_whole_block(b.run_key, b.first_seq)",
-  }));
+  // The temporary ones are found before those of the file.
+  db.exec(`CREATE TEMP VIEW telemetry_runs AS SELECT * FROM main.telemetry_runs
+    WHERE run_id NOT IN (SELECT value FROM json_each('${JSON.stringify(deletedRuns(registry))}'))`);
+  for (const kind of TELEMETRY_KINDS) {
+    db.exec(createView(kind, SCHEMA_VERSION, RECORDS, {
+      text: ({ key }, seq) => `step_text(b.run_key, ${seq}, '${key}')`,
+      isWhole: "is_whole_block(b.run_key, b.first_seq)",
+    }));
+  }
   try {
     const statement = db.prepare(sql);
     statement.setReadBigInts(true);
@@ -68,6 +76,15 @@ export function query(
     const hint = /^no such (?:table|column)/.test(message) ? { hint: viewsText(db) } : {};
     throw new MosaicError("invalid_argument", `the query failed: ${message}`, { cause: error, ...hint });
   }
+}
+
+/** The runs in the trash; none in a registry of a version before there was one. */
+function deletedRuns(registry: string | undefined): string[] {
+  if (registry === undefined || infoIfThere(registry) === undefined) return [];
+  using db = readDatabase(registry, BUSY_TIMEOUT_MS);
+  const trash = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'runs_deleted'").get();
+  if (trash === undefined) return [];
+  return db.prepare("SELECT run_id FROM runs WHERE deleted_at IS NOT NULL").all().map(({ run_id }) => String(run_id));
 }
 
 /** The available views: "run_steps (seq, run_id, …), run_episodes (…)". */

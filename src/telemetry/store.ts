@@ -355,6 +355,10 @@ export class TelemetryStore implements TelemetryLog {
     return this.#waiters.follow(runId);
   }
 
+  leave(runId: string): void {
+    this.#waiters.deleted(runId);
+  }
+
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (this.head(runId, kind) > since) return Promise.resolve();
     return this.#waiters.wait(runId, kind, since, signal);

@@ -33,6 +33,8 @@ export interface TelemetryReader {
   eventSeqs(runId: string, kinds: readonly string[], since: number, to: number): number[];
   /** Follows the run that has this id now, or gets it next; a later run with the same id is another run. */
   follow(runId: string): FollowedRun;
+  /** Ends all who follow the run: it is in the trash. Its records stay. */
+  leave(runId: string): void;
   /**
    * Resolves when head(runId, kind) > since, when the run is deleted, or when the signal aborts. Costs one entry in a set
    * while it waits.

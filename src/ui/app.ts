@@ -110,7 +110,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   // The page's scripts and styles are half of a daemon's program, and many daemons never serve the page.
   const files = () => import("./assets.ts");
   const page = async (c: Context<PageEnv>, status: 200 | 404) => {
-    const html = (await files()).shell(token, c.get("identity"), core.version);
+    const html = (await files()).shell(token, c.get("identity"), core);
     return c.html(html, status, { "cache-control": "no-store" });
   };
   app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));

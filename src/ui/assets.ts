@@ -1,6 +1,7 @@
 /** The page's files, included in the program as texts; `deno task gen` builds scripts and styles from client/. */
 import { sha256, zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import type { Identity } from "./http/viewer.ts";
 import figureJs from "../gen/page/figure.js" with { type: "text" };
 import firstJs from "../gen/page/first.js" with { type: "text" };
@@ -74,12 +75,13 @@ function escaped(text: string): string {
 }
 
 /** The one HTML document; the script inside it draws every view. */
-export function shell(token: string, identity: Identity, version: string): string {
+export function shell(token: string, identity: Identity, core: Pick<Core, "version" | "keepDeletedMs">): string {
   const values: Record<string, string> = {
     TOKEN: token,
     IDENTITY: identity.name,
     READ_ONLY: String(identity.readOnly),
-    VERSION: version,
+    KEEPS_DELETED: String(core.keepDeletedMs > 0),
+    VERSION: core.version,
   };
   return indexHtml.replace(/\{\{\s*([A-Z_]+)\s*\}\}/g, (_, name: string) => escaped(values[name] ?? ""));
 }

@@ -298,7 +298,9 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       configOf({ name: "killed", command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`) }),
     );
     await untilState(daemon, killed, "FAULTED");
-    const talks = shell(`trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; while :; do sleep 0.1; done`);
+    const talks = shell(
+      `trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; echo 'Epoch 1/4 - loss: 0.5'; while :; do sleep 0.1; done`,
+    );
     const gpus = { requested: 1, mandatory: true };
     const live = await submit(daemon, configOf({ name: "live", command: talks, gpus }));
     await untilState(daemon, live, "EXECUTING");
@@ -357,6 +359,18 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     await holds("sweep show", ["tried"]);
     await holds("usage", []);
     await holds("usage --by run", []);
+    const weights = "rich:checkpoints/step-2.bin";
+    await until(async () => (await runVerb(daemon, ["artifact", "name", weights, "weights:best"])).code === 0, {
+      what: "the checkpoint's checksum",
+    });
+    const reader = await submit(
+      daemon,
+      configOf({ name: "reader", command: ["/bin/true"], metadata: { uses: ["weights:best"] } }),
+    );
+    await untilState(daemon, reader, "TERMINATED");
+    await holds("lineage", [reader]);
+    await holds("lineage", [rich]);
+    await holds("artifact", ["list"]);
     await holds("notify", ["test"], { codes: [1] });
     await holds("du", []);
     await holds("wait", [rich]);
@@ -429,7 +443,11 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
       await holds("prune", ["--dry-run", ...limit]);
     }
     await holds("delete", [rich], { only: ["json"] });
+    await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("list", ["--trash"]);
+    await holds("du", []);
+    await holds("restore", [failed], { only: ["jsonl"] });
     await holds("prune", ["--keep-last", "0"]);
 
     await t.step("every command was tried in every format", () => {

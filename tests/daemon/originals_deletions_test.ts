@@ -21,7 +21,12 @@ async function withRuns(
   const logged: string[] = [];
   const log = createLogger({ level: "info", sinks: [(line) => logged.push(line)] });
   const { layout, registry } = f;
-  const deletions = new OriginalsDeletions({ layout, registry, log, deleteRun: (runId) => f.engine.delete(runId) });
+  const deletions = new OriginalsDeletions({
+    layout,
+    registry,
+    log,
+    deleteRun: (runId) => f.engine.delete(runId, true),
+  });
   await work(f, () => deletions.look(), logged);
 }
 

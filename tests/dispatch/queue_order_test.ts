@@ -230,8 +230,8 @@ Deno.test("after: how a predecessor had ended counts after its deletion, also fo
   (await f.connect(bad)).exit({ code: 1 });
   await f.state(good, "TERMINATED");
   await f.state(bad, "FAULTED");
-  await f.engine.delete(good);
-  await f.engine.delete(bad);
+  await f.engine.delete(good, true);
+  await f.engine.delete(bad, true);
   await f.engine.close();
   await using next = f.successor();
   await waitsFor(next, waiting, /^its time to begin/);
@@ -246,7 +246,7 @@ Deno.test("after: unknown runs and a cycle through a given id are refused, and l
   const second = queued(f, { after: [`${first}:any`], begin: "+1h" });
   f.engine.cancel(first);
   await until(() => f.row(first).state === "CANCELLED", { what: "the end" });
-  await f.engine.delete(first);
+  await f.engine.delete(first, true);
   const again = configOf({ command, metadata: { queue: { after: [`${second}:any`] } } });
   assert.throws(() => f.engine.submit(again, first), rejected("failed_precondition", /would wait for itself/));
   assert.equal(f.registry.count({}), 1);

@@ -462,7 +462,7 @@ async function readLog(client: MosaicClient, run: string): Promise<string> {
 
 /** The daemon is killed in the middle of it; the deletion is finished all the same, and asking again is no error before. */
 async function deleteKilled(run: string, afterMs: number, client: MosaicClient, daemon: TestDaemon): Promise<void> {
-  const asked = client.unary(Mosaic.method.deleteRun, { run }).catch(() => {});
+  const asked = client.unary(Mosaic.method.deleteRun, { run, forever: true }).catch(() => {});
   await pause(afterMs);
   await daemon.kill9();
   await asked;
@@ -477,7 +477,7 @@ async function deleteKilled(run: string, afterMs: number, client: MosaicClient, 
       throw error;
     }
     // Nothing had begun: then it is asked for again.
-    if (!hadBegun) await client.unary(Mosaic.method.deleteRun, { run }).catch(() => {});
+    if (!hadBegun) await client.unary(Mosaic.method.deleteRun, { run, forever: true }).catch(() => {});
     return false;
   }, { what: "the deletion to be finished" });
   if (hasFiles()) throw new Error("a deleted run has left its files");

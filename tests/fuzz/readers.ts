@@ -16,6 +16,30 @@ import { parametersOf } from "../../src/config/parameters.ts";
 import { planOf } from "../../src/config/plan.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
 import { presentConfig } from "../../src/config/present_config.ts";
+import * as amd from "../../src/os/gpus/amd_smi.ts";
+import * as nvidia from "../../src/os/gpus/nvidia_smi.ts";
+import * as rocm from "../../src/os/gpus/rocm_smi.ts";
+import { maskCode } from "../../src/base/text/secrets.ts";
+import { checkedCode, checkedEnvironment } from "../../src/provenance/code_record.ts";
+import { pairsOf } from "../../src/provenance/collect.ts";
+import { differingLines } from "../../src/provenance/compared_diffs.ts";
+import { bytesText, partsOf } from "../../src/provenance/diff_parts.ts";
+import { packagesOf } from "../../src/provenance/packages.ts";
+import { chooseUntracked, untrackedOf } from "../../src/provenance/untracked.ts";
+import { pointAt, trialCount } from "../../src/sweeps/points.ts";
+import { specFrom } from "../../src/sweeps/spec.ts";
+import { sweepFile } from "../../src/sweeps/files/sweep_file.ts";
+import { commandOf, shellLine, trialConfig } from "../../src/sweeps/trial_config.ts";
+import {
+  arrayWords,
+  budgetOf,
+  gridAxis,
+  metricOf,
+  rowsOf,
+  spaceOf,
+  stopOf,
+  wholeAxis,
+} from "../../src/sweeps/words.ts";
 import type { Core } from "../../src/dispatch/core/core.ts";
 import { conditionsOf, orderOf, type Searched } from "../../src/mlflow/search.ts";
 import { addRun, metricKey, type MlflowRun, prefixesOf, trackedOf, typedParameter } from "../../src/mlflow/tracked.ts";
@@ -521,7 +545,151 @@ const notes: Target = {
   },
 };
 
+const gpuTools: Target = {
+  name: "gpu-tools",
+  tokens: [
+    ...JSON_TOKENS,
+    ...["0, ", "GPU-1", "[N/A]", "GPU 0: ", "(UUID: GPU-", "  MIG 1g", " Device 0: (UUID: MIG-", "gb", "GPU is lost"],
+    ...['"card0":{', '"PID 1":', "Average Power (W)", '"gpu":0,', '"value":', '"process_list":['],
+  ],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`0, GPU-1, ${text}, 1, 1, 1, 1, 1, Enabled\n`),
+    (text) => bytesOf(`GPU 0: A (UUID: GPU-1)\n  MIG ${text} Device 0: (UUID: MIG-1)\n`),
+    (text) => bytesOf(`{"system":{"PID 1":${text}},"card0":{"Unique ID":${text},${JSON.stringify(text)}:1}}`),
+    (text) => bytesOf(`[{"gpu":0,"uuid":${text},"mem_usage":{"used_vram":${text}},"process_list":${text}}]`),
+  ],
+  samples: [
+    bytesOf("0, GPU-1, NVIDIA H100, 81559, 12, 3, 70.1, 35, Enabled\nGPU 0: H (UUID: GPU-1)\n"),
+    bytesOf('{"card0":{"Unique ID":"0x1","GPU use (%)":"3"},"system":{"PID 7":"python, 1, 1048576, 0"}}'),
+    bytesOf('[{"gpu":0,"mem_usage":{"total_vram":{"value":64,"unit":"GB"}},"process_list":[]}]'),
+  ],
+  read: (bytes) => {
+    const stdout = decoder.decode(bytes);
+    for (const output of [{ code: 0, stdout, stderr: "" }, { code: 1, stdout: "", stderr: stdout }]) {
+      const { cards } = nvidia.parseCards(output, nvidia.cardQuery(false).fields);
+      nvidia.withInstances(cards, stdout);
+      rocm.parseCards(output);
+      amd.parseCards(output, amd.parseKnown(stdout, stdout));
+    }
+    nvidia.parseProcesses(stdout);
+    rocm.parseProcesses(stdout);
+    amd.parseProcesses(stdout, amd.parseKnown(stdout, stdout));
+  },
+};
+
+const code: Target = {
+  name: "code",
+  tokens: [
+    ...[
+      "diff --git a/x b/x\n",
+      "+++ b/",
+      "--- a/",
+      "@@ -1 +1 @@\n",
+      "new file mode\n",
+      "+token = ",
+      '+password="',
+      "\\303",
+    ],
+    ...[
+      "-----BEGIN PRIVATE KEY-----",
+      "-----END",
+      "eyJ",
+      "sk-",
+      "1 regular file ",
+      ".py",
+      "-1.0.dist-info",
+      "https://a:b@",
+    ],
+  ],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n+${text}\n`),
+    (text) => bytesOf(`diff --git "a/${text}" "b/${text}"\nnew file mode 100644\n`),
+    (text) => bytesOf(`{"cwd":${JSON.stringify(text)},"git":${text},"words":[],"problems":[${JSON.stringify(text)}]}`),
+  ],
+  samples: [bytesOf("diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a = 1\n+a = 2\n")],
+  read: (bytes) => {
+    const text = decoder.decode(bytes);
+    for (const part of partsOf(bytesText(bytes))) maskCode(part.text);
+    differingLines(bytes, bytes.subarray(bytes.length >> 1));
+    chooseUntracked(text.split("\0").flatMap((line) => untrackedOf(line) ?? []));
+    pairsOf(text);
+    const names = text.slice(0, 1 << 16).split("\n").map((name) => name.slice(0, 255));
+    packagesOf(names, names, names.map((name) => `a-1.dist-info ${name}`));
+    for (const check of [checkedCode, checkedEnvironment]) {
+      try {
+        check(text);
+      } catch (error) {
+        if (!(error instanceof MosaicError)) throw error;
+      }
+    }
+  },
+};
+
+const sweeps: Target = {
+  name: "sweeps",
+  tokens: [
+    ...JSON_TOKENS,
+    "{lr}",
+    "{{lr}}",
+    "1..9",
+    "choice(",
+    "log(1,2)",
+    "seed",
+    "grid:\n",
+    "  lr: ",
+    "- ",
+    "%8",
+    "&a ",
+    "*a",
+  ],
+  forms: [
+    bytesOf,
+    (text) => bytesOf(`grid:\n  lr: ${text}\ncommand: [sh, "{lr}"]\n`),
+    (text) => bytesOf(`method: random\nparameters:\n  lr: ${text}\nprogram: a.py\n`),
+    ...['"config":', '"config":{"arguments":["{lr}"]},"parts":'].map((before) => (text: string) =>
+      bytesOf(`{"name":"a","pass":"flags","budget":{},${before}${text}}`)
+    ),
+    (text) =>
+      bytesOf(JSON.stringify({
+        ...{ name: "a", pass: "flags", budget: {}, config: { arguments: [text, ...text.split("a", 1000)] } },
+        parts: [{ axes: [{ name: "lr", values: [text] }] }],
+      })),
+  ],
+  samples: [
+    bytesOf(
+      "name: a\ncommand: [python, t.py, --lr, '{lr}']\ngrid: {lr: [1, 2]}\nseeds: 1..4\nstop: asha(min=1,max=9)\n",
+    ),
+    bytesOf('{"name":"a","pass":"flags","budget":{},"config":{},"parts":[{"axes":[{"name":"lr","values":[1]}]}]}'),
+  ],
+  read: (bytes) => {
+    const text = decoder.decode(bytes);
+    const words = [
+      () => sweepFile(text, "a.yaml", () => text),
+      () => {
+        const spec = specFrom(text);
+        for (const trial of [0, trialCount(spec) - 1]) shellLine(commandOf(trialConfig(spec, RUN_ID, trial)));
+        pointAt(spec, 0);
+      },
+      ...[gridAxis, arrayWords, spaceOf, metricOf].map((read) => () => read(text)),
+      () => wholeAxis("seed", text),
+      () => rowsOf(text, "a.csv"),
+      () => budgetOf([text]),
+      () => stopOf(text, {}),
+    ];
+    for (const read of words) {
+      try {
+        read();
+      } catch (error) {
+        if (!(error instanceof MosaicError)) throw error;
+      }
+    }
+  },
+};
+
 export const TARGETS: readonly Target[] = [
   ...[events, wandb, csv, textFile, jsonLines, printed],
   ...[mlflow, filters, configs, logs, runFiles, notes],
+  ...[gpuTools, code, sweeps],
 ];

@@ -333,6 +333,8 @@ async function everyVerb(): Promise<void> {
     [["open"]],
     [["open", "one"]],
     [["usage"]],
+    [["lineage", "one"]],
+    [["artifact", "list"]],
     // It has no receivers.
     [["notify", "test"], 6],
     [["validate", config]],

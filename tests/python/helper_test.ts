@@ -130,3 +130,48 @@ pythonTest(
     }
   },
 );
+
+pythonTest(
+  "the Python helper: an artifact of another run is found by name, declared or not, and recorded",
+  ["numpy"],
+  async (python) => {
+    await using daemon = await TestDaemon.start();
+    const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
+    const ended = async (name: string, code: string, metadata: Json = {}) => {
+      const { runId } = await client.unary(TrainerService.method.submitRun, {
+        configJson: configOf({ name, command: [python, "-c", code], metadata }),
+      });
+      return await until(async () => {
+        const run = await client.unary(Mosaic.method.getRun, { run: runId });
+        return run.outcome === "" ? undefined : run;
+      }, { what: `${name} to end`, timeoutMs: 60_000 });
+    };
+    const write =
+      "import os; d = os.environ['MOSAIC_CHECKPOINT_DIR']; os.makedirs(d, exist_ok=True); open(d + '/a.txt', 'w').write('x')";
+    const source = await ended("source", write);
+    await until(
+      async () => (await client.unary(Mosaic.method.listArtifacts, { run: source.runId })).artifacts.length > 0,
+      {
+        what: "the artifact",
+      },
+    );
+    const read = `import mosaic, sys
+print(open(mosaic.use_artifact("source:checkpoints")+ "/a.txt").read(), file=sys.stderr)
+print(mosaic.use_artifact("source:checkpoints/a.txt"), file=sys.stderr)
+try:
+    mosaic.use_artifact("source:other.txt")
+except mosaic.MosaicError as error:
+    print(error.code, file=sys.stderr)`;
+    const reader = await ended("reader", read, { uses: ["source:checkpoints"] });
+    assert.equal(reader.outcome, "succeeded", reader.stderrTail.join("\n"));
+    const { uses } = await client.unary(Mosaic.method.getLineage, { run: reader.runId });
+    assert.deepEqual(uses.map(({ sourceRunId, path }) => [sourceRunId, path]).sort(), [
+      [source.runId, "checkpoints"],
+      [source.runId, "checkpoints/a.txt"],
+    ]);
+    assert.deepEqual(
+      Deno.readTextFileSync(`${reader.directory}/logs/${reader.workerId || "worker"}.stderr.log`).trim().split("\n"),
+      ["x", `${source.directory}/checkpoints/a.txt`, "not_found"],
+    );
+  },
+);

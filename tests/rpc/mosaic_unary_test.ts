@@ -89,7 +89,11 @@ testEachApiWay(
     assert.deepEqual([usage.runs, usage.telemetry], [bytes(byRun), bytes(telemetryByRun)]);
     assert.deepEqual(usage.directories, bytes(Object.entries(byBase)));
     assert.ok(usage.runs[id]! > 0n && usage.telemetry[id]! > 0n, "it has a directory and steps");
-    assert.ok((await client.unary(method.deleteRun, { run: "run-1" })).freedBytes > 0n);
+    assert.ok((await client.unary(method.deleteRun, { run: "run-1" })).keptUntil !== undefined);
+    await assert.rejects(client.unary(method.getRun, { run: id }), hasCode("not_found"));
+    assert.deepEqual((await client.unary(method.listRuns, { deleted: true })).runs.map(({ runId }) => runId), [id]);
+    assert.equal((await client.unary(method.restoreRun, { run: "run-1" })).runId, id);
+    assert.ok((await client.unary(method.deleteRun, { run: "run-1", forever: true })).freedBytes > 0n);
     await assert.rejects(client.unary(method.getRun, { run: id }), hasCode("not_found"));
     assert.deepEqual(core.calls, [
       `pause ${id}`,

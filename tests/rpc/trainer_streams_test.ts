@@ -115,7 +115,7 @@ Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NO
     const gone = hasCode("not_found", /was deleted/);
     const ends = [behind, episodes, beyondCredits].map((follower) => assert.rejects(follower, gone));
     core.ended(id);
-    await core.delete(id);
+    await core.delete(id, false);
     executing(core);
     core.addSteps(id, 1, 12);
     await Promise.all(ends);

@@ -32,6 +32,7 @@ const SUBMIT = [
     "ListColumns",
   ],
   ...["GetSeries", "ListArtifacts", "GetHost", "GetGpuUse", "GetDiskUsage", "GetCode"],
+  ...["GetLineage", "FindArtifact", "ListNamedArtifacts"],
   ...["CreateSweep", "ListSweeps", "GetSweep"],
 ];
 /** Routes of the page that are POST and change nothing. */

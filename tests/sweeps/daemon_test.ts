@@ -94,7 +94,7 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   assert.deepEqual(dry.out.trim().split("\n").map((line) => line.slice(-3)), ["x 9", "x 2", " 12"]);
   const followed = await mosaic(daemon, "sweep", ...sweep, "--max-parallel", "1", "--follow", ...command);
   assert.equal(followed.code, 0, followed.err);
-  assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 terminated, 1 pruned$/m);
+  assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 succeeded, 1 pruned$/m);
   assert.match(followed.out, /^best {3}12, trial 2 .*: k=12$/m);
   assert.match(followed.out, /trial 1 at 10: rung 1 of 3: 2 is 2nd of 2, 1 goes on/);
   const csv = await mosaic(daemon, "sweep", "show", "s", "-o", "csv", "--table", "trials");
@@ -188,6 +188,57 @@ Deno.test("hold: programs that know nothing of it wait at a rung, paused, across
   const retried = await mosaic(daemon, "sweep", "retry", "h", "--trials", "2");
   assert.equal(retried.code, 0, retried.err);
   assert.deepEqual((await untilState(daemon, "h", "finished")).states, { pruned: 3, terminated: 3 });
+});
+
+Deno.test("pbt: the copy of a checkpoint with changed parameters goes on as another trial, across a restart", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--max-runs", "8"] });
+  const go = `${daemon.stateDir}/go`;
+  // Its checkpoint is a directory, which it replaces at once when it goes on.
+  const script =
+    `n=0; [ -z "$MOSAIC_RESUME_FROM" ] || n=$(cat "$MOSAIC_RESUME_FROM/n"); d=$MOSAIC_CHECKPOINT_DIR/c; mkdir -p $d
+    [ $1 != 1 ] || while [ ! -e ${go}-last ]; do sleep 0.05; done
+    while [ $n -lt 60 ]; do
+      n=$((n + 10)); echo $n > $d/n
+      echo '{"event":"checkpoint_saved","payload":{"path":"'$d'"}}'; echo '{"score": '$1', "step": '$n'}'
+      [ $n -gt 10 ] || while [ ! -e ${go} ]; do sleep 0.05; done
+    done
+    echo "$1 $n $MOSAIC_TRIAL \${MOSAIC_RESUME_FROM#$MOSAIC_RUN_DIR}" >> ${daemon.stateDir}/ended`;
+  const sweep = ["--name", "p", "--grid", "k=9,8,7,1", "--metric", "score:max", "--stop", "pbt:max=20,min=10"];
+  const begun = await mosaic(
+    daemon,
+    "sweep",
+    ...sweep,
+    "--max-parallel",
+    "4",
+    "--",
+    "/bin/sh",
+    "-c",
+    script,
+    "x",
+    "{k}",
+  );
+  assert.equal(begun.code, 0, begun.err);
+  const shown = async () => JSON.parse((await getSweep(daemon, "p")).json) as SweepJson;
+  await until(async () => {
+    const runs = (await shown()).detail!.trials.filter(({ trial }) => trial < 3).map(({ run_id }) => run_id!);
+    const events = await Promise.all(runs.map((run) => mosaic(daemon, "events", run, "-k", "rung", "-o", "jsonl")));
+    return events.length === 3 && events.every(({ out }) => out.includes("rung 1 of 1"));
+  }, { what: "the others to be judged", state: shown });
+  Deno.writeTextFileSync(`${go}-last`, "");
+  await until(async () => (await shown()).made === 5, { what: "a trial that goes on from another", state: shown });
+  await daemon.restart();
+  Deno.writeTextFileSync(go, "");
+  const { states, detail } = await untilState(daemon, "p", "finished");
+  assert.deepEqual(states, { pruned: 1, terminated: 4 });
+  const { trial: worst, reason } = detail!.stopped[0]!;
+  assert.match(reason, /is 4th of 4, the last gives way; trial 4 goes on from trial 0 with k=/);
+  const next = detail!.trials.find(({ trial }) => trial === 4)!;
+  const ended = Deno.readTextFileSync(`${daemon.stateDir}/ended`).trim().split("\n").map((line) => line.split(" "));
+  assert.deepEqual(
+    ended.find(([, , trial]) => trial === "4"),
+    [String(next.parameters.k), "60", "4", "/checkpoints/inherited/c"],
+  );
+  assert.ok(!ended.some(([, , trial]) => trial === String(worst)));
 });
 
 Deno.test("command line: a sweep whose trials can never run is refused as a whole, with the reason of a run", async () => {

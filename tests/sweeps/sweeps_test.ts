@@ -11,6 +11,8 @@ import { atRung } from "../../src/sweeps/curve.ts";
 import { checked, type SweepSpec } from "../../src/sweeps/spec.ts";
 import { decide } from "../../src/sweeps/stopping.ts";
 import { sweepSummary } from "../../src/sweeps/results/summary.ts";
+import { originOf, trialCount, valuesAt } from "../../src/sweeps/points.ts";
+import { successorOf, withSuccessor } from "../../src/sweeps/population.ts";
 import { Sweeps } from "../../src/sweeps/sweeps.ts";
 import { gridAxis, partFrom, stopOf, wholeAxis } from "../../src/sweeps/words.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
@@ -29,6 +31,8 @@ class Played implements AsyncDisposable {
   sweeps!: Sweeps;
   readonly made: string[] = [];
   readonly cancelled: [run: string, reason: string][] = [];
+  /** By run. */
+  readonly checkpoints = new Map<string, string>();
   /** What programs were told to do. */
   readonly told: string[] = [];
   /** Runs that cannot be paused. */
@@ -59,6 +63,7 @@ class Played implements AsyncDisposable {
         if (this.registry.require(runId).outcome === null) this.end(runId, { type: "cancelled", reason });
       },
       canPause: (runId) => !this.rigid.has(runId) && this.registry.require(runId).outcome === null,
+      checkpointOf: (runId) => this.checkpoints.get(runId),
       pause: (runId) => void this.told.push(`pause ${this.trialOf(runId)}`),
       resume: (runId) => void this.told.push(`resume ${this.trialOf(runId)}`),
       retry: (runId) => {
@@ -189,6 +194,20 @@ Deno.test("sweeps: the intent is the trial's row: a crash between it and its run
   );
   assert.equal(played.registry.get(newRun(1).runId), undefined);
   assert.equal(played.row().nextTrial, 1);
+});
+
+Deno.test("sweeps: trials with large configs live a few at a time, whatever max_parallel says", async () => {
+  await using played = new Played();
+  const environment = { A: "v".repeat(3_900_000) };
+  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment }, max_parallel: 1000 });
+  for (let made = 4; made <= 6; made++) {
+    await played.untilMade(made);
+    assert.equal(played.live().length, 4);
+    played.end(played.live()[0]!, { type: "exited_ok" });
+  }
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(played.made.length, 6);
 });
 
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
@@ -610,4 +629,103 @@ Deno.test("sweeps: one that waits at a rung goes on by hand; one that cannot be 
   played.report(played.made[2]!, 1);
   await until(() => played.cancelled.length === 1, { what: "the trial to be stopped" });
   assert.deepEqual(played.cancelled, [[played.made[2], "pruned"]]);
+});
+
+Deno.test("sweeps: population based training: the worst gives its place to a trial that goes on from the best; daemons that die do it once", async () => {
+  await using played = new Played();
+  const config = { entry_point: "x", arguments: ["{lr}", "{seed}"], environment: {} };
+  const parts = [partFrom({
+    axes: [],
+    random: 4,
+    space: [{ name: "lr", distribution: { type: "log", low: 1e-5, high: 1e-1 } }],
+    seeds: wholeAxis("seed", "7"),
+  })];
+  const stop = stopOf("pbt:min=10,max=40", {});
+  played.begin({ config, parts, max_parallel: 4, metric: { name: "score", goal: "max" }, stop });
+  await played.untilMade(4);
+  const reports = () => played.registry.sweeps.reports(played.row().sweepId);
+  for (const [i, runId] of played.made.slice(0, 3).entries()) {
+    played.report(runId, 9 - i);
+    await until(() => reports().length === i + 1, { what: "a decision" });
+  }
+  played.report(played.made[3]!, 1);
+  await until(() => reports().length === 4, { what: "a decision" });
+  assert.equal(
+    reports()[3]!.reason,
+    "rung 1 of 3: 1 is 4th of 4, the last gives way, but trial 0, which is better, has no checkpoint to go on from",
+  );
+  assert.deepEqual(played.cancelled, []);
+
+  played.checkpoints.set(played.made[0]!, "/runs/0/model.pt");
+  for (const [i, runId] of played.made.slice(0, 3).entries()) {
+    played.report(runId, 20 - i);
+    await until(() => reports().length === i + 5, { what: "a decision" });
+  }
+  let dying = true;
+  played.before = (trial) => {
+    if (trial === 4 && dying) throw new MosaicError("unavailable", "this daemon dies now");
+  };
+  played.report(played.made[3]!, NaN);
+  await until(() => played.cancelled.length === 1, { what: "the worst to give way" });
+  assert.deepEqual(played.cancelled, [[played.made[3], "pruned"]]);
+  await played.again();
+  assert.equal(played.made.length, 4);
+  dying = false;
+  await played.untilMade(5);
+  const next = played.registry.require(played.made[4]!);
+  const { metadata } = JSON.parse(next.configJson);
+  assert.equal(metadata.resume_from, "/runs/0/model.pt");
+  const [{ lr: from }, { lr, seed }] = [0, 4].map((trial) =>
+    Object.fromEntries(valuesAt(played.sweeps.specOf(played.row()), trial)) as { lr: number; seed: number }
+  ) as [{ lr: number }, { lr: number; seed: number }];
+  assert.equal(seed, 7);
+  assert.notEqual(lr, from);
+  assert.deepEqual([metadata.parameters.lr, metadata.parameters.seed], [lr, 7]);
+  assert.match(
+    reports().at(-1)!.reason,
+    /^rung 2 of 3: the value is NaN; trial 4 goes on from trial 0 with lr=\S+ seed=7$/,
+  );
+
+  // Its steps go on, too: rungs that it has not passed itself do not count.
+  played.report(played.made[4]!, 5, 6, 7);
+  await until(() => reports().some(({ trial }) => trial === 4), { what: "the new trial to be judged" });
+  assert.deepEqual(reports().filter(({ trial }) => trial === 4).map(({ rung, value }) => [rung, value]), [[3, 7]]);
+  await played.again();
+  for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
+  await played.untilState("finished");
+  assert.equal(new Set(played.made).size, 5);
+});
+
+Deno.test("population: what is changed stays within its space, and is the same whenever it is asked for", () => {
+  const parts = [partFrom({
+    axes: [gridAxis("act=relu,tanh,elu")],
+    random: 8,
+    space: [
+      { name: "lr", distribution: { type: "log", low: 1e-4, high: 1e-2 } },
+      { name: "n", distribution: { type: "int", low: 1, high: 4 } },
+    ],
+  })];
+  const spec = checked({
+    ...{ name: "s", config: {}, pass: "flags", parts, budget: {}, metric: { name: "score", goal: "max" } },
+    stop: stopOf("pbt:min=10,max=40", {}),
+  });
+  const at = (trial: number, value: number) => ({ trial, rung: 1, value, mean: value, best: value });
+  const earlier = Array.from({ length: 23 }, (_, trial) => at(trial, trial));
+  let grown = spec;
+  const changed = new Set<string>();
+  for (let trial = 24; trial < 124; trial++) {
+    const successor = successorOf(spec, "max", earlier, at(23, -1), trial)!;
+    assert.deepEqual(successorOf(spec, "max", earlier, at(23, -1), trial), successor);
+    const { act, lr, n } = successor.values as { act: string; lr: number; n: number };
+    assert.ok(["relu", "tanh", "elu"].includes(act) && lr >= 1e-4 && lr <= 1e-2 && [1, 2, 3, 4].includes(n));
+    assert.ok(successor.origin.trial >= 17, "one of the best quarter");
+    const from = Object.fromEntries(valuesAt(spec, successor.origin.trial));
+    for (const [name, value] of Object.entries(successor.values)) if (value !== from[name]) changed.add(name);
+    grown = withSuccessor(grown, successor);
+  }
+  assert.deepEqual([...changed].sort(), ["act", "lr", "n"]);
+  assert.equal(trialCount(checked(grown)), 124);
+  assert.equal(originOf(grown, 23), undefined);
+  assert.deepEqual(originOf(grown, 123), successorOf(spec, "max", earlier, at(23, -1), 123)!.origin);
+  assert.equal(successorOf(spec, "max", earlier, at(23, 99), 24), undefined, "nobody is better");
 });

@@ -1,6 +1,6 @@
 /** What people write about sweeps, and what they are told when it is wrong. */
 import { strict as assert } from "node:assert";
-import { sweepFile } from "../../src/sweeps/sweep_file.ts";
+import { sweepFile } from "../../src/sweeps/files/sweep_file.ts";
 import {
   budgetOf,
   distributionOf,

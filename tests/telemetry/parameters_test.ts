@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { MAX_PARAMETERS } from "../../src/records/parameters.ts";
+import { effective, MAX_PARAMETERS } from "../../src/records/parameters.ts";
 import { batch, withStore } from "./harness.ts";
 
 const told = (data: unknown) => [{ kind: "parameters", tsNs: "", dataJson: JSON.stringify(data) }];
 
-Deno.test("parameters: events of a source add and remove, a newer attempt's first replaces, others stay; through a reopening", async () => {
+Deno.test("parameters: events of a source add and remove, a newer attempt's first replaces, changed ones stay beside; through a reopening", async () => {
   await withStore((bench) => {
     const put = (attempt: number, from: number, data: unknown) =>
       bench.store.ingest("r", attempt, batch(from, from + 10, { events: told(data) }));
@@ -16,8 +16,10 @@ Deno.test("parameters: events of a source add and remove, a newer attempt's firs
     bench.reopen();
     assert.deepEqual(now(), { "init:lr": "0.1", "init:seed": "1", "wandb:x/y": `"t"` });
     put(2, 0, { source: "init", values: { lr: 0.2 } });
-    assert.deepEqual(now(), { "init:lr": "0.2", "wandb:x/y": `"t"` });
-    assert.deepEqual(bench.store.parametersNamed("lr").map(({ runId, value }) => [runId, value]), [["r", "0.2"]]);
+    assert.deepEqual(now(), { "init:lr": "0.2", "init #1:lr": "0.1", "wandb:x/y": `"t"` });
+    put(3, 0, { source: "init", values: { lr: 0.2 } });
+    assert.deepEqual(now(), { "init:lr": "0.2", "init #1:lr": "0.1", "wandb:x/y": `"t"` });
+    assert.equal(effective(bench.store.parametersNamed("lr")).get("lr")!.value, "0.2");
     assert.deepEqual(bench.store.listSeries("r"), []);
   });
 });

@@ -232,7 +232,7 @@ Deno.test(
       what: "the streams to follow",
     });
     core.ended(runId);
-    await core.delete(runId);
+    await core.delete(runId, true);
     core.addExecuting("second", { runId });
     core.addEpisode(runId, 10);
     for (const { path, seen } of await Promise.all(ends)) {
@@ -253,7 +253,7 @@ Deno.test(
     const { head } = await (await get("/api/runs")).json();
     const list = await app.fetch(new Request(`${BASE}/api/live?since=${head}`));
     core.cancel(old.runId);
-    await core.delete(old.runId);
+    await core.delete(old.runId, false);
     const fresh = core.addExecuting("fresh");
     const executes = (e: Received) =>
       e.event === "runs" &&
@@ -377,6 +377,12 @@ Deno.test(
     assert.deepEqual(many.failed.map((f: { run_id: string }) => f.run_id), ["ghost"]);
     assert.equal((await (await act(`/api/runs/${a.runId}/delete`)).json()).run, null);
     assert.equal(core.registry.get(a.runId), undefined);
+    const trash = await (await app.fetch(new Request(`${BASE}/api/runs?trash=1&sort=-deleted`))).json();
+    assert.deepEqual(trash.runs.map((r: { run_id: string }) => r.run_id), [a.runId]);
+    assert.equal((await (await act(`/api/runs/${a.runId}/restore`)).json()).run.run_id, a.runId);
+    assert.equal((await act(`/api/runs/${a.runId}/restore`)).status, 404);
+    assert.equal((await (await act(`/api/runs/${a.runId}/delete`, { forever: true })).json()).run, null);
+    assert.equal(core.registry.known(a.runId), undefined);
   }),
 );
 

@@ -131,3 +131,43 @@ inBrowser("columns: hidden, moved and added ones are in the address, and the sam
   await until(async () => (await heads()).join() === usual.join(), { what: "the usual columns", state: heads });
   assert.equal(new URL(page.url()).search, "");
 });
+
+inBrowser("a deletion is undone in its notice or in the trash, from where it can also be made final", async (scene) => {
+  const { core, page, base } = scene;
+  const runs = ["kept", "first", "second"].map((name) => core.addExecuting(name));
+  for (const { runId } of runs) core.ended(runId);
+  await page.goto(base);
+  await page.locator("tr", { hasText: "first" }).getByRole("checkbox").check();
+  await page.locator("tr", { hasText: "second" }).getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("Deleted 2 runs.").waitFor();
+  await page.locator("tr", { hasText: "first" }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.locator("tr", { hasText: "first" }).waitFor();
+  assert.equal(core.registry.count({}), 3);
+
+  await page.goto(`${base}/runs/${runs[1]!.runId}`);
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText('Deleted "first".').waitFor();
+  await page.getByRole("button", { name: "Deleted runs (1) …" }).click();
+  const trash = page.getByRole("dialog", { name: "Deleted runs" });
+  await trash.getByRole("button", { name: "Restore first" }).click();
+  await trash.getByText("The trash is empty.").waitFor();
+  assert.equal(core.registry.count({}), 3);
+  assert.deepEqual(await violations(page), []);
+  await trash.getByRole("button", { name: "Close" }).click();
+
+  await core.delete(runs[2]!.runId, false);
+  await page.getByRole("button", { name: "Deleted runs (1) …" }).click();
+  await trash.getByRole("button", { name: "Delete second for good" }).click();
+  const question = page.getByRole("dialog", { name: "Delete for good?" });
+  await question.waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Keep as it is");
+  await page.keyboard.press("Enter");
+  await question.waitFor({ state: "detached" });
+  assert.notEqual(core.registry.known(runs[2]!.runId), undefined);
+  await trash.getByRole("button", { name: "Delete second for good" }).click();
+  await question.getByRole("button", { name: "Delete", exact: true }).click();
+  await trash.getByText("The trash is empty.").waitFor();
+  assert.equal(core.registry.known(runs[2]!.runId), undefined);
+});

@@ -8,11 +8,11 @@ import { fail, hostileRun, inBrowser, liveRun, ticks, XSS } from "./in_browser.t
 inBrowser("the table of runs moves while a run runs", async ({ core, page, base }) => {
   const live = liveRun(core);
   const failed = fail(core, core.addExecuting("failed-run"));
-  await page.goto(base);
+  await page.goto(`${base}/?pane=list`);
   const row = page.locator("tr", { hasText: "live-run" });
   await row.waitFor();
   await page.locator(".slot.used").waitFor();
-  const steps = async () => (await row.locator("td").nth(7).textContent()) ?? "";
+  const steps = async () => (await row.locator("td").nth(8).textContent()) ?? "";
   const before = await steps();
   assert.match(before, /\d/);
   core.addEpisode(live.runId, 100);
@@ -80,12 +80,7 @@ inBrowser("Enter confirms a name, and never a destruction", async ({ core, page,
   await page.keyboard.type("second-name");
   await page.keyboard.press("Enter");
   await page.locator(".run-title h1", { hasText: "second-name" }).waitFor();
-  await page.getByRole("button", { name: "Delete", exact: true }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Keep as it is");
-  await page.keyboard.press("Enter");
-  await dialog.waitFor({ state: "detached" });
   const live = core.addExecuting("live");
   await page.goto(`${base}/runs/${live.runId}`);
   await page.getByRole("button", { name: "Reset", exact: true }).click();
@@ -108,7 +103,10 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
   for (const length of [5, 9, 7]) core.addEpisode(core.addExecuting(`long-${length}`).runId, length);
   core.addExecuting("said-nothing");
   await page.goto(base);
-  await page.getByLabel("Add a column").fill("metric.episode_length");
+  await page.getByRole("button", { name: "Columns …" }).click();
+  await page.getByLabel("Find a column").fill("episode_length");
+  await page.getByRole("checkbox", { name: "episode_length metric", exact: true }).check();
+  await page.keyboard.press("Escape");
   await page.locator("th[data-column='metric.episode_length']").waitFor();
   const order = () => page.locator("td.name a").allTextContents();
   const sortBy = page.getByRole("button", { name: "episode_length", exact: true });
@@ -118,13 +116,15 @@ inBrowser("figures of metrics are columns: sorted, filtered, in the address", as
     what: "the order",
     state: order,
   });
-  await page.getByLabel("Conditions on columns").fill("metric.episode_length>=7 and (state=EXECUTING or name ~ x)");
+  await page.getByLabel("Filter by name, id or conditions").fill(
+    "metric.episode_length>=7 and (state=EXECUTING or name ~ x)",
+  );
   await until(async () => (await order()).length === 2, { what: "the condition to apply", state: order });
   await page.reload();
   await until(async () => (await order()).join() === "long-9,long-7", { what: "the same view", state: order });
-  await page.getByLabel("Conditions on columns").fill("loss>1");
+  await page.getByLabel("Filter by name, id or conditions").fill("loss>1");
   await page.getByText('no run has the parameter "loss"').waitFor();
-  await page.getByLabel("Conditions on columns").fill("loss>");
+  await page.getByLabel("Filter by name, id or conditions").fill("loss>");
   await page.getByText("where, at character 6: here is the end, and a value is expected").waitFor();
   assert.deepEqual(await violations(page), []);
 });
@@ -177,14 +177,14 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   core.addExecuting(`${"long-".repeat(20)}end-seed1`);
   const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
   for (const [i, { runId }] of runs.entries()) core.addEpisode(runId, 10 * (i + 1));
-  await page.goto(`${base}/?group=name`);
+  await page.goto(`${base}/?group=name&pane=list`);
   const group = page.getByRole("button", { name: "a", exact: true });
   await group.waitFor();
   assert.equal(await page.locator("td.name a:visible").count(), 0);
   // A name that is too long gives way to the number of its runs, and loses its middle.
   const long = page.locator("tr.group", { hasText: "long-long" });
   const sight = await long.evaluate((row) => {
-    const [button, tags] = ["button", ".tags"].map((of) => row.querySelector<HTMLElement>(of)!);
+    const [button, tags] = [".link", ".tags"].map((of) => row.querySelector<HTMLElement>(of)!);
     const text = button!.querySelector(".ends-kept")!.lastElementChild!.firstChild as Text;
     const end = document.createRange();
     end.setStart(text, text.length - 1);
@@ -362,9 +362,9 @@ inBrowser(
     await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
     await page.locator("[data-series=episode_reward] canvas").waitFor();
     await check("compare");
-    await page.goto(`${base}/compare`);
-    await page.getByRole("combobox", { name: "Add a run" }).waitFor();
-    await check("compare, nothing chosen");
+    await page.goto(`${base}/?draw=none`);
+    await page.getByText("Nothing is drawn").waitFor();
+    await check("nothing is drawn");
     await page.goto(`${base}/wall`);
     await page.locator("main h1").waitFor();
     await check("wall");
@@ -508,9 +508,9 @@ inBrowser("thousands of runs: few rows in the document, filter and sort at once"
   await page.goto(base);
   await page.getByText(`${MANY.toLocaleString("en")} runs`, { exact: true }).waitFor();
   assert.ok(await page.locator("table.runs tbody tr").count() < 120);
-  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill(last);
+  await page.getByLabel("Filter by name, id or conditions").fill(last);
   await page.getByRole("link", { name: last, exact: true }).waitFor();
-  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill(someName);
+  await page.getByLabel("Filter by name, id or conditions").fill(someName);
   await page.getByText(`11 of ${MANY.toLocaleString("en")} runs`).waitFor();
   await page.getByRole("checkbox", { name: "Select all shown runs" }).check();
   await page.getByText("11 selected").waitFor();
@@ -521,7 +521,7 @@ inBrowser("thousands of runs: few rows in the document, filter and sort at once"
     core.registry.list({ states: ["CANCELLED"], nameContains: someName }, { limit: 100 }).runs.length,
     11,
   );
-  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-");
+  await page.getByLabel("Filter by name, id or conditions").fill("many-");
   await page.getByRole("button", { name: "Name", exact: true }).click();
   await page.getByRole("link", { name: "many-0", exact: true }).waitFor();
   await page.getByRole("region", { name: "Table of runs" }).focus();
@@ -541,7 +541,7 @@ inBrowser(
     await page.locator("td.name").nth(2).waitFor();
     const words = await page.locator("tbody .chip").allTextContents();
     assert.deepEqual(words.filter((word) => word !== "").sort(), ["Failed", "Queued", "Succeeded"]);
-    await page.locator("tr", { hasText: "broken" }).getByText("Exit code 1").waitFor();
+    await page.locator("tr", { hasText: "broken" }).getByText("Failed, Exit code 1").waitFor();
     await page.locator("button.chip", { hasText: "Failed" }).click();
     await until(() => page.url().includes("state=FAULTED"), { what: "the state's own name in the address" });
     await page.goto(`${base}/runs/${failed.runId}`);

@@ -69,6 +69,7 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
         facts.some(({ name, text }) => name === "commit" && text === "c".repeat(40)) && files.length === 1 &&
         packages[0] === "numpy 1.26.4" && patch.startsWith("diff"),
     );
+    await holds(`runs/${runId}/lineage`, contract.Lineage);
     const heads = contract.PageHeads;
     await holds(`runs/${runId}/steps`, z.strictObject({ steps: z.array(contract.Step).length(40), heads }));
     await holds(`runs/${runId}/episodes`, z.strictObject({ episodes: z.array(contract.Episode).length(1), heads }));

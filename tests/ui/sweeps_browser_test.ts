@@ -83,7 +83,7 @@ inBrowser("sweeps: the list, the best so far, points over seeds, what was stoppe
   assert.deepEqual(await violations(page), []);
 
   // The same plots for any runs; a range of an axis chooses some of them.
-  await page.goto(`${base}/compare?runs=${runs.slice(0, 4).join(",")}&plot=lines&py=metric.score`);
+  await page.goto(`${base}/?runs=${runs.slice(0, 4).join(",")}&plot=lines&py=metric.score`);
   const plot = page.getByRole("region", { name: "Parameters and results" });
   const axis = plot.locator(".grasp").last();
   await axis.scrollIntoViewIfNeeded();
@@ -94,7 +94,7 @@ inBrowser("sweeps: the list, the best so far, points over seeds, what was stoppe
   await page.mouse.up();
   await plot.getByText("3 of 4 runs").waitFor();
   assert.equal(await plot.locator(".left-out").count(), 1);
-  assert.match(await plot.getByRole("link", { name: "Compare them" }).getAttribute("href") ?? "", /^\/compare\?runs=/);
+  assert.match(await plot.getByRole("link", { name: "Compare them" }).getAttribute("href") ?? "", /^\/\?runs=/);
   await page.reload();
   await plot.getByText("3 of 4 runs").waitFor();
   await plot.getByRole("button", { name: "Leave out score: " }).click();

@@ -19,6 +19,8 @@ export interface RunsWanted {
   limit?: number;
   /** The runs within this run. */
   within?: string;
+  /** The runs in the trash. */
+  deleted?: boolean;
   /** Only the caller's runs. */
   mine?: boolean;
 }
@@ -37,6 +39,7 @@ export async function fetchRuns(link: Link, wanted: RunsWanted, signal?: AbortSi
       sort: wanted.sort ?? "",
       columns: [...columns],
       within: wanted.within ?? "",
+      deleted: wanted.deleted ?? false,
       mine: wanted.mine ?? false,
       ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);

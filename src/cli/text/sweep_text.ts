@@ -8,6 +8,7 @@ import { shellLine } from "../../sweeps/trial_config.ts";
 import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";
+import { stateNamed, stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 interface Terminal {
   isTty: boolean;
@@ -24,9 +25,13 @@ export const trialsText = (count: number) => count === 1 ? "1 trial" : `${count}
 
 const valueText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-/** `running: 12 of 48 made, 4 executing, 8 terminated` */
+const trialsWord = ([state, n]: [state: string, n: number]) => `${n} ${trialWord(state).toLowerCase()}`;
+/** Of a run's state, or of what else a trial may be: refused, deleted, pruned. */
+const trialWord = (state: string) => stateWord(stateNamed(state) ?? state);
+
+/** `running: 12 of 48 made, 4 running, 8 succeeded` */
 export function statesLine({ state, made, total, states }: SweepJson): string {
-  const counts = Object.entries(states).map(([name, n]) => `${n} ${name}`);
+  const counts = Object.entries(states).map(trialsWord);
   return `${state}: ${[`${made} of ${total} made`, ...counts].join(", ")}`;
 }
 
@@ -38,7 +43,7 @@ export function sweepsTable(sweeps: readonly SweepJson[], terminal: Terminal): s
     {
       name: "trials",
       shrinkTo: 12,
-      text: ({ states }) => Object.entries(states).map(([s, n]) => `${n} ${s}`).join(", "),
+      text: ({ states }) => Object.entries(states).map(trialsWord).join(", "),
     },
     { name: "parameters", shrinkTo: 10, text: ({ parameters }) => parameters.join(", ") },
     { name: "begun", text: ({ created_at }) => created_at.slice(0, 16).replace("T", " ") },
@@ -181,7 +186,7 @@ function trialColumns(trials: readonly TrialJson[]): Column<TrialJson>[] {
   return [
     { name: "trial", align: "right", text: ({ trial }) => String(trial) },
     { name: "run", text: ({ run_id }) => run_id ?? "" },
-    { name: "state", text: ({ state }) => state },
+    { name: "state", text: ({ state }) => trialWord(state) },
     ...namesIn(trials).map((name): Column<TrialJson> => ({
       ...{ name, shrinkTo: 6, align: "right" },
       text: ({ parameters }) => parameters[name] === undefined ? "" : valueText(parameters[name]),

@@ -37,6 +37,8 @@ export interface CommandOptions {
   alerts?: readonly Record<string, unknown>[] | undefined;
   /** Patterns of further files to observe; false: no files are observed. */
   observe?: unknown;
+  /** Artifacts that it reads. */
+  uses?: unknown;
   /** "off": the run's code is not recorded. */
   code?: unknown;
   /** Makes the config unique, so that the same `mosaic run` twice gives two runs. */
@@ -89,6 +91,7 @@ export function commandConfig(
       ...(options.alerts === undefined ? {} : { alerts: options.alerts }),
       ...(options.objective === undefined ? {} : { objective: options.objective }),
       ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
+      ...(options.uses === undefined ? {} : { uses: options.uses }),
       ...(options.code === undefined ? {} : { code: options.code }),
       worker: {
         script: program,

@@ -1,4 +1,4 @@
-/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
+/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset, delete, restore. */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
@@ -8,7 +8,8 @@ import { exitOfError } from "../link/exit.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated, RUN_ARGUMENT } from "./flags.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { fetchRuns } from "../link/fetch_runs.ts";
-import type { RunState } from "../../runs/fields/lifecycle_states.ts";
+import { type RunState, stateWord } from "../../runs/fields/lifecycle_states.ts";
+import type { RunJson } from "../../runs/fields/run_types.ts";
 import { parseStates } from "../text/states.ts";
 import { Link } from "../link/daemon_link.ts";
 import { pathInRun } from "../../base/text/format.ts";
@@ -26,14 +27,16 @@ export interface RunsVerb<A> extends Manual {
   /** The output line of a run, and its JSON. */
   line: (answer: A) => string;
   json: (answer: A) => unknown;
-  /** Waits, if the flags ask for it. @returns the exit code, and the answers as they are then */
   /** States that a selection is limited to: in others the daemon would refuse. */
   states: readonly RunState[];
+  /** Its runs may be in the trash, or are all there. */
+  trash?: (flags: Flags) => "also" | "only" | "never";
   /**
    * Nothing is done unless it can be done to all runs; and on a terminal, only if the person says yes to this.
    * @throws MosaicError if one of the runs is in the wrong state
    */
-  confirm?: (runs: readonly Run[], context: Context) => string;
+  confirm?: (runs: readonly RunJson[], context: Context, flags: Flags) => string;
+  /** Waits, if the flags ask for it. @returns the exit code, and the answers as they are then */
   afterwards?: (
     context: Context,
     answers: readonly A[],
@@ -61,7 +64,7 @@ export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done:
 
 /** The next attempt after a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
 export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): string {
-  return `${state}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
+  return `${stateWord(state)}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
 }
 
 /** For every verb that acts on runs. */
@@ -75,8 +78,14 @@ function selectionOptions(command: Command): Command {
 const isSelection = (flags: Flags) => ["state", "tag", "where"].some((name) => flags[name] !== undefined);
 
 /** The ids of the selected runs in one of these states; says how many others there are. */
-async function selected(link: Link, flags: Flags, states: readonly RunState[], context: Context): Promise<string[]> {
+async function selected(
+  link: Link,
+  flags: Flags,
+  { states, trash }: Pick<RunsVerb<never>, "states" | "trash">,
+  context: Context,
+): Promise<RunJson[]> {
   const found = await fetchRuns(link, {
+    deleted: trash?.(flags) === "only",
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     tags: (flags["tag"] as string[] | undefined) ?? [],
     where: String(flags["where"] ?? ""),
@@ -85,19 +94,36 @@ async function selected(link: Link, flags: Flags, states: readonly RunState[], c
   const others = found.length - runs.length;
   if (others > 0) {
     const left = `${others} of ${found.length} selected runs ${others === 1 ? "is" : "are"} left out`;
-    context.err.write(`mosaic: ${left}: this is for runs in ${states.join(", ")}\n`);
+    context.err.write(`mosaic: ${left}: this is for ${states.map(stateWord).join(", ")}\n`);
   } else if (found.length === 0) context.err.write("mosaic: no run matches\n");
-  return runs.map(({ run_id }) => run_id);
+  return runs;
 }
 
 /** All runs; if one cannot be found, tells each such name. @returns the runs, or the exit code */
-async function allOf(link: Link, refs: readonly string[], context: Context): Promise<Run[] | number> {
-  const runs: Run[] = [];
+async function allOf(
+  link: Link,
+  refs: readonly string[],
+  context: Context,
+  inTrash: boolean,
+): Promise<RunJson[] | number> {
+  const runs: RunJson[] = [];
   let code = 0;
+  let trash: RunJson[] | undefined;
+  const find = async (ref: string): Promise<RunJson> => {
+    try {
+      return runJsonOf(await link.unary(link.methods.getRun, { run: ref }));
+    } catch (error) {
+      if (!inTrash || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
+      trash ??= await fetchRuns(link, { deleted: true });
+      const named = trash.filter(({ run_id, name }) => name === ref || run_id.startsWith(ref.toUpperCase()));
+      if (named.length !== 1) throw error;
+      return named[0]!;
+    }
+  };
   for (const ref of refs) {
     try {
-      const run = await link.unary(link.methods.getRun, { run: ref });
-      if (!runs.some(({ runId }) => runId === run.runId)) runs.push(run);
+      const run = await find(ref);
+      if (!runs.some(({ run_id }) => run_id === run.run_id)) runs.push(run);
     } catch (error) {
       if (!(error instanceof MosaicError) || refs.length === 1) throw error;
       context.err.write(`mosaic: ${escapeControl(`${ref}: ${messageOf(error)}`)}\n`);
@@ -119,7 +145,7 @@ async function eachRun<A>(
   context: Context,
   named: readonly string[],
   flags: Flags,
-  { request, line, json, states, confirm, afterwards }: RunsVerb<A>,
+  { request, line, json, states, trash, confirm, afterwards }: RunsVerb<A>,
 ): Promise<number> {
   const selects = isSelection(flags);
   if (selects && named.length > 0) {
@@ -133,17 +159,18 @@ async function eachRun<A>(
     });
   }
   using link = await Link.open(context, connectionFlags(flags));
-  let refs = selects ? await selected(link, flags, states, context) : named;
+  const found = selects ? await selected(link, flags, { states, trash }, context) : undefined;
+  let refs = found?.map(({ run_id }) => run_id) ?? named;
   if (confirm !== undefined && refs.length > 0) {
-    const runs = await allOf(link, refs, context);
+    const runs = found ?? await allOf(link, refs, context, trash?.(flags) === "also");
     if (typeof runs === "number") return runs;
-    const question = confirm(runs, context);
+    const question = confirm(runs, context, flags);
     if (context.canAsk && flags["yes"] !== true && !isYes(await context.ask(question))) {
       context.err.write("mosaic: nothing was done\n");
       return 0;
     }
     // By their full ids, because a prefix may match another run after a deletion.
-    refs = runs.map(({ runId }) => runId);
+    refs = runs.map(({ run_id }) => run_id);
   }
   let code = 0;
   const first: A[] = [];

@@ -18,7 +18,7 @@ import { resolveStateDir } from "../../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../../base/log_line.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { HALF_LIFE_MS, parseShares, type Shares } from "../../dispatch/queue/shares.ts";
-import type { RetentionPolicy } from "../../registry/retention/retention.ts";
+import { KEEP_DELETED_MS, type RetentionPolicy } from "../../registry/retention/retention.ts";
 import { absolutePath } from "../../permissions/find_option.ts";
 import { parseListen } from "../../wire/address/address.ts";
 import { parseTarget } from "../../wire/address/target.ts";
@@ -84,6 +84,8 @@ export interface DaemonOptions {
   logLevel: LogLevel;
   logFormat: LogFormat;
   replace: boolean;
+  /** How long deleted runs stay in the trash, milliseconds; 0: they are removed at once. */
+  keepDeletedMs: number;
   /** Which ended runs are deleted; undefined: none. */
   retention: RetentionPolicy | undefined;
 }
@@ -382,6 +384,14 @@ export function daemonOptions(
         bytes,
       ),
     )
+    .addOption(
+      checked(
+        "--keep-deleted <age>",
+        "keep deleted runs in the trash this long; less if the disk fills; 0: remove them at once",
+        (text) => text === "0" ? 0 : age(text),
+        KEEP_DELETED_MS,
+      ).default(KEEP_DELETED_MS, "7d"),
+    )
     .addOption(checked("--webhook <url>", "URL that receives the events of all runs", url))
     .addOption(
       checked(
@@ -507,6 +517,7 @@ export function daemonOptions(
     logLevel: given.logLevel,
     logFormat: given.logFormat,
     replace: given.replace === true,
+    keepDeletedMs: given.keepDeleted,
     retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk, given.telemetryMaxSize),
   };
 }

@@ -96,6 +96,7 @@ export class Session implements ProxySession {
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.enterEvents(result);
+      attempt.progress.tells(result.events);
       this.#options.children.makeTrials(attempt.runId, result.events);
       intake.sample(batch, samples, now);
     }
@@ -133,6 +134,7 @@ export class Session implements ProxySession {
       if (delivered.to > delivered.from) attempt.host.proxyDelivered();
       supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.enterEvents(result);
+      attempt.progress.tells(result.events);
       this.#options.children.makeTrials(within ?? attempt.runId, result.events);
       this.#metricStepReached(attempt, clock());
     }

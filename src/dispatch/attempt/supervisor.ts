@@ -16,6 +16,8 @@ import { Ends, type EndsOptions } from "./ends.ts";
 import { EventEntries } from "./records/event_entries.ts";
 import type { Host } from "./state/host.ts";
 import { Intake } from "./records/intake.ts";
+import { PROGRESS_KIND } from "../../readers/text/run_progress.ts";
+import { eventsFromNewest } from "./records/worker_events.ts";
 import type { RunLimits } from "./state/limits.ts";
 import { BUSY_TICK_MS, Performer, type Supervised } from "./performer.ts";
 import { Alerts, type Recorded } from "./state/alerts.ts";
@@ -133,6 +135,8 @@ export class Supervisor {
     });
     try {
       supervised.intake.entries.enterMissed();
+      const { value: told } = eventsFromNewest(this.#options.telemetry, row.runId, [PROGRESS_KIND], row.attempt).next();
+      if (told !== undefined) supervised.attempt.progress.tells([told]);
       if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
         this.#performer.perform(supervised, supervised.attempt.stop(graceSeconds * 1000, this.#clock()));
       }

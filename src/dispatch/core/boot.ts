@@ -139,7 +139,7 @@ export class Boot {
     const { registry, host, recovery, supervisor } = this.#options;
     host.endOrphans({
       supervised: (runId) => recovery.waits(runId) ? registry.get(runId)?.attempt : supervisor.get(runId)?.attempt,
-      isKnown: (runId) => registry.get(runId) !== undefined,
+      isKnown: (runId) => registry.known(runId) !== undefined,
     });
   }
 }

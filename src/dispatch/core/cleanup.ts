@@ -1,4 +1,7 @@
-/** Cleans up after ended runs: lists artifacts, removes files that are not to be kept, and deletes whole runs. */
+/**
+ * Cleans up after ended runs: lists artifacts, removes files that are not to be kept, puts runs into the trash and brings them
+ * back, and deletes whole runs for good.
+ */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -168,12 +171,32 @@ export class Cleanup {
     }
   }
 
-  /** A second call during a deletion gets the same result. */
+  /** One transaction: whenever the daemon dies, the run is either in the list or in the trash. */
+  trash(runId: string): RunRow {
+    const { registry, telemetry, log } = this.#options;
+    this.refuseDeleted(runId);
+    const row = registry.require(runId);
+    this.#requireDeletable(row);
+    const children = registry.childIds(runId);
+    const trashed = registry.trash(runId);
+    for (const id of [runId, ...children]) telemetry.leave(id);
+    log.info({ run_id: runId, name: row.name }, "run put into the trash");
+    return trashed;
+  }
+
+  restore(runId: string): RunRow {
+    const { registry, log } = this.#options;
+    const row = registry.restore(runId);
+    log.info({ run_id: runId, name: row.name }, "run restored from the trash");
+    return row;
+  }
+
+  /** For good. A second call during a deletion gets the same result. */
   async delete(runId: string): Promise<{ freedBytes: number }> {
     const { registry } = this.#options;
     const underWay = this.#deleting.get(runId);
     if (underWay !== undefined) return await underWay;
-    const row = registry.require(runId);
+    const row = registry.known(runId) ?? registry.require(runId);
     this.#requireDeletable(row);
     registry.beginDelete(runId);
     const deletion = this.#delete(row);

@@ -16,6 +16,7 @@ import type { Logger } from "../../base/log.ts";
 import type { HostInfo } from "../../runs/fields/host_json.ts";
 import type { RunDetail, WholeRun } from "../../runs/fields/run_types.ts";
 import type { Activity } from "../../observability/activity.ts";
+import type { Lineage } from "../lineage/lineage.ts";
 import type { RunQuery } from "./run_query.ts";
 import type { CodeToRecord, RecordedCode } from "../code/run_code.ts";
 import type { RunParameter } from "./run_parameters.ts";
@@ -72,10 +73,14 @@ export interface Core {
   /** Reads and follows stored telemetry. */
   readonly records: TelemetryReader;
   readonly log: Logger;
+  /** What runs have read of others, and named artifacts. */
+  readonly lineage: Pick<Lineage, "find" | "name" | "versions" | "of">;
   /** Counters of the adapters, for metrics. */
   readonly activity: Activity;
   readonly startedAt: number;
   readonly version: string;
+  /** How long deleted runs stay in the trash; 0: they are removed at once. */
+  readonly keepDeletedMs: number;
 
   /**
    * @param submitter a token's name, or uid:N
@@ -164,10 +169,15 @@ export interface Core {
    */
   importRun(name: string): Promise<RunRow>;
   /**
-   * Removes an ended run: rows, telemetry, files. `freedBytes`: what its files and its telemetry took.
+   * Puts an ended run, with the runs within it, into the trash, where it is deleted for everybody; `forever`: removes it, from
+   * the list or the trash, with rows, telemetry and files.
+   * @returns `until`: how long the trash keeps it, Unix milliseconds, null if it is removed; `freedBytes`: what its files and its
+   * telemetry took
    * @throws `failed_precondition` when it lives
    */
-  delete(runId: string): Promise<{ freedBytes: number }>;
+  delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }>;
+  /** Brings a run back from the trash. @throws `not_found`, `failed_precondition` for a run whose parent is there */
+  restore(runId: string): RunRow;
   /** Disk usage of all runs, at most a minute old; reads the sizes of all their files. */
   diskUsage(): Promise<DiskUsage>;
 

@@ -18,6 +18,7 @@ import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/disk_usage.ts";
+import { KEEP_DELETED_MS } from "../../registry/retention/retention.ts";
 import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
 import { rendered, stepsOf } from "../../journal/thin_log.ts";
@@ -61,6 +62,8 @@ import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
+import { Lineage } from "../lineage/lineage.ts";
+import { USE_KIND } from "../attempt/records/worker_events.ts";
 import { Submissions } from "../queue/submissions.ts";
 import type { SweepJson } from "../../sweeps/results/sweep_json.ts";
 import type { Sweeps } from "../../sweeps/sweeps.ts";
@@ -105,6 +108,8 @@ export interface EngineOptions {
   isRoot?: boolean;
   /** The user of all workers; undefined: each config's own. */
   workerUser?: WorkerUserOption | undefined;
+  /** How long a deleted run stays in the trash, milliseconds; 0: it is removed at once. */
+  keepDeletedMs?: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** Enforces the limits of configs; undefined: the limits are advice. */
@@ -140,12 +145,14 @@ export class Engine implements Core {
   readonly activity = new Activity();
   readonly startedAt = Date.now();
   readonly version: string;
+  readonly keepDeletedMs: number;
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #placer: Placer;
   readonly #deadlines: Deadlines;
   readonly #artifacts: Artifacts;
+  readonly lineage: Lineage;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
   #testMessages: Core["testMessages"] | undefined;
@@ -167,6 +174,7 @@ export class Engine implements Core {
     this.records = telemetry;
     this.log = log;
     this.version = options.version;
+    this.keepDeletedMs = options.keepDeletedMs ?? KEEP_DELETED_MS;
     const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
@@ -193,12 +201,14 @@ export class Engine implements Core {
       cwdOf: (row) => planIfReadable(row.configJson)?.worker.cwd ?? "",
       keepVideosOf: (row) => planIfReadable(row.configJson)?.artifacts.keepVideos ?? null,
     });
+    this.lineage = new Lineage({ registry, log, directoryOf: (row) => layout.runDir(row.baseDir, row.runId) });
     this.#supervisor = new Supervisor({
       ...options,
       hostOf,
       placeFor,
       onChanged,
-      onFileNamed: (row, event) => this.#artifacts.announced(row, event),
+      onFileNamed: (row, event) =>
+        event.kind === USE_KIND ? this.lineage.used(row, event) : this.#artifacts.announced(row, event),
       maxUploadBytes: { ...STANDARD_BOUNDS, ...options.bounds }.maxUploadBytes,
       onFilesDue: (row) => {
         this.#artifacts.observe(row);
@@ -299,6 +309,7 @@ export class Engine implements Core {
         if (plan.webhook !== null) this.#own?.refuseNamed(plan.webhook.url, "metadata.webhook");
         admit(plan, owner);
       },
+      findArtifact: (artifact) => this.lineage.find(artifact),
       slurm: options.slurm ?? {},
       maxGpusPerUser: options.maxGpusPerUser ?? Infinity,
       durable: options.durability === "full",
@@ -405,6 +416,7 @@ export class Engine implements Core {
         canPause: (runId) => this.#control.canPause(runId),
         pause: (runId) => this.#control.pause(runId),
         resume: (runId) => this.#control.resume(runId),
+        checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
         retry: (runId) => {
           this.#submissions.requireRoom();
           this.#control.retry(runId);
@@ -482,7 +494,7 @@ export class Engine implements Core {
     const { found, nextToken, total } = await queryRuns(this.#valueReaders, filter, query);
     // Runs that were deleted meanwhile are left out.
     const existing = found.flatMap(({ runId, values }) => {
-      const row = this.runs.get(runId);
+      const row = filter.deleted ? this.runs.known(runId) : this.runs.get(runId);
       return row === undefined ? [] : [{ run: this.detail(row), values }];
     });
     return { runs: existing.map(({ run }) => run), values: existing.map(({ values }) => values), nextToken, total };
@@ -567,8 +579,12 @@ export class Engine implements Core {
     this.#enterDueSlurmDefaults();
     return this.#options.registry.require(runId);
   }
-  delete(runId: string): Promise<{ freedBytes: number }> {
-    return this.#cleanup.delete(runId);
+  async delete(runId: string, forever: boolean): Promise<{ freedBytes: number; until: number | null }> {
+    if (forever || this.keepDeletedMs === 0) return { ...await this.#cleanup.delete(runId), until: null };
+    return { freedBytes: 0, until: this.#cleanup.trash(runId).deletedAt! + this.keepDeletedMs };
+  }
+  restore(runId: string): RunRow {
+    return this.#cleanup.restore(runId);
   }
   diskUsage(): Promise<DiskUsage> {
     return this.#cleanup.diskUsage();

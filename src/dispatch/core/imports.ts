@@ -53,7 +53,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
     if (!isEnded(run!["state"] as RunState)) {
       throw new MosaicError("invalid_argument", `run ${id} of ${spool} is ${run!["state"]}, and has not ended`);
     }
-    if (registry.get(id) !== undefined || underWay.has(id)) {
+    if (registry.known(id) !== undefined || underWay.has(id)) {
       throw new MosaicError("already_exists", `run ${id} already exists`);
     }
     underWay.add(runId = id);

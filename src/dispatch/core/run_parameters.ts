@@ -1,7 +1,7 @@
 /** The parameters of runs, from the registry (config, command line) and from telemetry (what programs recorded). */
 import { hideSecret, isSecretName, withoutSecrets } from "../../base/text/secrets.ts";
 import type { RunReader } from "../../registry/run_reader.ts";
-import { effective, type ParameterValue } from "../../records/parameters.ts";
+import { attemptOfSource, effective, type ParameterValue } from "../../records/parameters.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 
 /** A parameter as it is shown: secrets are hidden. */
@@ -9,6 +9,8 @@ export interface RunParameter {
   name: string;
   value: ParameterValue;
   source: string;
+  /** What it was in earlier attempts, if it was another value; oldest first. */
+  earlier: { attempt: number; value: ParameterValue }[];
 }
 
 interface Readers {
@@ -19,8 +21,14 @@ interface Readers {
 /** One value per name, sorted by name. */
 export function parametersOfRun({ runs, records }: Readers, runId: string): RunParameter[] {
   const all = [...runs.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...records.parameters(runId)];
+  const earlier = Map.groupBy(all.filter(({ source }) => attemptOfSource(source) !== undefined), ({ name }) => name);
   return [...effective(all).values()]
-    .map(({ name, source, value }) => ({ name, source, value: shownValue(name, source, value) }))
+    .map(({ name, source, value }) => ({
+      ...{ name, source, value: shownValue(name, source, value) },
+      earlier: (earlier.get(name) ?? []).filter((one) => one.source !== source)
+        .map((one) => ({ attempt: attemptOfSource(one.source)!, value: shownValue(name, one.source, one.value) }))
+        .sort((a, b) => a.attempt - b.attempt),
+    }))
     .sort((a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }
 

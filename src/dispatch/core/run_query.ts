@@ -150,7 +150,7 @@ function lookupOf(readers: Readers, column: QueryColumn): Lookup {
   const now = Date.now();
   if (OF_OUTLINES.includes(column.name)) return (run) => valueOf(of, outlineJson(run) as RunJson, now);
   return ({ runId }) => {
-    const row = runs.get(runId);
+    const row = runs.known(runId);
     return row === undefined ? undefined : valueOf(of, runJson(readers.detail(row)), now);
   };
 }

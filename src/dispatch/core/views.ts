@@ -14,6 +14,7 @@ import { objectiveIn, objectiveOf, type ObjectiveValue, oneNumber } from "../../
 import { EPISODE_REWARD } from "../../records/progress_series.ts";
 import { MISSING } from "../../telemetry/blocks/failures.ts";
 import type { Progress } from "../attempt/state/progress.ts";
+import { effective, lengthIn } from "../../records/parameters.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../queue/dispatcher.ts";
@@ -61,7 +62,8 @@ export class Views {
         (row.state === "INIT" ? placer.waitingFor(row) : storeWait(progress?.heldByStore)),
       directory: this.#directory(row),
       children: row.parent === null ? this.#options.registry.childrenOf(row.runId) : 0,
-      maxSteps: expectedStepsOf(row.configJson),
+      maxSteps: expectedStepsOf(row.configJson) || (progress === undefined ? 0 : this.#lengthOf(row)),
+      progress: progress?.part ?? null,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
@@ -71,6 +73,15 @@ export class Views {
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
+  }
+
+  /** Of a live run, by a parameter such as `total_timesteps`; 0: unknown, or it is no count of the steps that are recorded. */
+  #lengthOf(row: RunRow): number {
+    const { registry, telemetry } = this.#options;
+    const { runId } = row;
+    const all = [...registry.parameters(runId).map((one) => ({ ...one, seq: 0 })), ...telemetry.parameters(runId)];
+    const { steps, toldStep } = telemetry.summary(runId);
+    return lengthIn(effective(all).values(), Math.max(steps, toldStep));
   }
 
   rewardOf(row: RunRow): number | null {

@@ -88,6 +88,7 @@ export class WorkerCalls {
   }
 }
 
+/** The version of the original contract that workers and proxies register with. */
 const OURS = "MOSAIC/1.0";
 
 /**

@@ -37,6 +37,8 @@ export function hosts(
       const problem = launcherOf(plan)?.admit(plan) ??
         (plan.worker.user !== "" && elsewhere
           ? "metadata.worker.user works for workers that the daemon itself starts, on its own host"
+          : plan.resumeFrom !== null && elsewhere
+          ? "metadata.resume_from works for workers that the daemon itself starts, on its own host"
           : undefined);
       if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
       if (options.workerUser !== undefined && launcherOf(plan) !== undefined) {

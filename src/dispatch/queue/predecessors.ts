@@ -90,7 +90,7 @@ export class Turns {
       const lives = !isEnded(row.state) || (row.state === "FAULTED" && isRepeated(row));
       return { runId, name: row.name, ...(lives ? { end: "lives", how: "" } : endOf(row.state, row.reason)) };
     }
-    const [deleted] = registry.eventsSince(0, { runId, kinds: ["deleted"], limit: 1 });
+    const [deleted] = registry.eventsSince(0, { runId, kinds: ["deleted", "trashed"], limit: 1 });
     if (deleted === undefined) {
       return { runId, name: "", end: "forgotten", how: "was deleted, and how it had ended is not known any more" };
     }

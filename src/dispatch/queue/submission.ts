@@ -3,12 +3,13 @@ import { CONFIG_BYTES, isLonger } from "../../base/field_limits.ts";
 import { boundReached } from "../../base/load_limits.ts";
 import { type ReadConfig, readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
-import { type PreparedRun, prepareRun, resolveRunId } from "../../config/prepare.ts";
+import { type PreparedRun, prepareRun, resolveRunId, type UsedArtifact } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import { type After, readAfter, SWEEP } from "../../config/queue_fields.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
+import type { FoundArtifact } from "../lineage/lineage.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -40,6 +41,8 @@ export interface SubmissionContext {
   /** The queue position for a new run of this priority. */
   placeFor: (priority: number) => number;
   maxQueue: number;
+  /** An artifact by its name. @throws MosaicError `not_found`, … */
+  findArtifact: (artifact: string) => FoundArtifact;
   /** A token's name, or uid:N; "": not known. */
   submitter: string;
   /** GPU slots of one owner at a time. */
@@ -76,6 +79,10 @@ export function submit(
   const prepared = admitted(read, runId, context, trial);
   requireRoom(context);
   const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
+  const uses = planOf(stored).uses.map(({ artifact: given, run: sourceRun, path, sha256 }) => ({
+    ...{ given, sourceRun, path, sha256 },
+    sourceName: registry.get(sourceRun)?.name ?? "",
+  }));
   const written = [{ path: layout.configFile(runId), text: stored }];
   if (workerConfigFile !== undefined) written.push(workerConfigFile);
   try {
@@ -83,7 +90,7 @@ export function submit(
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     const { parameters, leftOut } = parametersOf(stored);
     const entered = { ...run, digest: read.digest, configJson: stored, owner: context.submitter };
-    const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial);
+    const row = registry.insert(entered, context.placeFor(run.priority), parameters, trial, uses);
     return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
@@ -100,7 +107,7 @@ export function requireRoom({ queueLength, maxQueue }: Pick<SubmissionContext, "
 
 type Admission = Pick<
   SubmissionContext,
-  "registry" | "layout" | "gpus" | "admit" | "slurm" | "submitter" | "maxGpusPerUser"
+  "registry" | "layout" | "gpus" | "admit" | "slurm" | "submitter" | "maxGpusPerUser" | "findArtifact"
 >;
 
 /** Checks a config without entering it. @throws MosaicError where it can never become a run */
@@ -118,7 +125,8 @@ function readBounded(configJson: string): ReadConfig {
 function admitted(read: ReadConfig, runId: string, context: Admission, trial?: TrialOf): PreparedRun {
   const { registry, layout, gpus } = context;
   const after = predecessors(read.config.metadata?.queue?.after ?? [], runId, registry, trial);
-  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, submitter: context.submitter });
+  const uses = usedArtifacts(read.config.metadata?.uses ?? [], context.findArtifact);
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm, after, uses, submitter: context.submitter });
   const plan = planOf(prepared.configJson);
   requireTime(plan);
   requireOwnHost(plan);
@@ -140,6 +148,24 @@ function admitted(read: ReadConfig, runId: string, context: Admission, trial?: T
     );
   }
   return prepared;
+}
+
+/** @param given a name, or what was found when the config was submitted before @throws MosaicError as `find`, with the field */
+function usedArtifacts(
+  given: readonly (string | UsedArtifact)[],
+  find: SubmissionContext["findArtifact"],
+): UsedArtifact[] {
+  return given.map((use, at) => {
+    const [artifact, named] = typeof use === "string" ? [use, use] : [use.artifact, `${use.run}:${use.path}`];
+    try {
+      const { runId: run, path, sha256, file } = find(named);
+      return { artifact, run, path, sha256, file };
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+      const { code, message, hint } = error;
+      throw new MosaicError(code, `metadata.uses[${at}]: ${message}`, { ...(hint === undefined ? {} : { hint }) });
+    }
+  });
 }
 
 /** @throws MosaicError `invalid_argument` for a run that this daemon does not stop and start by itself */
@@ -215,9 +241,11 @@ function removeQuietly(path: string): void {
 }
 
 function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
-  const taken = registry.get(wanted);
+  const taken = registry.known(wanted);
   if (taken === undefined) return wanted;
   if (taken.digest === digest && !insisted) return newUlid();
+  // It says what to do about a run in the trash.
+  if (taken.deletedAt !== null) return wanted;
   throw new MosaicError(
     "already_exists",
     taken.digest === digest

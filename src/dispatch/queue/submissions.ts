@@ -14,6 +14,7 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { TrialOf } from "../../registry/sweeps/sweep_rows.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import type { Dispatcher } from "./dispatcher.ts";
+import type { FoundArtifact } from "../lineage/lineage.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { requireAdmissible, requireRoom, submit } from "./submission.ts";
 
@@ -29,6 +30,8 @@ export interface SubmissionsOptions {
   gpus: GpuPool;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan, owner: string) => void;
+  /** An artifact by its name. @throws MosaicError `not_found`, … */
+  findArtifact: (artifact: string) => FoundArtifact;
   placer: Placer;
   /** Runs have begun or ceased to wait. */
   onChanged: (row: RunRow) => void;
@@ -58,7 +61,7 @@ export class Submissions {
     trial?: TrialOf,
   ): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, gpus, durable, slurm } = this.#options;
-    const { admit, onChanged, maxGpusPerUser } = this.#options;
+    const { admit, findArtifact, onChanged, maxGpusPerUser } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -71,6 +74,7 @@ export class Submissions {
         durable,
         slurm,
         submitter,
+        findArtifact,
         maxGpusPerUser,
         admit,
         queueLength: this.#queueLength,

@@ -84,7 +84,7 @@ function megabytes(given: unknown): number | null {
 
 /** A list of cards, alone or in `gpu_data`; warnings may stand before it. */
 function entries(output: string): Json[] {
-  const from = output.search(/^\s*[[{]/m);
+  const from = output.search(/^[ \t]*[[{]/m);
   if (from < 0 || output.length - from > 8 << 20) return [];
   try {
     const read: unknown = JSON.parse(output.slice(from));

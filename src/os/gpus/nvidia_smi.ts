@@ -20,6 +20,8 @@ export const isOldDriver = (output: string) => /is not a valid field to query/.t
 
 const LOST = /GPU is lost|GPU requires reset/i;
 const MOST_CARDS = 64;
+/** Of those that are searched for names. */
+const LONGEST_LINE = 1000;
 
 export interface Output {
   code: number;
@@ -62,7 +64,7 @@ export function parseCards({ code, stdout, stderr }: Output, fields: readonly st
       instances: isDivided ? [] : null,
     });
   }
-  problems.push(...stderr.split("\n").map((line) => line.trim()).filter((line) => line !== ""));
+  for (const line of stderr.split("\n")) if (line.trim() !== "") problems.push(line.trim());
   const none = problems.some((line) => /^No devices were found/i.test(line));
   const problem = problems.filter((line) => !/^No devices were found/i.test(line)).slice(0, 4).join("; ").slice(0, 500);
   const unlisted = problems.some((line) => /GPU/.test(line) && !/^(GPU \d+: )?(WARNING|Warning)/.test(line));
@@ -81,7 +83,8 @@ const INSTANCE_LINE = /^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)/;
 export function withInstances(cards: readonly Card[], list: string): Card[] {
   const found = new Map<number, Instance[]>();
   let card: Instance[] | undefined;
-  for (const line of list.split("\n")) {
+  for (const whole of list.split("\n")) {
+    const line = whole.slice(0, LONGEST_LINE);
     const [, index] = CARD_LINE.exec(line) ?? [];
     if (index !== undefined) found.set(Number(index), card = []);
     const [, profile, at, uuid] = INSTANCE_LINE.exec(line) ?? [];

@@ -9,6 +9,11 @@ export const CARD_QUERY = [
 export const PROCESS_QUERY = ["rocm-smi", "--showpids", "--json"];
 
 const MB = 1 << 20;
+/** Of a key. */
+const LONGEST_NAME = 200;
+
+/** A list may nest deeper than a text can be made of. */
+const textOf = (value: unknown) => typeof value === "string" || typeof value === "number" ? String(value) : "";
 
 export function parseCards({ code, stdout, stderr }: Output): Answer {
   const read = objectIn(stdout);
@@ -22,8 +27,10 @@ export function parseCards({ code, stdout, stderr }: Output): Answer {
     const [, index] = /^card(\d+)$/.exec(key) ?? [];
     if (index === undefined || typeof values !== "object" || values === null) continue;
     const of = (pattern: RegExp) => {
-      const found = Object.entries(values).find(([name, value]) => pattern.test(name) && word(String(value)) !== "");
-      return found === undefined ? undefined : String(found[1]);
+      const found = Object.entries(values).find(([name, value]) =>
+        name.length <= LONGEST_NAME && pattern.test(name) && word(textOf(value)) !== ""
+      );
+      return found === undefined ? undefined : textOf(found[1]);
     };
     const megabytes = (pattern: RegExp) => {
       const bytes = figure(of(pattern));
@@ -52,7 +59,7 @@ export function parseProcesses(stdout: string): GpuProcess[] {
   return Object.entries(typeof system === "object" && system !== null ? system : {}).flatMap(([key, value]) => {
     const [, pid] = /^PID\s*(\d+)$/.exec(key) ?? [];
     if (pid === undefined) return [];
-    const [name, , bytes] = String(value).split(",").map((field) => field.trim());
+    const [name, , bytes] = textOf(value).split(",").map((field) => field.trim());
     const used = figure(bytes);
     return [{ pid: Number(pid), name: word(name), uuid: "", usedMb: used === null ? null : used / MB }];
   }).slice(0, 4096);

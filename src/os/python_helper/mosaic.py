@@ -25,7 +25,7 @@ import threading
 import time
 
 __all__ = [
-    "init", "log", "episode", "video", "checkpoint", "resume_path", "active",
+    "init", "log", "episode", "video", "checkpoint", "resume_path", "use_artifact", "active",
     "runs", "get_run", "submit", "Daemon", "Run", "Runs", "Table", "MosaicError",
     "SB3Callback", "LightningCallback", "RecordSteps",
 ]
@@ -319,6 +319,24 @@ def resume_path():
     return os.environ.get("MOSAIC_RESUME_FROM") or None
 
 
+def use_artifact(artifact):
+    """The path of an artifact of another run: "RUN:checkpoints/best.pt", or "policy:best". The run's lineage has it then.
+
+    Raises MosaicError if there is no such artifact. In a program that mosaic has not started nothing is recorded.
+    """
+    for use in json.loads(os.environ.get("MOSAIC_USES") or "[]"):
+        if use["artifact"] == artifact:
+            return use["file"]
+    path = Daemon().call("mosaic.v1.Mosaic/FindArtifact", {"artifact": artifact})["file"]
+    _record_use(artifact)
+    return path
+
+
+@_never_raises
+def _record_use(artifact):
+    _record("use_artifact", {"artifact": artifact})
+
+
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
@@ -445,8 +463,12 @@ class Daemon:
 def _target_of_state_dir():
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     directory = os.environ.get("MOSAIC_STATE_DIR") or os.path.join(home, "mosaic")
+    trainer = os.path.join(directory, "trainer")
+    if os.environ.get("MOSAIC_RUN_DIR") and not os.environ.get("MOSAIC_STATE_DIR"):
+        # Of a run: its own daemon.
+        trainer = os.path.dirname(os.path.dirname(os.environ["MOSAIC_RUN_DIR"]))
     try:
-        with open(os.path.join(directory, "trainer", "daemon.json")) as file:
+        with open(os.path.join(trainer, "daemon.json")) as file:
             return "unix:" + json.load(file)["socket"]
     except (OSError, ValueError, KeyError) as error:
         raise MosaicError(

@@ -15,6 +15,7 @@ import { Lines } from "../../readers/lines/lines.ts";
 import { StepShapes } from "../../readers/lines/step_shapes.ts";
 import type { TextDialect } from "../../readers/text/text_dialects.ts";
 import type { JournalChunk } from "../../journal/journal.ts";
+import { PROGRESS_KIND, type RunProgress } from "../../readers/text/run_progress.ts";
 import { NOT_READ, UnreadLines } from "../../readers/text/not_read.ts";
 import { segmentsOf } from "../../readers/text/segments.ts";
 import { recordsOf, TextRecords } from "../../readers/text/text_records.ts";
@@ -60,6 +61,8 @@ export interface BatchReading {
   sealedForm?: string;
   /** When the byte before a position was written, in nanoseconds; "": about now. */
   timeAt?: (position: number) => string;
+  /** How far the program is, which is told when it moves. */
+  progress?: RunProgress;
   /** Dialects that were reported with a line of theirs: each is reported once. */
   seen?: Set<TextDialect>;
 }
@@ -67,7 +70,8 @@ export interface BatchReading {
 /** @param more what may follow the chunk: nothing, or bytes that are written already and later ones. */
 export function buildBatch(
   chunk: JournalChunk,
-  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", timeAt, seen }: BatchReading,
+  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "", timeAt, seen, progress }:
+    BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder(() => new TextColumn());
@@ -180,7 +184,7 @@ export function buildBatch(
         const joined = joinedObjects(lines.bytes, lines.begin(i), lines.ends[i]!);
         if (joined !== undefined) {
           const apart = Lines.of(...joined.map(({ from, to }) => lines.slice(from, to)));
-          return take(apart, new TextRecords(apart, textOff));
+          return take(apart, new TextRecords(apart, textOff, progress));
         }
         malformedLines++;
         if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
@@ -191,12 +195,14 @@ export function buildBatch(
   const takeParts = (parts: Lines, text: TextRecords) => {
     text.pass();
     const others = otherLines;
-    take(parts, new TextRecords(parts, textOff));
+    take(parts, new TextRecords(parts, textOff, progress));
     otherLines = Math.min(otherLines, others + 1);
   };
   const { lines } = chunk;
-  const text = new TextRecords(lines, textOff);
+  const text = new TextRecords(lines, textOff, progress);
   take(lines, text);
+  const part = progress?.take();
+  if (part !== undefined) events.push({ kind: PROGRESS_KIND, dataJson: JSON.stringify({ part }), tsNs: "" });
   for (const one of unread.of("stdout")) events.push({ kind: NOT_READ, dataJson: JSON.stringify(one), tsNs: "" });
 
   let to = chunk.to;

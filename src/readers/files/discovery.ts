@@ -3,7 +3,7 @@
  * links. A directory is listed again only when it has changed, so a scan of an unchanged tree is one system call per
  * directory. It uses no notifications, because network file systems have none.
  */
-import { fileKindOf, formatOfName, isOfTracker, withoutCopies } from "../formats.ts";
+import { fileKindOf, formatOfName, HYDRA, isOfTracker, withoutCopies } from "../formats.ts";
 import { matcherOf, type Observation } from "./observation.ts";
 import { entriesOf } from "../../os/files/untrusted.ts";
 
@@ -154,8 +154,8 @@ export class Discovery {
         if (this.isRequested(path)) yield { path, place, artifact: undefined, root };
         continue;
       }
-      const isLog = formatOfName(name) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
-      const isKnown = isOfTracker(name) || isLog;
+      const isLog = formatOfName(path) === "jsonl" && (place === "run" || LOG_DIRECTORY.test(directory));
+      const isKnown = isOfTracker(path) || isLog;
       if (isKnown || (place === "cwd" && formatOfName(name) !== undefined)) {
         yield { path, place, artifact: undefined, root, isOffered: !isKnown };
       }
@@ -197,9 +197,11 @@ function listingOf(
   let isBackup = false;
   for (const { name, isFile, isDirectory } of entriesOf(directory, root)) {
     listing.entries++;
-    if (name.startsWith(".")) continue;
+    if (name.startsWith(".") && name !== HYDRA) continue;
     if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);
-    const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name)) ||
+    const isOfInterest = formatOfName(join(directory, name)) !== undefined || FILES_OF_RUNS.some(([pattern]) =>
+      pattern.test(name)
+    ) ||
       isRequested(join(directory, name));
     if (isFile && isOfInterest) listing.files.push(name);
     isBackup ||= isFile && name === "backup.json";

@@ -6,6 +6,7 @@
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../../gen/records/record_types.ts";
+import { fileKindOf, HYDRA } from "../formats.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import { nanosecondsOf } from "../lines/timestamps.ts";
 import type { CountedProblem } from "./file_source.ts";
@@ -17,6 +18,7 @@ import type {
   SourceRecord,
 } from "../format/tracker_records.ts";
 import { withoutSecrets } from "../../base/text/secrets.ts";
+import { PROGRESS_KIND } from "../text/run_progress.ts";
 import { jsonText } from "../text/text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../records/points.ts";
 
@@ -89,7 +91,7 @@ export function recordsOf(
         break;
       case "params":
         if (Object.keys(record.values).length > 0) {
-          const tracker = record.origin === "config" ? (source.endsWith(".wandb") ? "wandb" : "config") : "hparams";
+          const tracker = record.origin === "config" ? trackerOf(source) : "hparams";
           const values = withoutSecrets("", record.values);
           events.push(eventOf("parameters", { source: tracker, values }, record.wallTime));
         }
@@ -118,6 +120,9 @@ export function recordsOf(
       case "trial":
         events.push(eventOf("trial", record.trial, record.wallTime));
         break;
+      case "progress":
+        events.push(eventOf(PROGRESS_KIND, { part: record.part }, undefined));
+        break;
       case "rewind": // how a curve goes back is in its steps
       case "run": // are the tracker's words on the run, which mosaic has itself
       case "status":
@@ -125,6 +130,13 @@ export function recordsOf(
         break;
     }
   }
+}
+
+/** Files of parameters have precedence over the run's own config. */
+function trackerOf(source: string): string {
+  if (source.endsWith(".wandb")) return "wandb";
+  if (fileKindOf(source)?.format !== "parameters") return "config";
+  return source.endsWith(`/${HYDRA}/config.yaml`) ? "hydra" : source.slice(source.lastIndexOf("/") + 1);
 }
 
 export function problemEvent(source: string, { what, at, bytes, detail, count }: CountedProblem): WorkerEventRecord {

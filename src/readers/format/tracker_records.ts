@@ -118,7 +118,15 @@ export type SourceRecord =
   | RunRecord
   | StatusRecord
   | OutputRecord
-  | TrialRecord;
+  | TrialRecord
+  | ProgressRecord;
+
+/** How far the program is, 0 to 1; null: it does not say any more. */
+export interface ProgressRecord {
+  kind: "progress";
+  wallTime: number | undefined;
+  part: number | null;
+}
 
 /** A trial of a study has ended. */
 export interface TrialRecord {

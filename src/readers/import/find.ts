@@ -1,5 +1,6 @@
 /** Finds runs below a directory, by the names of trackers' files. */
-import { fileKindOf, isOfTracker, trackerTitles, withoutCopies } from "../formats.ts";
+import { fileKindOf, HYDRA, isOfTracker, trackerTitles, withoutCopies } from "../formats.ts";
+import { infoIfThere } from "../../os/files/files.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { type FoundRun, withParts } from "./parts_of_runs.ts";
 import { hasItsFormat, isReadable } from "./read.ts";
@@ -18,12 +19,12 @@ const MAX_FILES_PER_RUN = 256;
 /** The runs among the files of one directory: each file that stands alone is one, all others together are another. */
 function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
   const path = (name: string) => `${directory === "/" ? "" : directory}/${name}`;
-  const known = withoutCopies(names.filter((name) => isOfTracker(name) && hasItsFormat(path(name))).sort());
+  const known = withoutCopies(names.filter((name) => isOfTracker(path(name)) && hasItsFormat(path(name))).sort());
   const isAlone = (name: string) => fileKindOf(name)?.alone === true;
   const logs = known.filter(isAlone);
   const others = known.filter((name) => !isAlone(name));
   // Parameters without a curve are no run.
-  if (others.every((name) => fileKindOf(name)?.accompanies === true)) others.length = 0;
+  if (others.every((name) => fileKindOf(path(name))?.accompanies === true)) others.length = 0;
   return [...logs.map((name) => [name]), ...(others.length === 0 ? [] : [others])]
     .map((files) => ({ directory, files: files.map(path) }));
 }
@@ -82,7 +83,12 @@ function search(directory: string, depth: number, found: Found): void {
     found.skipped.push(`${directory}: ${error instanceof Error ? error.message : error}`);
     return;
   }
-  const runs = runsAmong(directory, entries.filter((entry) => entry.isFile).map(({ name }) => name));
+  const hydra = entries.some(({ name, isDirectory }) => name === HYDRA && isDirectory) ? [`${HYDRA}/config.yaml`] : [];
+  const names = entries.filter((entry) => entry.isFile).map(({ name }) => name);
+  const runs = runsAmong(directory, [
+    ...names,
+    ...hydra.filter((name) => infoIfThere(`${directory}/${name}`)?.isFile === true),
+  ]);
   for (const run of runs) {
     if (run.files.length <= MAX_FILES_PER_RUN) found.runs.push(run);
     else found.skipped.push(`${directory}: ${run.files.length} files; at most ${MAX_FILES_PER_RUN} make one run`);

@@ -220,6 +220,7 @@ export class Lines {
       case "scalar": // handled separately
       case "params": // are in the config, as is the tracker's word on the run
       case "run":
+      case "progress": // it is over
       case "output": // printed unchanged
         return "";
     }

@@ -4,6 +4,7 @@ import type { FormatState } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 import type { LineFields, Unread } from "./line_fields.ts";
 import { LINES_NOT_READ } from "./not_read.ts";
+import { type ProgressState, RunProgress } from "./run_progress.ts";
 import { TextLines } from "./text_lines.ts";
 
 const LF = 10;
@@ -21,7 +22,8 @@ const PROBLEMS: { readonly [why in Unread]: "no_form" | "no_step" } = {
 
 export class TextFileReader extends BaseReader {
   readonly format = "text";
-  readonly #text = new TextLines();
+  #progress = new RunProgress();
+  #text = new TextLines([], this.#progress);
   #skipping = false;
 
   constructor(state?: FormatState) {
@@ -29,14 +31,25 @@ export class TextFileReader extends BaseReader {
     if (state === undefined) return;
     this.restoreBase(state);
     this.#skipping = state["skipping"] === true;
+    this.#see(state["progress"] as ProgressState | undefined);
+  }
+
+  #see(state?: ProgressState): void {
+    this.#progress = new RunProgress(state);
+    this.#text = new TextLines([], this.#progress);
   }
 
   protected memory(): Record<string, unknown> {
-    return this.#skipping ? { skipping: true } : {};
+    const progress = this.#progress.state;
+    return {
+      ...(this.#skipping ? { skipping: true } : {}),
+      ...(Object.keys(progress).length === 0 ? {} : { progress }),
+    };
   }
 
   protected forget(): void {
     this.#skipping = false;
+    this.#see();
   }
 
   /** One line, or all lines of a table: so the reader keeps nothing of them. */
@@ -77,6 +90,8 @@ export class TextFileReader extends BaseReader {
     const line = decoder.decode(bytes);
     const fields = this.#text.read(line);
     if (fields !== undefined) out.records.push(...recordsOfFields(fields));
+    const part = this.#progress.take();
+    if (part !== undefined) out.records.push({ kind: "progress", wallTime: undefined, part });
     const why = this.#text.unread;
     if (why === undefined) return;
     const detail = `${LINES_NOT_READ[why].what}, as in "${line.trim().slice(0, 120).toWellFormed()}"`;

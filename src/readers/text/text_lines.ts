@@ -22,6 +22,7 @@ import { isCandidate, looksLikeResults, readNamed } from "./named_lines.ts";
 import { namedNumbers } from "./named_numbers.ts";
 import { peopleNumber } from "../format/people_numbers.ts";
 import { type Bar, barOf } from "./progress_bars.ts";
+import type { RunProgress } from "./run_progress.ts";
 import { type PrintedTrial, trialOf } from "./trial_lines.ts";
 import { ofRank } from "./ranks.ts";
 import type { TextDialect } from "./text_dialects.ts";
@@ -39,11 +40,14 @@ export class TextLines {
   readonly #off: ReadonlySet<TextDialect>;
   /** The rows of the unfinished table, and the heading of the last ones. */
   #table: { scope: string; rows: [string, number][] } | undefined;
+  readonly #progress: RunProgress | undefined;
   #openLines = 0;
   #why: { unread?: Unread | undefined } = {};
 
-  constructor(off: Iterable<TextDialect> = []) {
+  /** @param progress sees each line */
+  constructor(off: Iterable<TextDialect> = [], progress?: RunProgress) {
     this.#off = new Set(off);
+    this.#progress = this.#off.has("bar") ? undefined : progress;
   }
 
   /** How many of the last lines belong to an unfinished table: their fields come with its end. */
@@ -75,6 +79,7 @@ export class TextLines {
       this.pass();
     }
     const fields = readTextLine(line, this.#off, this.#why);
+    this.#progress?.see(line, (fields?.scalars.length ?? 0) > 0);
     return fields === undefined ? undefined : ofRank(fields, line);
   }
 

@@ -4,6 +4,7 @@ import type { Lines } from "../lines/lines.ts";
 import { numberOnWire } from "../../gen/records/step_columns.ts";
 import type { LineContext } from "../lines/parse_line.ts";
 import { nanosecondsOf } from "../lines/timestamps.ts";
+import type { RunProgress } from "./run_progress.ts";
 import type { TextDialect } from "./text_dialects.ts";
 import { type LineFields, TextLines, type Unread } from "./text_lines.ts";
 import { MAX_POINTS_PER_RECORD } from "../../records/points.ts";
@@ -30,9 +31,9 @@ export class TextRecords {
   /** The first `=` and the first `:` at or after the end of the scanned bytes. */
   readonly #links = [EQUALS, COLON].map((byte) => ({ byte, at: -1 }));
 
-  constructor(lines: Lines, off: Iterable<TextDialect>) {
+  constructor(lines: Lines, off: Iterable<TextDialect>, progress?: RunProgress) {
     this.#lines = lines;
-    this.#text = new TextLines(off);
+    this.#text = new TextLines(off, progress);
   }
 
   /** Line `i`, which is no record. */

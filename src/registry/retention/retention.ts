@@ -2,8 +2,13 @@
 import { MosaicError } from "../../base/errors.ts";
 import { isEnded, type RunState } from "../lifecycle/lifecycle.ts";
 
+/** How long a deleted run stays in the trash, unless the daemon is told otherwise. */
+export const KEEP_DELETED_MS = 7 * 86_400_000;
+
 /** At least one of them is given. */
 export interface RetentionPolicy {
+  /** Delete runs that are in the trash for this many milliseconds. */
+  keepDeletedMs?: number;
   /** Always keep the newest n ended runs. Alone: delete all other ended runs. */
   keepLast?: number;
   /** Delete runs that ended more than this many milliseconds ago. */
@@ -19,6 +24,8 @@ export interface PrunableRun {
   state: RunState;
   createdAt: number;
   finishedAt: number | null;
+  /** When it was put into the trash; null: it is not there. */
+  deletedAt: number | null;
   /** Unreadable fields of its row. */
   damaged: readonly string[];
   /** Of its files and its telemetry; 0 if only number and age matter. */
@@ -27,7 +34,7 @@ export interface PrunableRun {
 
 export interface Chosen<R extends PrunableRun> {
   run: R;
-  because: "number" | "age" | "size";
+  because: "number" | "age" | "size" | "trash";
 }
 
 /** When a run ended; if that is not recorded, when it was submitted. */
@@ -36,7 +43,7 @@ function endOf(run: PrunableRun): number {
 }
 
 /**
- * The runs to delete, oldest first. Never chosen: live runs, runs with a damaged row (their end cannot be trusted), and the
+ * The runs to delete: those in the trash before all others, and then oldest first. Never chosen: live runs, runs with a damaged row (their end cannot be trusted), and the
  * newest `keepLast` ended ones. They count towards `maxBytes`, so that limit may not be reached.
  * @throws MosaicError `invalid_argument` for an empty policy or a negative value.
  */
@@ -46,26 +53,33 @@ export function chooseRunsToPrune<R extends PrunableRun>(
   now: number,
 ): Chosen<R>[] {
   checkPolicy(policy);
-  const { olderThanMs, maxBytes: most, maxTelemetryBytes } = policy;
-  const byNumberAlone = [olderThanMs, most, maxTelemetryBytes].every((limit) => limit === undefined);
+  const { keepLast, olderThanMs, keepDeletedMs, maxBytes: most, maxTelemetryBytes } = policy;
+  const byNumberAlone = keepLast !== undefined &&
+    [olderThanMs, most, maxTelemetryBytes].every((limit) => limit === undefined);
   let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
   const chosen: Chosen<R>[] = [];
   for (const run of deletableRuns(runs, policy)) {
-    const tooOld = policy.olderThanMs !== undefined && now - endOf(run) > policy.olderThanMs;
-    const tooMuch = policy.maxBytes !== undefined && bytes > policy.maxBytes;
-    if (!byNumberAlone && !tooOld && !tooMuch) continue;
+    const tooMuch = most !== undefined && bytes > most;
+    let because: Chosen<R>["because"] | undefined = tooMuch ? "size" : undefined;
+    if (run.deletedAt !== null) {
+      if (keepDeletedMs !== undefined && now - run.deletedAt >= keepDeletedMs) because = "trash";
+    } else if (byNumberAlone) because = "number";
+    else if (olderThanMs !== undefined && now - endOf(run) > olderThanMs) because = "age";
+    if (because === undefined) continue;
     bytes -= run.bytes;
-    chosen.push({ run, because: byNumberAlone ? "number" : tooOld ? "age" : "size" });
+    chosen.push({ run, because });
   }
   return chosen;
 }
 
-/** Those that the policy may delete, oldest first. */
+/** Those that the policy may delete: the trash, longest there first, then the others, oldest first. */
 export function deletableRuns<R extends PrunableRun>(runs: readonly R[], { keepLast = 0 }: RetentionPolicy): R[] {
-  const newestFirst = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0).sort((a, b) =>
+  const deletable = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0);
+  const newestFirst = deletable.filter(({ deletedAt }) => deletedAt === null).sort((a, b) =>
     endOf(b) - endOf(a) || (a.runId < b.runId ? 1 : -1)
   );
-  return newestFirst.slice(keepLast).reverse();
+  const trash = deletable.filter(({ deletedAt }) => deletedAt !== null).sort((a, b) => a.deletedAt! - b.deletedAt!);
+  return [...trash, ...newestFirst.slice(keepLast).reverse()];
 }
 
 function checkPolicy(policy: RetentionPolicy): void {

@@ -25,15 +25,19 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   const runs: PrunableRun[] = [];
   const states = policy.maxBytes === undefined ? ENDED_STATES : undefined;
   const usage = policy.maxBytes === undefined ? undefined : await options.diskUsage();
-  let token: string | undefined;
-  do {
-    const page = registry.list({ states }, { limit: 500, token });
-    for (const { runId, state, createdAt, finishedAt, damaged } of page.runs) {
-      const bytes = usage === undefined ? 0 : bytesOfRun(usage, runId);
-      runs.push({ runId, state, createdAt, finishedAt, damaged, bytes });
-    }
-    token = page.nextToken;
-  } while (token !== undefined);
+  // A policy that only empties the trash reads no other run.
+  const isForAll = Object.keys(policy).some((limit) => limit !== "keepDeletedMs");
+  for (const filter of [{ deleted: true }, ...isForAll ? [{ states }] : []]) {
+    let token: string | undefined;
+    do {
+      const page = registry.list(filter, { limit: 500, token });
+      for (const { runId, state, createdAt, finishedAt, deletedAt, damaged } of page.runs) {
+        const bytes = usage === undefined ? 0 : bytesOfRun(usage, runId);
+        runs.push({ runId, state, createdAt, finishedAt, deletedAt, damaged, bytes });
+      }
+      token = page.nextToken;
+    } while (token !== undefined);
+  }
   const deleted: string[] = [];
   let freedBytes = 0;
   const remove = async (runId: string, because: string) => {
@@ -54,4 +58,30 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
     if (!deleted.includes(runId)) await remove(runId, "telemetry");
   }
   return { deleted, freedBytes };
+}
+
+/** Empties the trash, longest there first, until there is enough space on the disk or nothing is left. */
+export async function emptyForSpace(
+  { registry, deleteRun, hasSpace, log }: Pick<SweepOptions, "deleteRun" | "log"> & {
+    registry: Pick<Registry, "list" | "count">;
+    hasSpace: () => boolean;
+  },
+): Promise<void> {
+  if (registry.count({ deleted: true }) === 0 || hasSpace()) return;
+  const trash: { runId: string; deletedAt: number | null }[] = [];
+  let token: string | undefined;
+  do {
+    const page = registry.list({ deleted: true }, { limit: 500, token });
+    trash.push(...page.runs);
+    token = page.nextToken;
+  } while (token !== undefined);
+  for (const { runId } of trash.sort((a, b) => a.deletedAt! - b.deletedAt!)) {
+    if (hasSpace()) return;
+    try {
+      await deleteRun(runId);
+      log.info({ run_id: runId, because: "disk" }, "run removed from the trash, because the disk is nearly full");
+    } catch (error) {
+      log.warn({ run_id: runId, error: messageOf(error) }, "run could not be removed from the trash");
+    }
+  }
 }

@@ -51,7 +51,7 @@ export interface TrialRow {
   /** Null: the daemon refused its config. */
   runId: string | null;
   refusal: string | null;
-  /** Null: it was refused, or its run is deleted. */
+  /** Null: it was refused, or its run is deleted or in the trash. */
   state: RunState | null;
   name: string | null;
   reason: string | null;
@@ -83,7 +83,7 @@ const [GOES_ON, STOPS, HOLDS] = [0, 1, 2];
 
 const SELECT_TRIALS =
   `SELECT t.trial, t.run_id, t.refusal, r.state, r.name, r.reason, r.attempt, r.started_at, r.finished_at
-  FROM sweep_trials t LEFT JOIN runs r USING (run_id)`;
+  FROM sweep_trials t LEFT JOIN runs r ON r.run_id = t.run_id AND r.deleted_at IS NULL`;
 
 export class SweepRows {
   readonly #sql: Sql;
@@ -228,7 +228,8 @@ export class SweepRows {
     const rows = this.#sql.all(
       `SELECT CASE WHEN t.run_id IS NULL THEN 'refused' WHEN r.run_id IS NULL THEN 'deleted'
          WHEN r.state = 'CANCELLED' AND r.reason = 'pruned' THEN 'pruned' ELSE r.state END AS what, count(*) AS n
-       FROM sweep_trials t LEFT JOIN runs r USING (run_id) WHERE t.sweep_id = ? GROUP BY what ORDER BY what`,
+       FROM sweep_trials t LEFT JOIN runs r ON r.run_id = t.run_id AND r.deleted_at IS NULL
+       WHERE t.sweep_id = ? GROUP BY what ORDER BY what`,
       sweepId,
     );
     return Object.fromEntries(rows.map((row) => [row.what as string, row.n as number]));

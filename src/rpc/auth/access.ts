@@ -77,6 +77,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
+  [mosaic.restoreRun, ADMIN],
   [mosaic.importRun, ADMIN],
   [mosaic.validateConfig, READ],
   [mosaic.streamTelemetry, READ],
@@ -95,6 +96,10 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],
   [mosaic.getCode, READ],
+  [mosaic.getLineage, READ],
+  [mosaic.findArtifact, READ],
+  [mosaic.nameArtifact, OPERATE],
+  [mosaic.listNamedArtifacts, READ],
   [mosaic.testMessages, ADMIN],
   [mosaic.shutdown, ADMIN],
 

@@ -10,6 +10,7 @@ import { presentConfig } from "../../config/present_config.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, hostMessage } from "../../runs/fields/host_json.ts";
+import { lineageMessage, namedMessage } from "../../dispatch/lineage/lineage_message.ts";
 import { sweepMessage } from "./sweep_message.ts";
 import { runMessage } from "../../runs/fields/run_json.ts";
 import { SharedEncodings } from "../records/shared_encodings.ts";
@@ -34,11 +35,19 @@ function statesOf(names: readonly string[]): RunState[] | undefined {
 }
 
 export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Handlers<typeof Mosaic> {
-  const resolve = (ref: string): RunRow => {
-    if (ref === "") {
-      throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+  const named = (ref: string): string => {
+    if (ref !== "") return ref;
+    throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+  };
+  const resolve = (ref: string): RunRow => core.runs.resolve(named(ref));
+  /** Also one in the trash. */
+  const anyRun = (ref: string): string => {
+    try {
+      return resolve(ref).runId;
+    } catch (error) {
+      if (!(error instanceof MosaicError && error.code === "not_found")) throw error;
+      return core.runs.resolveDeleted(ref).runId;
     }
-    return core.runs.resolve(ref);
   };
   const encodings = new SharedEncodings(core);
   const submitterOf = submitters();
@@ -58,6 +67,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         tags: request.tags.length === 0 ? undefined : request.tags,
         submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
         within: request.within === "" ? undefined : resolve(request.within).runId,
+        deleted: request.deleted,
         owner: request.mine ? submitterOf(caller) : undefined,
       };
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
@@ -92,10 +102,11 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     retryRun: (request) => answer(core.retry(resolve(request.run).runId)),
     resetRun: async ({ run, fromCheckpoint }) => answer(await core.reset(resolve(run).runId, fromCheckpoint)),
     importRun: async ({ directory }) => answer(await core.importRun(directory)),
-    async deleteRun(request) {
-      const { freedBytes } = await core.delete(resolve(request.run).runId);
-      return { freedBytes: BigInt(freedBytes) };
+    async deleteRun({ run, forever }) {
+      const { freedBytes, until } = await core.delete(forever ? anyRun(run) : resolve(run).runId, forever);
+      return { freedBytes: BigInt(freedBytes), keptUntil: until === null ? undefined : timestampOfMs(until) };
     },
+    restoreRun: ({ run }) => answer(core.restore(core.runs.resolveDeleted(named(run)).runId)),
     validateConfig: (request) => core.validate(request.configJson),
     streamTelemetry: (request, out, caller) => streamTelemetry(core, encodings, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
@@ -206,6 +217,13 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     getCode: ({ run, diffs }) => ({
       records: core.code(resolve(run).runId, diffs).map((record) => ({ ...record, at: timestampOfMs(record.at) })),
     }),
+    getLineage: ({ run }) => lineageMessage(core.lineage.of(resolve(run))),
+    findArtifact({ artifact }) {
+      const found = core.lineage.find(artifact);
+      return { ...found, bytes: BigInt(found.bytes) };
+    },
+    nameArtifact: ({ artifact, name, aliases }) => namedMessage(core.lineage.name(artifact, name, aliases)),
+    listNamedArtifacts: ({ name }) => ({ artifacts: core.lineage.versions(name).map(namedMessage) }),
     testMessages: async ({ receiver }) => ({ results: await core.testMessages(receiver) }),
     shutdown() {
       core.requestShutdown("asked for by a client");

@@ -3,6 +3,7 @@ import { MosaicError } from "../../base/errors.ts";
 import { bytes, compact, count, duration, number, rate } from "../../base/text/format.ts";
 import { didYouMean } from "../../base/text/nearest.ts";
 import { valueText } from "../parameter_text.ts";
+import { stateWord } from "./lifecycle_states.ts";
 import {
   agoText,
   attemptText,
@@ -81,7 +82,7 @@ export function runColumns(barWidth = 0): RunColumn[] {
   return [
     words("run_id", (r) => r.run_id),
     words("name", (r) => r.name, 8),
-    words("state", (r) => r.state),
+    { ...words("state", (r) => r.state), text: (r) => stateWord(r.state) },
     words("outcome", (r) => r.outcome),
     words("reason", (r) => r.reason, 10),
     figure("attempt", (r) => r.attempt, number, attemptText),
@@ -105,6 +106,7 @@ export function runColumns(barWidth = 0): RunColumn[] {
     figure("steps", stepsOf, count, (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps)),
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, rate, rateText),
     figure("reward", rewardOf, number),
+    since("deleted", (r) => r.deleted_at),
     since("last_record", (r) => r.telemetry.last_record_at),
     since("last_output", (r) => r.telemetry.last_output_at),
     figure("backlog", backlog, bytes, backlogText),

@@ -53,7 +53,8 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "waits", text: waitsText },
   {
     name: "progress",
-    text: (r, { barWidth }) => r.max_steps === null ? "" : progressText(progressOf(r), barWidth),
+    text: (r, { barWidth, now }) =>
+      r.max_steps === null && r.progress === null ? "" : progressText(progressOf(r, now), barWidth),
   },
   {
     name: "attempt",

@@ -218,6 +218,13 @@ const PARAMETER = [
     proto: 3,
     about: "`config`, `command`, or the source that its event names: `hparams`, `wandb`, `mlflow`, `init` …",
   },
+  {
+    json: "earlier",
+    kind: "any",
+    proto: 4,
+    message: "earlier_json",
+    about: "other values that it had in earlier attempts: `attempt`, `value`; oldest first",
+  },
 ] as const satisfies readonly RunField[];
 
 const RANK = [
@@ -333,6 +340,15 @@ export const RUN_FIELDS = [
     about: "of the current or last attempt",
   },
   { json: "finished_at", kind: "time", column: "finished_at", outline: true, null: "both", proto: 18 },
+  {
+    json: "deleted_at",
+    kind: "time",
+    column: "deleted_at",
+    since: 19,
+    null: "both",
+    proto: 81,
+    about: "when it was put into the trash; null: it is not there",
+  },
   { json: "last_heartbeat", kind: "time", column: "last_heartbeat_at", null: "both", proto: 19 },
   {
     json: "not_before",
@@ -401,7 +417,16 @@ export const RUN_FIELDS = [
     type: "uint64",
     null: "json",
     proto: 32,
-    about: "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`)",
+    about:
+      "the length known from the config (`schedule.max_steps`, `worker.config.total_timesteps`), of a live run also from a parameter such as `total_timesteps`",
+  },
+  {
+    json: "progress",
+    kind: "number",
+    null: "both",
+    zero: true,
+    proto: 73,
+    about: "how far a live run is by its own bars (tqdm, Keras, `Epoch 3/10`), 0 to 1; null: unknown",
   },
   {
     json: "max_rate_hz",

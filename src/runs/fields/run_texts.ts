@@ -66,7 +66,7 @@ function stateNote(run: RunJson, now: number, barWidth: number): string {
   }
   // The engine doubts that the job is alive; its proxy may nevertheless be connected.
   if (run.placement?.waiting_for) return run.placement.waiting_for;
-  const progress = run.max_steps === null ? "" : progressText(progressOf(run), barWidth);
+  const progress = run.max_steps === null && run.progress === null ? "" : progressText(progressOf(run, now), barWidth);
   const where = run.placement === null ? "" : onNodes(run.placement.nodes);
   const said = [progress, run.state === "PAUSED" ? run.reason ?? "" : "", where].filter((t) => t !== "").join(" ");
   return said === "" ? notReadNote(run.telemetry) : said;
@@ -92,13 +92,15 @@ export function withOverwritten(n: number, overwritten: number): string {
   return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
 }
 
-export function progressOf(run: RunJson) {
+export function progressOf(run: RunJson, now: number) {
   const { telemetry } = run;
   return {
     state: run.state,
     steps: Math.max(telemetry.steps - telemetry.overwritten_steps, telemetry.told_step),
     maxSteps: run.max_steps ?? 0,
     stepsPerSecond: telemetry.steps_per_second,
+    part: run.progress,
+    elapsedMs: elapsedMs(run, now),
   };
 }
 

@@ -79,7 +79,7 @@ export function writeRunFile(
   cleanUp();
   try {
     using registry = reading(layout.registryDb);
-    const run = registry.prepare("SELECT state, base_dir FROM runs WHERE run_id = ?").get(runId);
+    const run = registry.prepare("SELECT state, base_dir FROM runs WHERE run_id = ? AND deleted_at IS NULL").get(runId);
     if (run === undefined) throw new MosaicError("not_found", `no run ${runId} in ${layout.registryDb}`);
     if (!isEnded(run["state"] as RunState)) {
       throw new MosaicError("failed_precondition", `run ${runId} is ${run["state"]}: only an ended run can be moved`, {

@@ -44,7 +44,7 @@ const STORABLE = { integer: storableInteger, real: storableReal, text: storableT
 /** Event kinds whose numbers are no metrics. */
 const NO_CURVES = new Set([
   ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
-  ...["source_observed", "source_problem", "not_read", "trial"],
+  ...["source_observed", "source_problem", "not_read", "trial", "progress"],
 ]);
 /** Event kinds about files. */
 const OF_THE_SOURCE = new Set(["source_observed", "source_problem", "not_read", "artifact", "checkpoint_saved"]);

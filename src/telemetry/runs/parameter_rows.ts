@@ -2,13 +2,14 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { parsedObject } from "../../base/text/json_text.ts";
 import { checkedRow } from "../tables/row_checksums.ts";
-import { MAX_PARAMETERS, parametersOfEvent } from "../../records/parameters.ts";
+import { MAX_PARAMETERS, parametersOfEvent, sourceOfAttempt } from "../../records/parameters.ts";
 import type { ReportedParameter } from "../../records/stored.ts";
 
 /** Kind of the event with parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
 export const PARAMETERS_EVENT = "parameters";
 
 export class ParameterRows {
+  readonly #earlier: StatementSync;
   readonly #forget: StatementSync;
   readonly #remove: StatementSync;
   readonly #count: StatementSync;
@@ -20,6 +21,9 @@ export class ParameterRows {
   readonly #names: StatementSync;
 
   constructor(db: DatabaseSync) {
+    this.#earlier = db.prepare(
+      "SELECT name, value, attempt, seq FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?",
+    );
     this.#forget = db.prepare("DELETE FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?");
     this.#remove = db.prepare(
       "DELETE FROM parameters WHERE run_key = ? AND source = ? AND (name = ? OR substr(name, 1, length(?)) = ?)",
@@ -43,12 +47,23 @@ export class ParameterRows {
 
   /**
    * Stores an event's parameters. The first event of a source in a newer attempt replaces all parameters that the source
-   * reported in earlier ones. @returns names beyond the bound, which are not stored
+   * reported in earlier ones; values that it changes stay, with the attempt in their source. @returns names beyond the bound, which are not stored
    */
   store(runKey: number, attempt: number, seq: number, dataJson: string): number {
     const reported = parametersOfEvent(parsedObject(dataJson));
     if (reported === undefined) return 0;
     const { source, values, removed } = reported;
+    for (const row of this.#earlier.all(runKey, source, attempt)) {
+      const { name, value, attempt: its, seq: at } = row as {
+        name: string;
+        value: string;
+        attempt: number;
+        seq: number;
+      };
+      const now = values.get(name);
+      if (now === undefined || now === value) continue;
+      this.#put.run(...this.#row.values(runKey, sourceOfAttempt(source, its), name, value, its, at));
+    }
     this.#forget.run(runKey, source, attempt);
     for (const name of removed) this.#remove.run(runKey, source, name, `${name}.`, `${name}.`);
     let free = MAX_PARAMETERS - (this.#count.get(runKey, source) as { n: number }).n;

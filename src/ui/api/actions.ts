@@ -27,7 +27,8 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body, actor: Act
   retry: (core, runId) => core.retry(runId),
   reset: (core, runId, body) => core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
   edit: (core, runId, body) => core.edit(runId, editOf(body)),
-  delete: (core, runId) => core.delete(runId),
+  delete: (core, runId, body) => core.delete(runId, body.forever === true),
+  restore: (core, runId) => core.restore(runId),
 };
 
 /**
@@ -117,10 +118,10 @@ async function apply(core: Core, runId: string, action: string, body: Body, acto
   const entry = { action: `page/${action}`, run: runId };
   let result: unknown;
   try {
-    if (action === "delete" && !actor.identity.admin) {
+    if (["delete", "restore"].includes(action) && !actor.identity.admin) {
       throw new MosaicError(
         "permission_denied",
-        `${actor.identity.name} may not delete runs: that needs the role admin`,
+        `${actor.identity.name} may not ${action} runs: that needs the role admin`,
       );
     }
     // Running another's run again makes a run of one's own.

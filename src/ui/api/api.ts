@@ -23,7 +23,7 @@ import { type PageEnv, requestedBy } from "../http/guard.ts";
 import { LOCAL_OWNER } from "../http/viewer.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { hostJson } from "../../runs/fields/host_json.ts";
-import { eventLine, heads, runPage, seriesLine } from "./page_json.ts";
+import { eventLine, heads, lineagePage, runPage, seriesLine } from "./page_json.ts";
 import { runJson } from "../../runs/fields/run_json.ts";
 import { framesLive, MAX_WATCHED } from "../../frames/live_frames.ts";
 import { pageReport } from "./page_report.ts";
@@ -238,7 +238,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
   };
   type LogQuery = { [K in "from" | "before" | "q" | "attempt"]?: string };
   type ListQuery = {
-    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns"]?: string;
+    [K in "state" | "name" | "tag" | "sort" | "limit" | "token" | "where" | "columns" | "trash"]?: string;
   };
   type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
 
@@ -273,6 +273,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       return c.json(presentConfig(runOf(c).configJson, reveal));
     })
     .get("/:id/code", (c) => c.json(pageCode(core, runOf(c))))
+    .get("/:id/lineage", (c) => c.json(lineagePage(core, runOf(c))))
     .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
       const { runId } = runOf(c);
       const names = c.req.queries("name");
@@ -356,9 +357,10 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path"), c.req.raw),
     )
     .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
-      const row = core.runs.require(c.req.param("id"));
+      const { id, action } = c.req.param();
+      const { runId } = action === "restore" ? core.runs.resolveDeleted(id) : core.runs.require(id);
       return c.json(
-        await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), actorOf(c)),
+        await applyToRun(core, runId, action, await textOf(c.req.raw, body), actorOf(c)),
       );
     })
     .get("/:id/:kind", takes<{ query: { since?: string; limit?: string } }>(), (c) => {

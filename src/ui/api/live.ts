@@ -35,6 +35,7 @@ export class Ticker {
         at: Date.now(),
         host: hostJson(this.#core.host()),
         total: this.#core.runs.count({}),
+        trash: this.#core.runs.count({ deleted: true }),
         runs: moving.runs.map(runJson),
       };
     }
@@ -43,7 +44,7 @@ export class Ticker {
 }
 
 /** Events after which the line of a run may change although none of its numbers did. */
-const LINE_EVENTS = ["queued", "state", "edited", "deleted"];
+const LINE_EVENTS = ["queued", "state", "edited", "trashed", "restored", "deleted"];
 
 /**
  * All runs: `runs` (id = event seq) whenever a run changed its state, was added or removed; `alerts`; `tick` once per tick.

@@ -2,6 +2,8 @@
 import type { z } from "zod";
 import type { Core } from "../../dispatch/core/core.ts";
 import type * as contract from "../../registry/contract.ts";
+import { lineageMessage } from "../../dispatch/lineage/lineage_message.ts";
+import { type LineageJson, lineageJson } from "../../registry/artifacts/lineage_json.ts";
 import { beyondLimits } from "../../registry/event_data.ts";
 import type { EventRow, RunRow } from "../../registry/row_types.ts";
 import { type ArtifactJson, artifactJson, type EventJson, eventJson } from "../../runs/fields/host_json.ts";
@@ -30,6 +32,10 @@ export function runPage(core: Core, row: RunRow): RunPage {
     artifacts: core.runs.artifacts(row.runId).map(artifactJson),
     heads: heads(core, row.runId),
   };
+}
+
+export function lineagePage(core: Core, row: RunRow): LineageJson {
+  return lineageJson(row.runId, row.name, lineageMessage(core.lineage.of(row)));
 }
 
 export function heads(core: Core, runId: string): z.infer<typeof contract.PageHeads> {

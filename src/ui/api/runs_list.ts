@@ -17,6 +17,7 @@ function filterOf(query: Record<string, string | undefined>): RunFilter {
   return {
     ...(states.length > 0 ? { states: states as RunState[] } : {}),
     ...(query.within ? { within: query.within } : {}),
+    ...(query.trash === undefined ? {} : { deleted: true }),
     ...(query.name ? { nameContains: query.name } : {}),
     ...(tags.length > 0 ? { tags } : {}),
   };

@@ -1,13 +1,30 @@
 /** Views that few visits need, as a script of their own with its own copy of Preact (parts/parts.tsx): `Later` draws them. */
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
+import { Code } from "./run/code.tsx";
+import { Frames } from "./run/frames.tsx";
+import { LogPane } from "./run/log_pane.tsx";
+import { Media } from "./run/media.tsx";
 import { Columns } from "./runs/choose_columns.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
 import { createElement, render } from "./parts/preact.ts";
 import { Start } from "./runs/start.tsx";
+import { Trash } from "./runs/trash.tsx";
 
-export const VIEWS = { Again, Columns, ConfigDifferences, Explorer, Nowhere, Start };
+export const VIEWS = {
+  Again,
+  Code,
+  Columns,
+  ConfigDifferences,
+  Explorer,
+  Frames,
+  LogPane,
+  Media,
+  Nowhere,
+  Start,
+  Trash,
+};
 
 /** @param props null: the view ends */
 export function draw(element: HTMLElement, view: keyof typeof VIEWS, props: object | null): void {

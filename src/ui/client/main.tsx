@@ -1,20 +1,18 @@
 /** Selects the view by the address, and draws what every view shows. */
 import { now, onConnection } from "./parts/api.ts";
-import { Compare } from "./compare.tsx";
 import { fill, h } from "./parts/dom.ts";
 import { listenToKeys } from "./parts/keys.tsx";
 import { Wall } from "./run/live_tiles.tsx";
 import { Icon, Later } from "./parts/parts.tsx";
 import { type JSX, render } from "./parts/preact.ts";
 import { Run } from "./run/run.tsx";
-import { Runs } from "./runs/runs.tsx";
+import { Workspace } from "./workspace.tsx";
 import { drawSavedViews } from "./runs/saved_views.tsx";
 import { SweepsView } from "./sweeps/load_sweeps.tsx";
 
 const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
-  [/^\/$/, () => <Runs />],
+  [/^\/$/, () => <Workspace />],
   [/^\/runs\/([^/]+)$/, (id) => <Run id={id} />],
-  [/^\/compare$/, () => <Compare />],
   [/^\/wall$/, () => <Wall />],
   [/^\/sweeps(?:\/([^/]+))?$/, (name) => <SweepsView name={name} />],
 ];
@@ -24,6 +22,8 @@ const main = document.getElementById("main")!;
 
 /** A view starts again with every address. */
 function show(): void {
+  // Of before, when comparing was another place.
+  if (location.pathname === "/compare") history.replaceState(null, "", `/${location.search}${location.hash}`);
   for (const link of document.querySelectorAll("nav a")) {
     const current = link.getAttribute("href") === location.pathname;
     if (current) link.setAttribute("aria-current", "page");
@@ -48,7 +48,7 @@ document.addEventListener("click", (event) => {
   if (!link || link.origin !== location.origin || link.hasAttribute("download")) return;
   if (link.hash && link.pathname + link.search === location.pathname + location.search) return;
   // The daemon answers it: the manual, or a file.
-  if (!ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
+  if (link.pathname !== "/compare" && !ROUTES.some(([pattern]) => pattern.test(link.pathname))) return;
   event.preventDefault();
   go(link.pathname + link.search + link.hash);
 });

@@ -290,15 +290,39 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  await assert.rejects(f.engine.delete(runId), rejected("failed_precondition", /cannot be deleted/));
+  await assert.rejects(f.engine.delete(runId, true), rejected("failed_precondition", /cannot be deleted/));
   await proxy.steps(5);
   proxy.exit();
   await f.state(runId, "TERMINATED");
-  const { freedBytes } = await f.engine.delete(runId);
+  const { freedBytes } = await f.engine.delete(runId, true);
   assert.ok(freedBytes > 0);
   assert.equal(f.registry.get(runId), undefined);
   assert.equal(f.telemetry.head(runId, "steps"), 0);
   assert.deepEqual(filesIn(f.layout.configs), []);
+});
+
+Deno.test("delete: into the trash ends those who follow the run, and keeps its records; the trash can be removed", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  await assert.rejects(f.engine.delete(runId, false), rejected("failed_precondition", /cannot be deleted/));
+  await proxy.steps(5);
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+  using followed = f.telemetry.follow(runId);
+  const { until: keptUntil, freedBytes } = await f.engine.delete(runId, false);
+  assert.deepEqual([freedBytes, followed.deleted.aborted], [0, true]);
+  assert.ok(keptUntil! > Date.now());
+  assert.throws(() => f.engine.retry(runId), rejected("not_found", /there is no run/));
+  await assert.rejects(f.engine.delete(runId, false), rejected("not_found", /there is no run/));
+  await f.engine.close();
+  await using next = f.successor();
+  assert.equal(next.registry.get(runId), undefined);
+  assert.equal(next.engine.restore(runId).state, "TERMINATED");
+  assert.equal(next.telemetry.head(runId, "steps"), 5);
+  await next.engine.delete(runId, false);
+  assert.ok((await next.engine.delete(runId, true)).freedBytes > 0);
+  assert.equal(next.registry.known(runId), undefined);
 });
 
 Deno.test("delete: one that was cut short is finished by the next daemon; who asks twice gets the same answer", async () => {
@@ -321,7 +345,7 @@ Deno.test("delete: one that was cut short is finished by the next daemon; who as
   const second = next.engine.submit(configOf({ command }));
   (await next.connect(second.runId)).exit();
   await next.state(second.runId, "TERMINATED");
-  const both = await Promise.all([next.engine.delete(second.runId), next.engine.delete(second.runId)]);
+  const both = await Promise.all([next.engine.delete(second.runId, true), next.engine.delete(second.runId, true)]);
   assert.deepEqual(both[0], both[1]);
 });
 
@@ -337,14 +361,14 @@ Deno.test("delete: a run whose state cannot be read, or whose processes live, st
     ]] as const
   ) {
     setState(f, runId, state);
-    await assert.rejects(f.engine.delete(runId), rejected("failed_precondition", why));
+    await assert.rejects(f.engine.delete(runId, true), rejected("failed_precondition", why));
     assert.ok(Deno.statSync(config).isFile);
   }
   setState(f, runId, "FLYING");
   proxy.exit();
   await until(() => f.row(runId).damaged.length === 0, { what: "the end to be entered" });
   assert.equal(f.row(runId).state, "TERMINATED");
-  await f.engine.delete(runId);
+  await f.engine.delete(runId, true);
   assert.equal(f.registry.get(runId), undefined);
 });
 

@@ -66,11 +66,11 @@ Deno.test("delete: a run whose files are going cannot begin anew", async () => {
   const proxy = await f.connect(runId);
   await proxy.steps(10);
   proxy.exit();
-  const deletion = f.engine.delete(runId);
+  const deletion = f.engine.delete(runId, true);
   assert.throws(() => f.engine.retry(runId), /is being deleted/);
   await assert.rejects(f.engine.reset(runId, ""), /is being deleted/);
   // Whoever asks again waits for the same deletion.
-  await f.engine.delete(runId);
+  await f.engine.delete(runId, true);
   await deletion;
   assert.equal(f.registry.get(runId), undefined);
 });
@@ -84,7 +84,7 @@ Deno.test("delete: a run that has just ended goes whole, what is still being mad
   Deno.mkdirSync(`${directory}/checkpoints`, { recursive: true });
   for (let i = 0; i < 1000; i++) Deno.writeTextFileSync(`${directory}/checkpoints/${i}`, "x");
   proxy.exit();
-  await f.engine.delete(runId);
+  await f.engine.delete(runId, true);
   await f.engine.close();
   assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
   assert.deepEqual(said.filter((line) => line.includes("artifacts")), []);
@@ -125,7 +125,7 @@ Deno.test("disk usage: what a deletion that failed has removed counts no more", 
   await f.state(runId, "TERMINATED");
   assert.ok((await f.engine.diskUsage()).byRun.has(runId));
   f.telemetry.delete = () => Promise.reject(new MosaicError("unavailable", "the disk is full"));
-  await assert.rejects(f.engine.delete(runId), /the disk is full/);
+  await assert.rejects(f.engine.delete(runId, true), /the disk is full/);
   assert.ok(!(await f.engine.diskUsage()).byRun.has(runId));
 });
 

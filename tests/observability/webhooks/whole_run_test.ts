@@ -101,7 +101,7 @@ Deno.test("webhooks of a daemon: a run's whole life is delivered as the event lo
     // A deletion takes the run's other events with it.
     const same = () => log.length > 0 && log.at(-1)!.id === all.at(-1)?.id;
     await until(same, { what: "the log and the deliveries to be level", state: () => [log.at(-1), all.at(-1)] });
-    await call.unary(Mosaic.method.deleteRun, { run });
+    await call.unary(Mosaic.method.deleteRun, { run, forever: true });
     const deleted = await until(() => all.find((e) => e.type === "run.deleted"), { what: "run.deleted" });
     assert.deepEqual([deleted.data.run_id, deleted.data.run_name, deleted.data.state], [run, "whole", "TERMINATED"]);
     await until(same, { what: "the log to tell of the deletion", state: () => log.at(-1) });

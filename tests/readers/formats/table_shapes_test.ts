@@ -54,6 +54,6 @@ Deno.test("text file: lines, bars behind returns, tables, and what is not read",
     "step: 2, loss: 0.25",
   ].join("\n");
   const { records, problems } = assertSameHoweverRead("text", bytesOf(text));
-  assert.equal(brief(records), "loss@1=0.5 acc@1=0.1 acc@2=0.2 a/b@undefined=3 loss@2=0.25");
+  assert.equal(brief(records), "loss@1=0.5 acc@1=0.1 progress acc@2=0.2 progress a/b@undefined=3 loss@2=0.25");
   assert.deepEqual(problems.map(({ what }) => what), ["no_step"]);
 });

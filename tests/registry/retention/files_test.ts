@@ -4,7 +4,7 @@ import { createLogger } from "../../../src/base/log.ts";
 import { infoIfThere } from "../../../src/os/files/files.ts";
 import { filesUsage } from "../../../src/registry/retention/disk_usage.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
-import { sweep } from "../../../src/registry/retention/retention_sweep.ts";
+import { emptyForSpace, sweep } from "../../../src/registry/retention/retention_sweep.ts";
 import { newRun, runId, withRegistry } from "../fixture.ts";
 
 async function withState(work: (layout: Layout, write: (path: string, text: string) => void) => Promise<void>) {
@@ -151,6 +151,38 @@ Deno.test("sweep: telemetry is measured after each deletion, and the newest runs
       assert.deepEqual(deleted, gone.map(runId));
     });
   }
+});
+
+Deno.test("sweep: the trash is emptied by its time, and for space before any other run, longest there first", async () => {
+  await withRegistry(async ({ registry, clock }) => {
+    for (let n = 1; n <= 4; n++) {
+      registry.insert(newRun(n));
+      clock.now += 1;
+      registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+    }
+    for (const n of [3, 1, 2]) {
+      clock.now += 100;
+      registry.trash(runId(n));
+    }
+    const gone: string[] = [];
+    const deleteRun = (id: string) => {
+      gone.push(id);
+      registry.delete(id);
+      return Promise.resolve({ freedBytes: 1 });
+    };
+    const log = createLogger({ sinks: [] });
+    await sweep({
+      ...{ registry, log, deleteRun, now: () => clock.now, policy: { keepDeletedMs: 200 }, telemetryBytes: () => 0 },
+      diskUsage: () => Promise.reject(new Error("not asked")),
+    });
+    assert.deepEqual(gone, [runId(3)]);
+    await emptyForSpace({ registry, log, deleteRun, hasSpace: () => true });
+    assert.equal(gone.length, 1);
+    await emptyForSpace({ registry, log, deleteRun, hasSpace: () => gone.length >= 2 });
+    assert.deepEqual(gone, [runId(3), runId(1)]);
+    await emptyForSpace({ registry, log, deleteRun, hasSpace: () => false });
+    assert.deepEqual(gone, [3, 1, 2].map(runId), "no other run goes for space");
+  });
 });
 
 Deno.test("sweep: a run whose row is damaged may live, and is left alone", async () => {

@@ -8,7 +8,7 @@ import {
 const NOW = 1000;
 
 function run(runId: string, finishedAt: number | null, fields: Partial<PrunableRun> = {}): PrunableRun {
-  return { runId, state: "TERMINATED", createdAt: 0, finishedAt, damaged: [], bytes: 10, ...fields };
+  return { runId, state: "TERMINATED", createdAt: 0, finishedAt, deletedAt: null, damaged: [], bytes: 10, ...fields };
 }
 
 /** Four ended runs, two that live, and two whose rows are damaged. */
@@ -22,6 +22,19 @@ const RUNS = [
   run("unknown", null, { state: "FAULTED", damaged: ["state"], bytes: 0 }),
   run("torn", 50, { damaged: ["tags"], bytes: 0 }),
 ];
+const WITH_TRASH = [...RUNS, run("x", 950, { deletedAt: 990 }), run("y", 960, { deletedAt: 970 })];
+const TRASH_CASES: [string, RetentionPolicy, string[]][] = [
+  ["of a time: what is there for so long", { keepDeletedMs: 20 }, ["y:trash"]],
+  ["it goes before all others, longest there first", { maxBytes: 130 }, ["y:size", "x:size", "a:size"]],
+  ["number and age are not for it", { keepLast: 4, olderThanMs: 0 }, []],
+  ["with another limit", { keepDeletedMs: 0, keepLast: 3 }, ["y:trash", "x:trash", "a:number"]],
+];
+for (const [name, policy, expected] of TRASH_CASES) {
+  Deno.test(`retention, the trash: ${name}`, () => {
+    const chosen = chooseRunsToPrune(WITH_TRASH, policy, NOW);
+    assert.deepEqual(chosen.map(({ run, because }) => `${run.runId}:${because}`), expected);
+  });
+}
 
 const CASES: [string, RetentionPolicy, string[]][] = [
   ["the newest two are kept", { keepLast: 2 }, ["a:number", "b:number"]],

@@ -83,6 +83,42 @@ withDirectory(
   },
 );
 
+withDirectory(
+  "parameters of Lightning and Hydra are the run's; a retry that changes one keeps the earlier value",
+  async (daemon, cwd) => {
+    const run = await shell(
+      daemon,
+      cwd,
+      `out=outputs/2026-01-01/$MOSAIC_ATTEMPT; mkdir -p $out/.hydra $out/version_0
+      printf 'optimizer:\\n  lr: 1e-%s\\nseed: 3\\n' $MOSAIC_ATTEMPT > $out/.hydra/config.yaml
+      printf -- '- optimizer.lr=1\\n' > $out/.hydra/overrides.yaml
+      printf 'hidden: 64\\nbetas: !!python/tuple\\n- 0.9\\n- 0.99\\n' > $out/version_0/hparams.yaml
+      printf 'step,loss\\n1,5\\n' > $out/version_0/metrics.csv`,
+    );
+    await untilState(daemon, run, "TERMINATED");
+    const shown = async () => {
+      const { parameters } = await getRun(daemon, run);
+      return parameters.filter(({ source }) => /hydra|yaml/.test(source))
+        .map((
+          { name, valueJson, source, earlierJson },
+        ) => [name, JSON.parse(valueJson), source, JSON.parse(earlierJson)]);
+    };
+    assert.deepEqual(await shown(), [
+      ["betas", [0.9, 0.99], "hparams.yaml", []],
+      ["hidden", 64, "hparams.yaml", []],
+      ["optimizer.lr", 0.1, "hydra", []],
+      ["seed", 3, "hydra", []],
+    ]);
+    await daemon.client.unary(Mosaic.method.retryRun, { run });
+    await until(async () => (await getRun(daemon, run)).attempt === 2, { what: "the second attempt" });
+    await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual((await shown()).find(([name]) => name === "optimizer.lr"), [
+      ...["optimizer.lr", 0.01, "hydra"],
+      [{ attempt: 1, value: 0.1 }],
+    ]);
+  },
+);
+
 withDirectory("NaN and infinities of a file and of the output are points, by their names", async (daemon, cwd) => {
   const run = await shell(
     daemon,

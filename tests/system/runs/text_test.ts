@@ -61,3 +61,36 @@ Deno.test("printed text is not read where the config says so", async () => {
   await untilState(daemon, run, "TERMINATED");
   assert.deepEqual(await seriesOf(daemon, run), new Map([["loss", [1, 1]]]));
 });
+
+Deno.test("a bar on standard error and a parameter say how far a run is, also to the next daemon", async () => {
+  await using daemon = await TestDaemon.start();
+  const wait = `while [ ! -e "$0" ]; do sleep 0.05; done`;
+  const bar =
+    `printf '\\r 25%%|##   | 5/20 [00:01<00:03, 5it/s]' >&2; printf '\\r 50%%|####  | 10/20 [00:02<00:02, 5it/s]' >&2`;
+  const go = `${daemon.stateDir}/go`;
+  const drawn = await submit(daemon, configOf({ command: ["/bin/sh", "-c", `${bar}; printf '\\r' >&2; ${wait}`, go] }));
+  const counted = await submit(
+    daemon,
+    configOf({
+      command: [
+        "/bin/sh",
+        "-c",
+        `echo step=100 loss=2; ${wait}`,
+        go,
+        "--total-timesteps",
+        "400",
+        "--env.max-steps",
+        "7",
+      ],
+    }),
+  );
+  await until(async () => (await getRun(daemon, drawn)).progress === 0.5, { what: "the bar" });
+  await until(async () => (await getRun(daemon, counted)).telemetry?.toldStep === 100n, { what: "the step" });
+  assert.equal((await getRun(daemon, counted)).maxSteps, 400n);
+  assert.deepEqual(await seriesOf(daemon, drawn), new Map());
+  await daemon.restart();
+  await until(async () => (await getRun(daemon, drawn)).progress === 0.5, { what: "the bar, after a restart" });
+  Deno.writeTextFileSync(go, "");
+  const { progress } = await untilState(daemon, drawn, "TERMINATED");
+  assert.equal(progress, undefined);
+});

@@ -1,7 +1,8 @@
 /** `mosaic du` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
+import { fetchRuns } from "../../link/fetch_runs.ts";
+import type { RunJson } from "../../../runs/fields/run_types.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { diskUsage } from "../../link/disk.ts";
@@ -12,8 +13,8 @@ import type { Usage } from "../../../registry/contract.ts";
 import { csv } from "../../../base/text/csv_text.ts";
 import { type Column, table } from "../../text/table.ts";
 import { stateStyle } from "../../text/text.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
-const PAGE = 1000;
 /** Runs in a table by default. */
 const SHOWN = 20;
 
@@ -50,7 +51,7 @@ export function define(command: Command, context: Context): void {
         case "csv":
           context.out.write(
             csv(
-              ["run", "name", "state", "bytes", "telemetry_bytes"],
+              ["run", "name", "state", "bytes", "telemetry_bytes", "deleted_at"],
               usage.runs.slice(0, limit).map((r) => Object.values(r)),
             ),
           );
@@ -63,19 +64,17 @@ export function define(command: Command, context: Context): void {
 
 async function usageOf(link: Link): Promise<UsageJson> {
   const found = await diskUsage(link);
-  const known = new Map<string, Run>();
-  for (let pageToken = "";;) {
-    const page = await link.unary(link.methods.listRuns, { limit: PAGE, pageToken });
-    for (const run of page.runs) known.set(run.runId, run);
-    pageToken = page.nextPageToken;
-    if (pageToken === "") break;
+  const known = new Map<string, RunJson>();
+  for (const deleted of [false, true]) {
+    for (const run of await fetchRuns(link, { deleted })) known.set(run.run_id, run);
   }
   const runs = [...new Set([...Object.keys(found.runs), ...Object.keys(found.telemetry)])].map((run_id) => ({
     run_id,
     name: known.get(run_id)?.name ?? null,
-    state: (known.get(run_id)?.state ?? null) as RunUsage["state"],
+    state: known.get(run_id)?.state ?? null,
     bytes: Number(found.runs[run_id] ?? 0n) + Number(found.telemetry[run_id] ?? 0n),
     telemetry_bytes: Number(found.telemetry[run_id] ?? 0n),
+    deleted_at: known.get(run_id)?.deleted_at ?? null,
   }));
   const directory = (name: string) => Number(found.directories[name] ?? 0n);
   const directories = {
@@ -91,6 +90,7 @@ async function usageOf(link: Link): Promise<UsageJson> {
     directories,
     telemetry_bytes,
     registry_bytes,
+    trash_bytes: runs.reduce((sum, { bytes, deleted_at }) => deleted_at === null ? sum : sum + bytes, 0),
     total_bytes,
   };
 }
@@ -102,7 +102,11 @@ function usageText(usage: UsageJson, { limit, color }: { limit: number; color: b
     { name: "size", align: "right", text: (r) => bytes(r.bytes) },
     { name: "telemetry", align: "right", text: (r) => bytes(r.telemetry_bytes) },
     { name: "run", text: (r) => ids.get(r.run_id)! },
-    { name: "state", text: (r) => r.state ?? "not on record", style: (r) => stateStyle(r.state ?? "") },
+    {
+      name: "state",
+      text: (r) => r.deleted_at !== null ? "in the trash" : stateWord(r.state ?? "not on record"),
+      style: (r) => stateStyle(r.state ?? ""),
+    },
     { name: "name", text: (r) => r.name ?? "" },
   ];
   const more = usage.runs.length - shown.length;
@@ -111,6 +115,7 @@ function usageText(usage: UsageJson, { limit, color }: { limit: number; color: b
     ["telemetry", usage.telemetry_bytes],
     ["registry", usage.registry_bytes],
     ["all", usage.total_bytes],
+    ...usage.trash_bytes === 0 ? [] : [["of it in the trash", usage.trash_bytes] satisfies [string, number]],
   ];
   const totals = table<[string, number]>(
     [{ name: "size", align: "right", text: ([, n]) => bytes(n) }, { name: "what", text: ([name]) => name }],

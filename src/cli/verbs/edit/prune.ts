@@ -2,9 +2,9 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
-import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
-import { ENDED_STATES, type RunState } from "../../../registry/lifecycle/lifecycle.ts";
+import { ENDED_STATES } from "../../../registry/lifecycle/lifecycle.ts";
 import { bytesByRun, diskUsage, diskUsageSoon } from "../../link/disk.ts";
+import { fetchRuns, type RunsWanted } from "../../link/fetch_runs.ts";
 import {
   chooseRunsToPrune,
   type Chosen,
@@ -24,11 +24,11 @@ import {
   wholeNumber,
 } from "../../verb/flags.ts";
 import { ago, bytes } from "../../../base/text/format.ts";
-import { timeMs } from "../../../runs/fields/field_json.ts";
 import { Link } from "../../link/daemon_link.ts";
 import type { Pruning } from "../../../registry/contract.ts";
 import { table } from "../../text/table.ts";
 import { escapeControl, stateStyle } from "../../text/text.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
@@ -39,9 +39,10 @@ interface Candidate extends PrunableRun {
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Deletes ended runs with their files and telemetry, by count, age or size. Live runs are never deleted. At least " +
-        "one of the three limits must be given; --dry-run shows what would be deleted.",
+      "Removes ended runs for good, with their files and telemetry, by count, age or size; the trash before all others. " +
+        "Live runs are never removed. At least one limit, or --trash, must be given; --dry-run shows what would go.",
     )
+    .option("--trash", "empty the trash; with --older-than only of what was deleted so long ago")
     .option("--keep-last <n>", "always keep the newest n ended runs", wholeNumber())
     .option("--older-than <duration>", "delete runs that ended more than this long ago, such as 30d", ageValue)
     .option(
@@ -58,6 +59,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic prune --older-than 30d --dry-run", "show what a limit of 30 days would delete"],
+          ["mosaic prune --trash", "empty the trash"],
           ["mosaic prune --keep-last 100", "keep the newest 100 ended runs"],
           ["mosaic prune --max-size 500G --tag sweep", "limit the disk space of a sweep"],
         ],
@@ -65,15 +67,23 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
-      const policy: RetentionPolicy = {
+      const trash = flags["trash"] === true;
+      if (trash && (flags["keepLast"] !== undefined || flags["maxSize"] !== undefined)) {
+        throw new MosaicError("invalid_argument", "--trash goes with --older-than, --tag and --name only");
+      }
+      const policy: RetentionPolicy = trash ? { keepDeletedMs: Number(flags["olderThan"] ?? 0) } : {
         ...(flags["keepLast"] === undefined ? {} : { keepLast: Number(flags["keepLast"]) }),
         ...(flags["olderThan"] === undefined ? {} : { olderThanMs: Number(flags["olderThan"]) }),
         ...(flags["maxSize"] === undefined ? {} : { maxBytes: Number(flags["maxSize"]) }),
       };
       if (Object.keys(policy).length === 0) {
-        throw new MosaicError("invalid_argument", "no limit given: use --keep-last, --older-than or --max-size", {
-          hint: "With --dry-run nothing is deleted.",
-        });
+        throw new MosaicError(
+          "invalid_argument",
+          "no limit given: use --keep-last, --older-than, --max-size or --trash",
+          {
+            hint: "With --dry-run nothing is deleted.",
+          },
+        );
       }
       using link = await Link.open(context, connectionFlags(flags));
       const chosen = chooseRunsToPrune(await candidates(link, flags, context), policy, context.now());
@@ -83,7 +93,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       for (const choice of chosen) {
         try {
           if (!dryRun) {
-            freed += Number((await link.unary(link.methods.deleteRun, { run: choice.run.runId })).freedBytes);
+            const run = { run: choice.run.runId, forever: true };
+            freed += Number((await link.unary(link.methods.deleteRun, run)).freedBytes);
           }
           done.push(choice);
         } catch (error) {
@@ -102,31 +113,29 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 async function candidates(link: Link, flags: Record<string, unknown>, context: Context): Promise<Candidate[]> {
-  const runs: Run[] = [];
-  for (let pageToken = "";;) {
-    const page = await link.unary(link.methods.listRuns, {
-      // Live runs are never chosen, but their size counts towards --max-size.
-      states: flags["maxSize"] === undefined ? [...ENDED_STATES] : [],
-      tags: (flags["tag"] as string[] | undefined) ?? [],
-      nameContains: String(flags["name"] ?? ""),
-      limit: 1000,
-      pageToken,
-    });
-    runs.push(...page.runs);
-    pageToken = page.nextPageToken;
-    if (pageToken === "") break;
-  }
-  const sizes = flags["maxSize"] === undefined ? await sizesToShow(link, context) : bytesByRun(await diskUsage(link));
+  const bySize = flags["maxSize"] !== undefined;
+  const wanted: RunsWanted = {
+    // Live runs are never chosen, but their size counts towards --max-size.
+    states: bySize ? [] : ENDED_STATES,
+    tags: (flags["tag"] as string[] | undefined) ?? [],
+    nameContains: String(flags["name"] ?? ""),
+  };
+  const runs = [
+    ...bySize || flags["trash"] === true ? await fetchRuns(link, { ...wanted, deleted: true }) : [],
+    ...flags["trash"] === true ? [] : await fetchRuns(link, wanted),
+  ];
+  const sizes = !bySize ? await sizesToShow(link, context) : bytesByRun(await diskUsage(link));
   const sizeOf = (runId: string) => sizes === undefined ? null : sizes.get(runId) ?? 0;
   return runs.map((run) => ({
-    runId: run.runId,
+    runId: run.run_id,
     name: run.name,
-    state: run.state as RunState,
-    createdAt: timeMs(run.submittedAt) ?? 0,
-    finishedAt: timeMs(run.finishedAt),
+    state: run.state,
+    createdAt: Date.parse(run.submitted_at),
+    finishedAt: run.finished_at === null ? null : Date.parse(run.finished_at),
+    deletedAt: run.deleted_at === null ? null : Date.parse(run.deleted_at),
     damaged: run.damaged,
-    bytes: sizeOf(run.runId) ?? 0,
-    size: sizeOf(run.runId),
+    bytes: sizeOf(run.run_id) ?? 0,
+    size: sizeOf(run.run_id),
   }));
 }
 
@@ -162,7 +171,7 @@ function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, co
     [
       { name: "run", text: ({ run }) => run.runId },
       { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
-      { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
+      { name: "state", text: ({ run }) => stateWord(run.state), style: ({ run }) => stateStyle(run.state) },
       { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
       { name: "size", align: "right", text: ({ run }) => run.size === null ? "?" : bytes(run.size) },
       { name: "because of", text: ({ because }) => because },

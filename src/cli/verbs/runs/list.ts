@@ -44,6 +44,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("--mine", "only your runs: those of your token, or of your user")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
+    .option("--trash", "deleted runs, which mosaic restore brings back")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
     .option("-a, --all", "all runs, also on a terminal")
     .option("--where <filter>", "only matching runs, such as 'lr<1e-3 and env_id=CartPole-v1'")
@@ -104,6 +105,7 @@ const NARROWING = [
   "tag",
   "since",
   "within",
+  "trash",
   "mine",
   "limit",
   "where",
@@ -142,6 +144,7 @@ async function listed(
     states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
     nameContains: String(flags["name"] ?? ""),
     within: String(flags["within"] ?? ""),
+    deleted: flags["trash"] === true,
     mine: flags["mine"] === true,
     tags: (flags["tag"] as string[] | undefined) ?? [],
     submittedSince: await sinceOf(flags, context.now()),
@@ -198,9 +201,16 @@ function render(found: RunJson[], flags: Record<string, unknown>, context: Conte
   return renderRuns(found, {
     format: flags["output"] as Format,
     quiet: flags["quiet"] === true,
-    columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
+    trash: flags["trash"] === true,
+    columns: typeof flags["columns"] === "string"
+      ? commaSeparated(flags["columns"])
+      : flags["trash"] === true && flags["output"] === "table"
+      ? [...TRASH_COLUMNS]
+      : undefined,
   }, context);
 }
+
+const TRASH_COLUMNS = ["run", "name", "state", "deleted", "steps", "reward", "note"] as const;
 
 /** Columns that a narrow terminal does without, the first of them first. */
 const DISPENSABLE = ["rate", "gpus", "elapsed", "steps", "note"];
@@ -220,11 +230,13 @@ export interface ListRendering {
   format: Format;
   quiet: boolean;
   columns: string[] | undefined;
+  /** They are in the trash. */
+  trash: boolean;
 }
 
 function renderRuns(
   runs: RunJson[],
-  { format, quiet, columns: chosen }: ListRendering,
+  { format, quiet, columns: chosen, trash }: ListRendering,
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
   const ids = shortIds(runs.map((r) => r.run_id));
@@ -243,7 +255,7 @@ function renderRuns(
     case "csv":
       return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
     default:
-      if (runs.length === 0) return "No runs.\n";
+      if (runs.length === 0) return trash ? "The trash is empty.\n" : "No runs.\n";
       if (!terminal.isTty || format === "wide") return table(shown, runs, { width: undefined, color: terminal.color });
       return table(chosen === undefined ? fitting(shown, runs, terminal.width) : shown, runs, terminal);
   }

@@ -81,6 +81,7 @@ export function runOptions(command: Command): Command {
       "also read tracker files of this pattern (repeatable; see docs/reference/formats.md)",
       repeated,
     )
+    .option("--uses <artifact>", "an artifact that it reads, as RUN:PATH or NAME:ALIAS (repeatable)", repeated)
     .option("--no-observe", "read no files of trackers, only what the program prints");
 }
 

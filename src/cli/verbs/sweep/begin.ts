@@ -111,7 +111,7 @@ async function describe(words: readonly string[], flags: Flags, context: Context
   if (metric !== undefined) options.metric = naming("--metric", () => metricOf(metric));
   if (stop !== undefined) options.stop = stop;
   if (!isFile) return options;
-  const { sweepFile } = await import("../../../sweeps/sweep_file.ts");
+  const { sweepFile } = await import("../../../sweeps/files/sweep_file.ts");
   const file = sweepFile(
     await readConfigText(word!, context),
     word!,

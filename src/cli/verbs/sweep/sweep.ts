@@ -28,7 +28,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--metric <name>", "what is compared, such as eval/mean_reward:max")
     .option(
       "--stop <rule>",
-      "stop bad trials early: asha, hyperband or median, as in asha:max=100000,min=1000,reduction=3",
+      "stop bad trials early: asha, hyperband, median or pbt, as in asha:max=100000,min=1000,reduction=3",
     )
     .option("--optimizer", "ask a program on standard input and output for each point (mosaic-optimizer/1)")
     .option("--sweep-name <name>", "name of the sweep (default: --name, else from the command)");

@@ -34,8 +34,9 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (sql: string, options: { stateDir?: string; output: string }) => {
       const { query } = await import("../../../telemetry/sql.ts");
-      const { telemetryDb } = new Layout(resolveStateDir(options.stateDir, context.env));
-      const rows = query(telemetryDb, sql, (message) => context.err.write(`mosaic: ${escapeControl(message)}\n`));
+      const { telemetryDb, registryDb } = new Layout(resolveStateDir(options.stateDir, context.env));
+      const damaged = (message: string) => context.err.write(`mosaic: ${escapeControl(message)}\n`);
+      const rows = query(telemetryDb, sql, damaged, registryDb);
       const names = Object.keys(rows[0] ?? {});
       switch (options.output) {
         case "json":

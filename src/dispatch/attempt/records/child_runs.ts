@@ -69,7 +69,11 @@ export class ChildRuns {
   #child(parentId: string, key: string, name: string): string | undefined {
     const { registry, log } = this.#options;
     const known = registry.child(parentId, key);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      // Deleted alone, and its program goes on with it.
+      if (registry.get(known) === undefined) registry.restore(known);
+      return known;
+    }
     if (registry.childrenOf(parentId) >= MOST_CHILDREN) {
       if (!this.#full.has(parentId)) {
         log.warn(

@@ -91,7 +91,7 @@ export class EventEntries {
   #enter(kind: string, dataJson: string, seq: number): void {
     const { registry, log } = this.#context;
     if (kind === "run_failed") this.#failed = failureText(dataJson);
-    if (kind === "artifact" || kind === "checkpoint_saved") this.#context.namesFile({ kind, dataJson });
+    if (FILE_KINDS.includes(kind)) this.#context.namesFile({ kind, dataJson });
     // Keep order: recovery resumes after the newest stored event.
     if (!isEntered(kind) || this.#waitAfter !== undefined) return;
     try {

@@ -21,8 +21,11 @@ export const ENTERED_KINDS: readonly EventKind[] = [
 /** Events searched in one turn, which takes some milliseconds. */
 const WINDOW = 20_000;
 
+/** The run reads an artifact of another: src/dispatch/lineage/lineage.ts. */
+export const USE_KIND = "use_artifact";
+
 /** Other kinds that name files: src/registry/artifacts/announced.ts. */
-export const FILE_KINDS: readonly string[] = ["artifact", "checkpoint_saved"];
+export const FILE_KINDS: readonly string[] = ["artifact", "checkpoint_saved", USE_KIND];
 
 export function isEntered(kind: string): kind is EventKind {
   return ENTERED_KINDS.some((entered) => entered === kind);

@@ -2,6 +2,7 @@
 import { RateMeter } from "../../../base/time/rate.ts";
 import type { MISSING } from "../../../telemetry/blocks/failures.ts";
 import type { RunState } from "../../../registry/lifecycle/lifecycle.ts";
+import { toldPart } from "../../../readers/text/run_progress.ts";
 import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
 
 export class Progress {
@@ -11,6 +12,8 @@ export class Progress {
   heldByStore: keyof typeof MISSING | undefined;
   /** The highest step of a metric of this attempt, as far as this daemon has stored it. */
   attemptStep = 0;
+  /** How far the program says that it is, 0 to 1; null: unknown. */
+  part: number | null = null;
   readonly #limits: RunLimits;
   #state: RunState;
   /** Steps of this attempt. */
@@ -65,6 +68,12 @@ export class Progress {
   metricStepReached(step: number, now: number): void {
     if (this.#metricStep !== undefined && step > this.#metricStep) this.rate.add(step - this.#metricStep, now);
     this.#metricStep = step;
+  }
+
+  /** The program may have said how far it is. */
+  tells(events: readonly { kind: string; dataJson: string }[]): void {
+    const part = toldPart(events);
+    if (part !== undefined) this.part = part;
   }
 
   /** Telemetry that did not come through the journal (the original's Publish RPCs). */

@@ -1,6 +1,7 @@
 /** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and orphans. */
 import { HEARTBEAT_S } from "../../../base/agreed.ts";
 import { MosaicError } from "../../../base/errors.ts";
+import { copyCheckpoint, inheritedPath } from "./inherited_checkpoint.ts";
 import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
@@ -97,12 +98,16 @@ export class LocalHost implements Host {
     if (user !== undefined) this.#give(user, row, plan, files);
     return {
       started: "run started",
-      check: () =>
-        preflight(checksOf(plan, command), {
+      check: async () => {
+        const failures = await preflight(checksOf(plan, command), {
           interpreter: command,
           directory: files.directory,
           noGpu: noGpuOf(plan, row.gpuSlots),
-        }),
+        });
+        if (failures.length > 0 || plan.resumeFrom === null || row.resumeFrom !== null) return failures;
+        const failure = await copyCheckpoint(plan.resumeFrom, files.directory, user);
+        return failure === undefined ? [] : [failure];
+      },
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
         this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
@@ -278,7 +283,7 @@ export class LocalHost implements Host {
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       gpuVariables: this.#options.gpus.variablesOf(row.gpuSlots),
-      resumeFrom: row.resumeFrom,
+      resumeFrom: row.resumeFrom ?? (plan.resumeFrom && inheritedPath(files.directory, plan.resumeFrom)),
       user,
       host: localHost(user),
     });

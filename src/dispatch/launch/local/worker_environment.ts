@@ -65,6 +65,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_RUN_DIR = context.directory;
   env.MOSAIC_ATTEMPT = String(context.attempt);
   env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
+  const uses = plan.uses.map(({ artifact, file }) => ({ artifact, file }));
+  if (uses.length > 0) env.MOSAIC_USES = JSON.stringify(uses);
   // For a worker that speaks gRPC itself. In a file, because debuggers and crash reports show an environment.
   if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
   return env;

@@ -8,8 +8,8 @@ import { natural } from "../../../base/text/natural_order.ts";
 import { saveFile, toAddress } from "../parts/dom.ts";
 import { figure, plural } from "../parts/format.ts";
 import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "../parts/early.ts";
-import { type Band, BANDS } from "../../../telemetry/series/groups.ts";
-import { colorCode, colorsOfGroups, colorsOfRuns } from "../parts/colors.ts";
+import { type Band, BANDS, groupOrder } from "../../../telemetry/series/groups.ts";
+import { colorCode } from "../parts/colors.ts";
 import { Island, ScrollTable, Terms, useRedraw } from "../parts/parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../../api/page_json.ts";
 import { haveOf, joined, overOther } from "./smoothing.ts";
@@ -19,6 +19,8 @@ export interface ChartRun {
   run_id: string;
   name: string;
   started_at: string | null;
+  /** Of its line, or of its group's: an expression of CSS. */
+  color: string;
   /** Its group, which is drawn as one line. */
   group?: string;
 }
@@ -87,6 +89,8 @@ function toggled(list: readonly string[], one: string, on: boolean): string[] {
   return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
 }
 
+/** Charts are read a little before they come into sight, also in a part of the page that scrolls by itself. */
+const NEARBY: IntersectionObserverInit & { scrollMargin: string } = { rootMargin: "200px", scrollMargin: "200px" };
 const PINNED = "Pinned";
 /** The section of a metric: its name up to the first "/". */
 const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
@@ -131,7 +135,7 @@ class ChartReader {
     }
     for (const [request, names] of this.#reading) if (!names.some((n) => this.#inSight.has(n))) request.abort();
     this.#read();
-  }, { rootMargin: "200px" });
+  }, NEARBY);
 
   constructor(readonly redraw: () => void, own: Partial<ChartStyle>) {
     ({
@@ -374,15 +378,13 @@ class ChartReader {
     for (const [n, name] of names.entries()) {
       answers[n] = answers[n]!.map((columns, r) => joined(before(name)?.get(ids[r]!), columns, have[n]![r]!));
     }
-    const groups = colorsOfGroups(runs.flatMap((r) => r.group ?? []));
-    const own = colorsOfRuns(runs);
-    const order = [...groups.keys()];
+    const order = [...new Set(runs.flatMap((r) => r.group ?? []))].sort(groupOrder);
     for (const [n, name] of names.entries()) {
       const sets = runs.map((run, r): DataSet => ({
         runId: run.run_id,
         label: run.name,
         ...(run.group === undefined ? {} : { group: run.group }),
-        color: colorCode(run.group === undefined ? own.get(run.run_id)! : groups.get(run.group)!),
+        color: colorCode(run.color),
         columns: answers[n]![r]!,
         startedAt: msOf(run.started_at),
       })).filter((s) => s.columns.last_x.length > 0)
@@ -598,7 +600,6 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
             {reporting ? "Making the report …" : "Report"}
           </button>
         )}
-        <span class="hint">Drag over a chart to zoom</span>
       </div>
       {[...sections].map(([section, names]) => {
         const charts = (

@@ -36,6 +36,8 @@ export interface InsightRun {
   /** RFC 3339. */
   started_at: string | null;
   finished_at: string | null;
+  /** Of its line in charts. */
+  color?: string;
 }
 
 export interface InsightProps {
@@ -121,7 +123,9 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
   const places = colorsOfGroups(groups);
   const own = colorsOfRuns(runs);
   const color = (i: number) => {
-    if (shade === BY_RUN) return groups.length === 0 ? own.get(runs[i]!.run_id)! : places.get(groups[i]!)!;
+    if (shade === BY_RUN) {
+      return groups.length === 0 ? runs[i]!.color ?? own.get(runs[i]!.run_id)! : places.get(groups[i]!)!;
+    }
     const value = of(shade, i);
     return value === undefined ? "var(--muted)" : shadeAt(scale(shade).at(value));
   };
@@ -290,7 +294,7 @@ export function Insight({ runs, groups, result, goal, changes }: InsightProps) {
                 </button>
               ))}
               {chosen.length > 1 && chosen.length <= MOST_COMPARED && chosen.length < runs.length && (
-                <a href={`/compare?runs=${chosen.map((i) => runs[i]!.run_id).join(",")}`}>Compare them</a>
+                <a href={`/?runs=${chosen.map((i) => runs[i]!.run_id).join(",")}`}>Compare them</a>
               )}
             </div>
           )}

@@ -1,7 +1,8 @@
 /** Buttons that change runs, for one run and for many. */
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { answer, api, param, readOnly, runApi } from "./api.ts";
+import { answer, api, keepsDeleted, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt, notice, type Question } from "./dialog.tsx";
+import { plural } from "./format.ts";
 import { Later } from "./parts.tsx";
 import { useState } from "./preact.ts";
 import { isEnded } from "./states.tsx";
@@ -13,6 +14,30 @@ interface Action {
   can(run: RunJson): boolean;
   ask?(what: string): Question;
   body?(text: string): Record<string, unknown>;
+}
+
+export const deleteForGood = (what: string): Question => ({
+  title: "Delete for good?",
+  text: `Telemetry, logs and files of ${what} are removed from this machine.`,
+  confirm: "Delete",
+  danger: true,
+});
+
+/** Offers to bring back what was just deleted. */
+function deleted(what: string, run_ids: string[]): void {
+  const restore = () =>
+    attempt(async () => {
+      await actOn("restore", run_ids);
+      notice(`Restored ${what}.`);
+    });
+  notice(`Deleted ${what}.`, "info", keepsDeleted ? restore : undefined);
+}
+
+/** Each run by itself. @throws Refused with the first reason if no run could be changed */
+export async function actOn(action: string, run_ids: string[], more: Record<string, unknown> = {}): Promise<string[]> {
+  const { done, failed } = await answer(api.runs.actions.$post({ json: { action, run_ids, ...more } }));
+  if (failed.length > 0) notice(`${failed.length} of ${done + failed.length} failed: ${failed[0]?.message}`, "error");
+  return run_ids.filter((id) => failed.every((one) => one.run_id !== id));
 }
 
 const lives = (r: RunJson) => !isEnded(r) && !r.cancel_requested;
@@ -68,14 +93,11 @@ const ACTIONS: Action[] = [
     label: "Delete",
     class: "danger",
     can: isEnded,
-    ask: (what) => ({
-      title: "Delete for good?",
-      text: `Telemetry, logs and files of ${what} are removed from this machine.`,
-      confirm: "Delete",
-      danger: true,
-    }),
+    // From the trash it can be had back.
+    ...keepsDeleted ? {} : { ask: deleteForGood },
   },
 ];
+
 /** A checkpoint belongs to one run. */
 const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
 
@@ -99,6 +121,7 @@ export function Actions({ run, done }: { run: RunJson; done(action: string): voi
     await attempt(async () => {
       const { id: runId } = param(run.run_id).param;
       await answer(runApi[":action"].$post({ param: { id: runId, action: id }, json: body?.(text) ?? {} }));
+      if (id === "delete") deleted(`"${run.name}"`, [run.run_id]);
       done(id);
     });
   };
@@ -143,18 +166,17 @@ async function actOnMany(action: Action, runs: RunJson[]): Promise<void> {
   const possible = runs.filter(action.can);
   if (possible.length === 0) return notice(`None of the ${runs.length} selected runs can take "${action.label}" now.`);
   const what = possible.length === 1 ? `"${possible[0]?.name}"` : `${possible.length} runs`;
+  const isUndoable = action.id === "delete" && keepsDeleted;
   const question = action.ask?.(what) ??
     { title: `${action.label}?`, text: `${action.label}: ${what}.`, confirm: action.label };
-  const text = await ask(question);
+  const text = isUndoable ? "" : await ask(question);
   if (text === undefined) return;
-  let done = 0;
-  const failed: { message: string }[] = [];
+  const done: string[] = [];
   for (let i = 0; i < possible.length; i += MANY) {
     const run_ids = possible.slice(i, i + MANY).map((r) => r.run_id);
-    const got = await answer(api.runs.actions.$post({ json: { action: action.id, run_ids, ...action.body?.(text) } }));
-    done += got.done;
-    failed.push(...got.failed);
+    done.push(...await actOn(action.id, run_ids, action.body?.(text)));
   }
-  if (failed.length > 0) notice(`${failed.length} of ${possible.length} failed: ${failed[0]?.message}`, "error");
-  else notice(`${action.label}: ${done} ${done === 1 ? "run" : "runs"}.`);
+  if (done.length === 0) return;
+  if (action.id === "delete") deleted(done.length === 1 ? what : plural(done.length, "run"), done);
+  else notice(`${action.label}: ${plural(done.length, "run")}.`);
 }

@@ -19,6 +19,8 @@ const SILENCE_MS = 10_000;
 const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name=mosaic-${name}]`)!;
 let token = meta("token").content;
 export const readOnly = meta("identity").dataset.readOnly === "true";
+/** Deleted runs stay in the trash for a time. */
+export const keepsDeleted = meta("identity").dataset.keepsDeleted === "true";
 
 /** Daemon's clock minus this machine's, so that ages are right even if this clock is wrong. */
 let skew = 0;

@@ -2,6 +2,7 @@
  * One colour for each run or group, wherever it is drawn. A colour follows from the name; of two with the same, the later
  * run gets the next that is free, so runs that come later change no colour.
  */
+import { stored } from "./early.ts";
 import { groupOrder, withoutSeed } from "../../../telemetry/series/groups.ts";
 
 /** `--series-1` and so on, of the style sheet: each as far as can be from those before it. */
@@ -10,6 +11,10 @@ const COLORS = 24;
 const FIRST = 8;
 /** Shades of one colour that can be told apart. */
 const SHADES = 6;
+
+/** Where colours are kept, and of how many runs. */
+const KEY = "mosaic-colors";
+const MOST_KEPT = 1000;
 
 const colorAt = (place: number): string => `var(--series-${place % COLORS + 1})`;
 
@@ -48,10 +53,10 @@ export function colorsOfGroups(groups: readonly string[]): Map<string, string> {
 }
 
 /**
- * The colour of each run. Several runs with one name but for their seeds are shades of one colour, if there are other names
+ * The colour of each run by its name alone. Several runs with one name but for their seeds are shades of one colour, if there are other names
  * and not too many seeds.
  */
-export function colorsOfRuns(runs: readonly { run_id: string; name: string }[]): Map<string, string> {
+function wantedColors(runs: readonly { run_id: string; name: string }[]): Map<string, string> {
   const inOrder = runs.toSorted((a, b) => a.run_id < b.run_id ? -1 : 1);
   const families = Map.groupBy(inOrder, ({ name }) => withoutSeed(name));
   const shaded = families.size > 1 && [...families.values()].every((its) => its.length <= SHADES) &&
@@ -69,6 +74,45 @@ export function colorsOfRuns(runs: readonly { run_id: string; name: string }[]):
       ) => [r.run_id, shade(colorAt(places.get(family)!), its.length === 1 ? 0 : i / (its.length - 1) - 0.5)])
     ),
   );
+}
+
+/** The colours that runs have had in this browser. */
+const kept = new Map(Object.entries(stored<Record<string, string>>(KEY, {})));
+
+/**
+ * The colour of each run: the one it had before, wherever it was drawn, unless another one of these has it by now, too; else
+ * one by its name that none of these has, as long as there are such.
+ */
+export function colorsOfRuns(runs: readonly { run_id: string; name: string }[]): Map<string, string> {
+  const wanted = wantedColors(runs);
+  const found = new Map<string, string>();
+  const taken = new Set<string>();
+  const take = (id: string, color: string | undefined) => {
+    if (color === undefined || taken.has(color)) return false;
+    taken.add(color);
+    found.set(id, color);
+    return true;
+  };
+  const ids = [...wanted.keys()];
+  const late = ids.filter((id) => !take(id, kept.get(id)));
+  for (const id of late) {
+    const free = () => Array.from({ length: COLORS }, (_, place) => colorAt(place)).find((c) => !taken.has(c));
+    if (!take(id, wanted.get(id)) && !take(id, free())) found.set(id, kept.get(id) ?? wanted.get(id)!);
+  }
+  if (late.some((id) => kept.get(id) !== found.get(id))) keep(found);
+  return found;
+}
+
+function keep(colors: ReadonlyMap<string, string>): void {
+  for (const [id, color] of colors) {
+    kept.delete(id);
+    kept.set(id, color);
+  }
+  for (const id of kept.keys()) {
+    if (kept.size <= MOST_KEPT) break;
+    kept.delete(id);
+  }
+  localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(kept)));
 }
 
 /** @param by −0.5, darker, to 0.5, lighter */

@@ -66,15 +66,23 @@ export function ask({ title, text, confirm, danger, field }: Question): Promise<
   });
 }
 
-export function notice(text: string, kind: "info" | "error" = "info"): void {
+/** @param undo takes back what the text says, for as long as the notice is there */
+export function notice(text: string, kind: "info" | "error" = "info", undo?: () => void): void {
   const box = document.getElementById("notices")!;
   const item = h("div", { class: `notice ${kind}` }, h("span", {}, text));
+  if (undo !== undefined) {
+    const take = () => {
+      item.remove();
+      undo();
+    };
+    item.append(h("button", { type: "button", onclick: take }, "Undo"));
+  }
   item.append(
     h("button", { type: "button", class: "icon", "aria-label": "Dismiss", onclick: () => item.remove() }, "×"),
   );
   box.append(item);
   while (box.children.length > 4) box.firstElementChild?.remove();
-  setTimeout(() => item.remove(), kind === "error" ? 15_000 : 5000);
+  setTimeout(() => item.remove(), kind === "error" || undo !== undefined ? 15_000 : 5000);
 }
 
 export function noticeOf(error: unknown): void {

@@ -65,6 +65,9 @@ export const ICONS = {
   play: "M5 3l8 5-8 5z",
   pause: "M5 3v10M11 3v10",
   more: "M3 8h.01M8 8h.01M13 8h.01",
+  eye:
+    "M1.5 8s2.4-4.2 6.5-4.2S14.5 8 14.5 8s-2.4 4.2-6.5 4.2S1.5 8 1.5 8zM8 6.2a1.8 1.8 0 1 0 0 3.6 1.8 1.8 0 0 0 0-3.6z",
+  shut: "M1.5 7.5s2.4 3.7 6.5 3.7 6.5-3.7 6.5-3.7M4 10l-1 1.6M8 11.2v2M12 10l1 1.6",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 };
 export type IconName = keyof typeof ICONS;

@@ -55,13 +55,13 @@ function inOrder(): boolean {
 const requests = ((globalThis as { mosaicEarly?: Map<string, Promise<Response>> }).mosaicEarly ??= new Map());
 const keyOf = (path: string, body: string) => `${path} ${body}`;
 
-/** The runs in the address of a comparison. */
+/** The chosen runs of the address. */
 export function runsOfAddress(): string[] {
   return (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) => id !== "");
 }
 
 export function requestEarly(): void {
-  const runs = location.pathname === "/compare" ? runsOfAddress().slice(0, MOST_RUNS) : [];
+  const runs = ["/", "/compare"].includes(location.pathname) ? runsOfAddress().slice(0, MOST_RUNS) : [];
   if (runs.length === 0) return;
   const token = document.querySelector<HTMLMetaElement>("meta[name=mosaic-token]")!.content;
   const headers = { "content-type": "application/json", "x-mosaic-token": token };

@@ -6,7 +6,6 @@ const KEYS: [where: string, keys: [key: string, does: string][]][] = [
   ["Everywhere", [
     ["?", "these keys"],
     ["g r", "runs"],
-    ["g c", "compare"],
     ["t", "other colours"],
     ["Tab, Enter", "to every control, and to use it"],
   ]],
@@ -23,6 +22,7 @@ const KEYS: [where: string, keys: [key: string, does: string][]][] = [
     ["Home, End", "first and last point"],
     ["+ −", "zoom in around the cursor, show all"],
     ["b", "the table behind it"],
+    ["drag; double click", "zoom in; show all"],
   ]],
 ];
 
@@ -86,7 +86,6 @@ export function listenToKeys(): void {
     if (event.key === "?") showKeys();
     else if (event.key === "g") went = event.timeStamp;
     else if (second && event.key === "r") go("/");
-    else if (second && event.key === "c") go("/compare");
     else if (event.key === "t") document.getElementById("theme")!.click();
     else return;
     event.preventDefault();

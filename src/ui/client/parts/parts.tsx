@@ -97,13 +97,27 @@ export function WhenSeen({ of }: { of: () => ComponentChildren }) {
 const FURTHER = "/assets/further.js";
 type Draw = (element: HTMLElement, view: string, props: object | null) => void;
 
+/** Keys of `VIEWS` there. */
+export type View =
+  | "Again"
+  | "Code"
+  | "Columns"
+  | "ConfigDifferences"
+  | "Explorer"
+  | "Frames"
+  | "LogPane"
+  | "Media"
+  | "Nowhere"
+  | "Start"
+  | "Trash";
+
 /**
  * A view of further_views.tsx, which is loaded when it is first shown.
  * @param props of that view: whoever uses this checks them against it by `satisfies`
  */
 export function Later(
   { view, props }: {
-    view: "Again" | "Columns" | "ConfigDifferences" | "Explorer" | "Nowhere" | "Start";
+    view: View;
     props: object;
   },
 ) {

@@ -80,7 +80,7 @@ export function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
   );
 }
 
-interface Props {
+export interface FramesProps {
   runId: string;
   /** The newest step and episode. */
   heads: Record<FrameKind, number>;
@@ -96,7 +96,7 @@ export interface Sought {
   seq: number;
 }
 
-export function Frames({ runId, heads, inSight, sought }: Props) {
+export function Frames({ runId, heads, inSight, sought }: FramesProps) {
   const [kind, setKind] = useState<FrameKind>("steps");
   const head = heads[kind];
   const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });

@@ -20,14 +20,14 @@ const ANSWERS_AT_ONCE = 25;
 /** For a histogram. */
 const BARS = 40;
 
-interface Props {
+export interface MediaProps {
   run: RunPage;
   /** The clicked point of a curve; a new object for each click. */
   sought: Moment | undefined;
   inSight: boolean;
 }
 
-export function Media({ run, sought, inSight }: Props) {
+export function Media({ run, sought, inSight }: MediaProps) {
   const [searched, setSearched] = useState<{ list: MediaEvent[]; from: number; to: number }>({
     list: [],
     from: 0,

@@ -19,23 +19,24 @@ import {
   untilRead,
 } from "../parts/api.ts";
 import { Charts } from "../charts/charts.tsx";
-import { Code } from "./code.tsx";
+import { Lineage } from "./lineage.tsx";
 import { attempt, notice, noticeOf } from "../parts/dialog.tsx";
+import { colorsOfRuns } from "../parts/colors.ts";
 import { go } from "../parts/dom.ts";
 import { Alerts, Events, LeftOut } from "../parts/events.tsx";
 import type { ExplorerProps } from "../charts/explorer.tsx";
 import type { DifferencesProps } from "./config_diff.tsx";
 import { figure, moment, whole, words } from "../parts/format.ts";
 import { bytes } from "../../../base/text/format.ts";
-import { Frames, type Sought } from "./frames.tsx";
+import type { FramesProps, Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live_tiles.tsx";
-import { Logs } from "./logs.ts";
+import type { LogPaneProps } from "./log_pane.tsx";
 import { artifactPath, SaveLink } from "./save_link.tsx";
-import { Media, pick } from "./media.tsx";
+import { type MediaProps, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
 import { RunPicker } from "../runs/run_picker.tsx";
-import { Icon, Island, Later, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
+import { Icon, Later, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
 import { Chip, isEnded, sentence } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -137,6 +138,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
   const tick = useRef<Tick>(undefined);
   const runId = first.run_id;
   const { heads } = run;
+  const charted = useMemo(() => [{ ...run, color: colorsOfRuns([run]).get(runId)! }], [run]);
   useEffect(() =>
     live(runPath(runId, "/live"), first.head, {
       run: (data: RunPage) => setRun(data),
@@ -192,7 +194,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                 {run.base_dir === "evals" && <Evaluation runId={runId} state={run.state} />}
                 <div ref={curves} class="curves">
                   {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
-                  <Charts runs={[run]} changes={points.current} />
+                  <Charts runs={charted} changes={points.current} />
                 </div>
                 <Notes run={run} />
                 <div class="two">
@@ -250,22 +252,55 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           {
             id: "frames",
             label: "Frames",
-            content: () => <Frames runId={runId} heads={heads} inSight={tab === "frames"} sought={frame} />,
+            content: () => (
+              <Later
+                view="Frames"
+                props={{ runId, heads, inSight: tab === "frames", sought: frame } satisfies FramesProps}
+              />
+            ),
           },
           {
             id: "media",
             label: "Media",
-            content: () => <Media run={run} sought={sought} inSight={tab === "media"} />,
+            content: () => (
+              <Later
+                view="Media"
+                props={{ run, sought, inSight: tab === "media" } satisfies MediaProps}
+              />
+            ),
           },
           {
             id: "logs",
             label: "Logs",
-            content: () => <LogPane runId={runId} tick={tick.current} attempt={run.attempt} inSight={tab === "logs"} />,
+            content: () => (
+              <Later
+                view="LogPane"
+                props={{
+                  runId,
+                  sizes: tick.current?.logs,
+                  attempt: run.attempt,
+                  inSight: tab === "logs",
+                } satisfies LogPaneProps}
+              />
+            ),
           },
           { id: "config", label: "Config", content: () => <Config run={run} /> },
-          { id: "code", label: "Code", content: () => <Code run={run} /> },
+          {
+            id: "code",
+            label: "Code",
+            content: () => <Later view="Code" props={{ run } satisfies { run: RunPage }} />,
+          },
           { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
-          { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
+          {
+            id: "artifacts",
+            label: "Artifacts",
+            content: () => (
+              <>
+                <Artifacts run={run} />
+                <Lineage run={run} />
+              </>
+            ),
+          },
         ]}
       />
     </>
@@ -319,17 +354,6 @@ function Evaluation({ runId, state }: { runId: string; state: RunJson["state"] }
       />
     </section>
   );
-}
-
-function LogPane(
-  { runId, tick, attempt: number, inSight }: { runId: string; tick?: Tick; attempt: number; inSight: boolean },
-) {
-  const logs = useMemo(() => new Logs(runId), []);
-  useEffect(() => logs.attempts(number), [number]);
-  useEffect(() => {
-    if (inSight && tick) logs.update(tick.logs, number);
-  }, [tick, inSight]);
-  return <Island of={logs.element} />;
 }
 
 function Config({ run }: { run: RunPage }) {

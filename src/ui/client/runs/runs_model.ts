@@ -1,5 +1,6 @@
 /** All runs in memory, and which of them to show in which order. Pure: other files draw. */
 import type { EventJson } from "../../../runs/fields/host_json.ts";
+import type { ComparedRun } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import {
   Budget,
@@ -54,6 +55,8 @@ function idOf(column: QueryColumn, name: string): string | undefined {
 
 export class RunsModel {
   runs = new Map<string, RunJson>();
+  /** Parameters of the runs of which they were asked for. */
+  readonly parameters = new Map<string, ComparedRun["parameters"]>();
   /** The newest alert of each run that has alerts. */
   readonly alerts = new Map<string, EventJson>();
   filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
@@ -86,6 +89,10 @@ export class RunsModel {
         this.#changed = true;
       }
     }
+  }
+
+  keepParameters(runs: readonly ComparedRun[]): void {
+    for (const { run_id, parameters } of runs) this.parameters.set(run_id, parameters);
   }
 
   /** @returns whether it is new */

@@ -4,12 +4,13 @@
  */
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { endsKept, fill, go, h, setEnds, setText } from "../parts/dom.ts";
+import { endsKept, fill, go, h, iconButton, ICONS, setEnds, setText } from "../parts/dom.ts";
 import { plural, whole } from "../parts/format.ts";
 import { spreadOf } from "../../../telemetry/series/groups.ts";
 import { type RunColumn, runColumns } from "../../../runs/fields/run_columns.ts";
-import { isStale } from "../../../runs/fields/run_texts.ts";
-import { countStates, sentence } from "../parts/states.tsx";
+import { elapsedText, isStale, note, progressOf } from "../../../runs/fields/run_texts.ts";
+import { fraction } from "../../../runs/fields/progress.ts";
+import { countStates, isEnded, sentence } from "../parts/states.tsx";
 
 /** Several runs as one row, above their own rows when it is open. */
 export interface RunGroup {
@@ -24,6 +25,7 @@ interface RowParts {
   id: string;
   row: HTMLTableRowElement;
   check: HTMLInputElement;
+  eye: HTMLButtonElement;
   chip: HTMLElement;
   /** For a group whose runs have several states. */
   states: HTMLElement;
@@ -32,6 +34,9 @@ interface RowParts {
   fold: HTMLButtonElement;
   label: HTMLElement;
   tags: HTMLElement;
+  /** State, progress or reason in a line: what a narrow list shows of the other columns. */
+  outcome: HTMLElement;
+  progress: HTMLElement;
   cells: HTMLElement[];
 }
 
@@ -49,6 +54,13 @@ export interface Column extends RunColumn {
   class: string;
   /** Its text may be cut off: the cell's title has all of it. */
   cut?: true;
+}
+
+/** "Running, 62% 12k/20k ETA 3m 07s", "Failed, Exit code 1". */
+function outcomeLine(run: RunJson, now: number): string {
+  const text = note(run, now);
+  const said = text === "" ? elapsedText(run, now) : text === run.reason ? sentence(text) : text;
+  return said === "" ? stateWord(run.state) : `${stateWord(run.state)}, ${said}`;
 }
 
 /** `12.5 ± 0.3` over the members that have a number. */
@@ -96,6 +108,10 @@ export class RunsTable {
   #headRow = h("tr");
   #heads = new Map<string, HTMLTableCellElement>();
   #all = h("input", { type: "checkbox", "aria-label": "Select all shown runs" });
+  #eyes = iconButton("eye", "Draw all runs of the list, or none", () => {
+    const runs = this.#shown.flatMap(runsIn);
+    this.options.oneye(undefined, !runs.every((r) => this.options.eyeOf(r.run_id).shown));
+  });
   #rowHeight = 36;
   #active = -1;
   #anchor: string | undefined;
@@ -113,6 +129,10 @@ export class RunsTable {
       selectable: boolean;
       /** The text of a run's newest alert, if it has one. */
       alertOf(id: string): string | undefined;
+      /** Whether the run is drawn in the charts, and its colour there. */
+      eyeOf(id: string): { shown: boolean; color: string };
+      /** @param ids undefined: all runs of the list */
+      oneye(ids: string[] | undefined, shown: boolean): void;
     },
   ) {
     this.table = h(
@@ -145,6 +165,7 @@ export class RunsTable {
     this.#columns = order === undefined ? known : order.flatMap((name) => known.find((c) => c.name === name) ?? []);
     this.#heads.clear();
     this.table.toggleAttribute("data-further", further.length > 0);
+    this.table.style.setProperty("--further", String(further.length));
     const head = ({ name: id, label, title, class: kind }: Pick<Column, "name" | "label" | "title" | "class">) => {
       const cell = h(
         "th",
@@ -157,6 +178,7 @@ export class RunsTable {
     fill(
       this.#headRow,
       this.options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
+      h("th", { scope: "col", class: "eye" }, this.#eyes),
       head({ name: "state", label: "State", class: "" }),
       head({ name: "name", label: "Name", class: "wide" }),
       this.#columns.map(head),
@@ -230,6 +252,14 @@ export class RunsTable {
       type: "checkbox",
       onclick: (event: MouseEvent) => this.#toggle(parts.id, check.checked, event.shiftKey),
     });
+    const eye = iconButton("eye", "", () => {
+      const row = this.#shown.find((r) => r.run_id === parts.id);
+      if (row === undefined) return;
+      const ids = runsIn(row).map((r) => r.run_id);
+      this.options.oneye(ids, !ids.every((id) => this.options.eyeOf(id).shown));
+    });
+    const outcome = h("span", { class: "outcome" });
+    const progress = h("span", { class: "bar", "aria-hidden": "true" }, h("span"));
     const state = h("span", { class: "chip" });
     const states = h("span", { class: "states", hidden: true });
     const name = endsKept();
@@ -247,15 +277,34 @@ export class RunsTable {
       "tr",
       {},
       this.options.selectable && h("td", { class: "check" }, check),
+      h("td", { class: "eye" }, eye),
       h("td", {}, state, states),
-      h("td", { class: "wide name" }, h("div", {}, link, fold, tags)),
+      h("td", { class: "wide name" }, h("div", {}, link, fold, tags), h("div", { class: "line" }, outcome, progress)),
       cells,
     );
-    const parts: RowParts = { id: "", row, check, chip: state, states, link, name, fold, label, tags, cells };
+    const parts: RowParts = {
+      ...{ id: "", row, check, eye, chip: state, states, link, name, fold, label, tags, outcome, progress, cells },
+    };
     return parts;
   }
 
+  /** Open in the run's colour while it is drawn. */
+  #drawEye({ eye }: RowParts, name: string, ids: readonly string[]): void {
+    const eyes = ids.map((id) => this.options.eyeOf(id));
+    const shown = eyes.some((one) => one.shown);
+    const color = shown ? eyes[0]!.color : "";
+    if (eye.style.color !== color) eye.style.color = color;
+    const label = `Draw ${name}`;
+    if (eye.getAttribute("aria-label") !== label) eye.setAttribute("aria-label", label);
+    if (eye.getAttribute("aria-pressed") === String(shown)) return;
+    eye.setAttribute("aria-pressed", String(shown));
+    eye.title = shown ? "Leave it out of the charts" : "Draw it in the charts";
+    eye.querySelector("path")!.setAttribute("d", ICONS[shown ? "eye" : "shut"]);
+  }
+
   #drawGroup(parts: RowParts, { label, members, open }: RunGroup, now: number): void {
+    this.#drawEye(parts, label, members.map((r) => r.run_id));
+    parts.progress.hidden = true;
     const [some, all] = this.#chosenOf(members);
     parts.check.checked = all;
     parts.check.indeterminate = some && !all;
@@ -276,6 +325,7 @@ export class RunsTable {
       setText(parts.chip, stateWord(state));
     }
     const title = counts.map(([state, count]) => `${count} ${stateWord(state)}`).join(", ");
+    setText(parts.outcome, title);
     if (parts.states.title !== title) {
       parts.states.title = title;
       fill(
@@ -305,6 +355,11 @@ export class RunsTable {
     parts.link.hidden = group !== undefined;
     parts.fold.hidden = group === undefined;
     if (group !== undefined) return this.#drawGroup(parts, group, now);
+    this.#drawEye(parts, run.name, [run.run_id]);
+    const part = isEnded(run) ? undefined : fraction(progressOf(run, now));
+    parts.progress.hidden = part === undefined;
+    if (part !== undefined) (parts.progress.firstChild as HTMLElement).style.width = `${(part * 100).toFixed(1)}%`;
+    setText(parts.outcome, outcomeLine(run, now));
     parts.chip.hidden = false;
     parts.states.hidden = true;
     parts.check.indeterminate = false;

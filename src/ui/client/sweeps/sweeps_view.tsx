@@ -3,6 +3,7 @@ import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
 import { answer, api, readOnly } from "../parts/api.ts";
+import { colorsOfGroups } from "../parts/colors.ts";
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import { ask, attempt } from "../parts/dialog.tsx";
 import type { ChartRun } from "../charts/charts.tsx";
@@ -298,12 +299,15 @@ function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
     ({ parameters }) => keyOf(unseeded(parameters, sweep)),
   );
   const points = ranked(detail, metric!.goal).filter(({ parameters }) => trials.has(keyOf(parameters)));
-  const runs = points.slice(0, all ? undefined : FIRST_CURVES).flatMap(({ parameters }) =>
-    trials.get(keyOf(parameters))!.map(({ run_id, trial, started_at }) => ({
-      ...{ run_id: run_id!, name: `trial ${trial}`, started_at },
-      group: parametersText(parameters),
-    }))
-  ).slice(0, MOST_CURVES);
+  const shown = points.slice(0, all ? undefined : FIRST_CURVES);
+  const colors = colorsOfGroups(shown.map(({ parameters }) => parametersText(parameters)));
+  const runs = shown.flatMap(({ parameters }) => {
+    const group = parametersText(parameters);
+    return trials.get(keyOf(parameters))!.map(({ run_id, trial, started_at }) => ({
+      ...{ run_id: run_id!, name: `trial ${trial}`, started_at, group },
+      color: colors.get(group)!,
+    }));
+  }).slice(0, MOST_CURVES);
   const drawn = new Set(runs.map(({ group }) => group)).size;
   const changes = made + detail.spent.seconds + detail.spent.steps;
   useEffect(() => {

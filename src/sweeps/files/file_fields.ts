@@ -1,11 +1,27 @@
 /** The fields of a file in YAML or JSON, with their lines for messages. */
 import { isMap, LineCounter, parseDocument } from "yaml";
-import { MosaicError } from "../base/errors.ts";
-import { didYouMean } from "../base/text/nearest.ts";
-import { MOST_SPEC_TEXT } from "./spec.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { didYouMean } from "../../base/text/nearest.ts";
+import { MOST_SPEC_TEXT } from "../spec.ts";
 
 export type Json = Record<string, unknown>;
 export type Path = readonly (string | number)[];
+
+/** @throws MosaicError `invalid_argument` for a text that is no YAML, with its line, or that is too long or nests too deep */
+export function yamlOf(text: string, file: string) {
+  if (text.length > MOST_SPEC_TEXT) throw refusal(`${file} has more than ${MOST_SPEC_TEXT >> 20} MiB`);
+  const lines = new LineCounter();
+  try {
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+    const [error] = document.errors;
+    if (error !== undefined) throw refusal(`${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
+    return { document, lines, value: document.toJS({ maxAliasCount: 100 }) as unknown };
+  } catch (error) {
+    if (error instanceof MosaicError) throw error;
+    // The library calls itself for each level, and for each of some ends of lines; it throws others for aliases.
+    throw refusal(`${file} cannot be read as YAML: ${messageOf(error)}`);
+  }
+}
 
 /** A file's fields, each read by a function whose errors get the field's line. */
 export class Fields {
@@ -17,15 +33,7 @@ export class Fields {
 
   /** @throws MosaicError `invalid_argument` for a text that is no YAML, with its line */
   constructor(text: string, file: string) {
-    if (text.length > MOST_SPEC_TEXT) {
-      throw new MosaicError("invalid_argument", `${file} has more than ${MOST_SPEC_TEXT >> 20} MiB`);
-    }
-    const lines = new LineCounter();
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-    const [error] = document.errors;
-    if (error !== undefined) {
-      throw new MosaicError("invalid_argument", `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
-    }
+    const { document, lines, value } = yamlOf(text, file);
     this.#file = file;
     this.#lineOf = (path) => {
       for (let length = path.length; length > 0; length--) {
@@ -38,14 +46,8 @@ export class Fields {
       }
       return 1;
     };
-    const values: unknown = document.toJS({ maxAliasCount: 100 });
-    if (typeof values !== "object" || values === null || Array.isArray(values)) {
-      throw new MosaicError(
-        "invalid_argument",
-        `${file}:1: a sweep is a list of fields, such as grid, seeds and command`,
-      );
-    }
-    this.values = values as Json;
+    if (!isObject(value)) throw refusal(`${file}:1: a sweep is a list of fields, such as grid, seeds and command`);
+    this.values = value;
   }
 
   /** @throws what `read` throws, with file, line and field before it */
@@ -79,8 +81,12 @@ export class Fields {
   }
 }
 
+function refusal(message: string, hint?: string): MosaicError {
+  return new MosaicError("invalid_argument", message, hint === undefined ? {} : { hint });
+}
+
 export function refuse(message: string, hint?: string): never {
-  throw new MosaicError("invalid_argument", message, hint === undefined ? {} : { hint });
+  throw refusal(message, hint);
 }
 
 export const isObject = (value: unknown): value is Json =>

@@ -1,5 +1,5 @@
 /** A sweep file of Weights & Biases as it is: method, parameters, metric, early_terminate, run_cap, program and command. */
-import { type Described, NOTHING } from "./described.ts";
+import { type Described, NOTHING } from "../described.ts";
 import {
   commandIn,
   type Fields,
@@ -11,7 +11,7 @@ import {
   textIn,
   wholeIn,
 } from "./file_fields.ts";
-import { type Axis, type Distribution, OWN_NAMES, type StopRule, type Value } from "./spec.ts";
+import { type Axis, type Distribution, OWN_NAMES, type StopRule, type Value } from "../spec.ts";
 
 const FIELDS = [
   ...["method", "parameters", "metric", "early_terminate", "run_cap", "program", "command", "name"],

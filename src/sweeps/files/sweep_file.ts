@@ -1,10 +1,9 @@
 /** A sweep as a file in YAML or JSON: mosaic's own words, or a sweep of Weights & Biases. Errors name file, line and field. */
-import { parseDocument } from "yaml";
-import { type Described, NOTHING, together } from "./described.ts";
-import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn } from "./file_fields.ts";
-import type { Value } from "./spec.ts";
+import { type Described, NOTHING, together } from "../described.ts";
+import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn, yamlOf } from "./file_fields.ts";
+import type { Value } from "../spec.ts";
 import { wandbSweep } from "./wandb_sweep.ts";
-import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, wholeAxis } from "./words.ts";
+import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, wholeAxis } from "../words.ts";
 
 const FIELDS = [
   ...["name", "command", "config", "env", "pass", "grid", "random", "sample_seed", "space", "points", "seeds", "array"],
@@ -62,7 +61,7 @@ export function sweepFile(text: string, file: string, readFile: (path: string) =
 function configIn(value: unknown, readFile: (path: string) => string): Json {
   if (isObject(value)) return value;
   const path = textIn(value);
-  const config: unknown = parseDocument(readFile(path)).toJS({ maxAliasCount: 100 });
+  const { value: config } = yamlOf(readFile(path), path);
   return isObject(config) ? config : refuse(`${path} is no config`);
 }
 

@@ -1,0 +1,112 @@
+/** The workspace: runs and charts beside each other, with 1 to 1000 runs, on every width. */
+import assert from "node:assert/strict";
+import { FIRST_ROWS } from "../../src/ui/client/runs/eyes.ts";
+import { LONG_TESTS } from "../harness/long.ts";
+import { until } from "../harness/wait.ts";
+import { violations } from "./axe.ts";
+import { inBrowser, liveRun, points } from "./in_browser.ts";
+import { addCurves } from "./many_runs.ts";
+
+const legend = "[data-series=episode_reward] .legend > button";
+
+inBrowser("runs and charts share a place: an eye hides a run, and the address knows", async ({ core, page, base }) => {
+  const runs = ["a2c", "ppo", "sac"].map((name) => core.addExecuting(name));
+  for (const { runId } of runs) core.addEpisodes(runId, 60, 3);
+  await page.goto(base);
+  await until(async () => await page.locator(legend).count() === 3, { what: "a line of each run" });
+  const eye = page.getByRole("button", { name: "Draw ppo" });
+  const color = await eye.evaluate((e) => getComputedStyle(e).color);
+  const mark = page.locator(legend, { hasText: "ppo" }).locator(".mark");
+  assert.equal(await mark.evaluate((e) => getComputedStyle(e).color), color);
+  await eye.click();
+  await until(async () => await page.locator(legend).count() === 2, { what: "the line to go" });
+  assert.match(page.url(), new RegExp(`off=${runs[1]!.runId}`));
+  await page.getByText("2 drawn").waitFor();
+  await page.reload();
+  await until(async () => await page.locator(legend).count() === 2, { what: "the same after a reload" });
+  await eye.click();
+  await until(async () => await page.locator(legend).count() === 3, { what: "the line again" });
+  assert.equal(await eye.evaluate((e) => getComputedStyle(e).color), color, "a run keeps its colour");
+  await page.goto(`${base}/runs/${runs[1]!.runId}`);
+  await until(() => points(page, "episode_reward"), { what: "the run's own page" });
+  const line = await page.evaluate(() => JSON.parse(localStorage.getItem("mosaic-colors")!));
+  assert.ok(line[runs[1]!.runId], "kept for the other views");
+});
+
+inBrowser(
+  "one filter for list and charts; a comparison's old address is the same place",
+  async ({ core, page, base }) => {
+    const runs = ["a2c", "ppo", "sac"].map((name) => core.addExecuting(name));
+    for (const { runId } of runs) core.addEpisodes(runId, 60, 3);
+    await page.goto(`${base}/compare?runs=${runs.slice(0, 2).map((r) => r.runId).join()}`);
+    await until(async () => await page.locator(legend).count() === 2, { what: "the lines of the chosen runs" });
+    assert.equal(new URL(page.url()).pathname, "/");
+    assert.equal(await page.locator("td.name").count(), 2);
+    await page.getByRole("button", { name: /^2 chosen runs/ }).click();
+    await until(async () => await page.locator("td.name").count() === 3, { what: "all runs" });
+    await page.getByLabel("Filter by name, id or conditions").fill("name=sac");
+    await until(async () => (await page.locator(legend).count()) <= 1, { what: "the charts to follow the filter" });
+    assert.equal(await page.locator("td.name").count(), 1);
+  },
+);
+
+inBrowser("the filter completes names of parameters and metrics", async ({ core, page, base }) => {
+  const text = (value: number) => [{ name: "learning_rate", source: "config" as const, value: String(value) }];
+  for (const rate of [1, 2]) core.begun(core.add(`rate-${rate}`, {}, text(rate)).runId);
+  await page.goto(base);
+  const box = page.getByLabel("Filter by name, id or conditions");
+  await page.locator("td.name").nth(1).waitFor();
+  await box.pressSequentially("lear");
+  await page.getByRole("option", { name: "learning_rate", exact: true }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("1");
+  assert.equal(await box.inputValue(), "learning_rate>1");
+  await until(async () => (await page.locator("td.name").allTextContents()).length === 1, { what: "the condition" });
+});
+
+inBrowser("the border between list and charts moves by keys, and stays", async ({ core, page, base }) => {
+  liveRun(core);
+  await page.goto(base);
+  const border = page.getByRole("separator", { name: "Width of the list" });
+  await border.focus();
+  const width = () => page.locator(".runs-pane").evaluate((e) => e.clientWidth);
+  const before = await width();
+  await page.keyboard.press("ArrowRight");
+  await until(async () => await width() > before, { what: "a wider list" });
+  const wider = await width();
+  await page.reload();
+  await border.waitFor();
+  assert.equal(await width(), wider);
+});
+
+for (const count of [1, 20, 130, ...(LONG_TESTS ? [1000] : [])]) {
+  inBrowser(`${count} runs: nothing moves while they load, on each width, and axe finds nothing`, async (scene) => {
+    const { core, page, base } = scene;
+    addCurves(core, count);
+    await page.addInitScript(() => {
+      const shifts: number[] = [];
+      Object.assign(globalThis, { shifts });
+      new PerformanceObserver((list) => {
+        for (const e of list.getEntries() as (PerformanceEntry & { value: number })[]) shifts.push(e.value);
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    for (const [width, height] of [[1440, 900], [390, 844], [820, 1180], [3840, 2160]] as const) {
+      await page.setViewportSize({ width, height });
+      await page.goto(base);
+      const one = count === 1 ? "1 run" : `${count.toLocaleString("en")} runs`;
+      await page.getByText(one, { exact: true }).waitFor();
+      if (width > 900) {
+        await page.getByText(`${Math.min(FIRST_ROWS, count)} drawn`).waitFor();
+        await page.locator("[data-series=episode_reward] canvas").waitFor();
+      }
+      const moved = await page.evaluate(() =>
+        (globalThis as unknown as { shifts: number[] }).shifts.reduce((a, b) => a + b, 0)
+      );
+      assert.ok(moved <= 0.05, `at ${width} px the layout shifted by ${moved.toFixed(3)}`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px suffice`);
+      if (width <= 1440) assert.deepEqual(await violations(page), [], `at ${width}`);
+    }
+  });
+}
