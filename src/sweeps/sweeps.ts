@@ -9,6 +9,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { sleep } from "../base/time/sleep.ts";
+import { momentAt, type QueueFields } from "../config/queue_fields.ts";
 import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
@@ -52,6 +53,8 @@ export interface SweepsHost {
   log: Logger;
   /** Trials at once if a sweep does not say; the host's GPUs may come and go. */
   parallel: () => number;
+  /** One of `metadata.queue.after` by its id, whatever has its name later. @throws MosaicError */
+  predecessor(text: string, at: number): string;
   /** @throws MosaicError where this config can never become a run */
   check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
@@ -119,7 +122,7 @@ export class Sweeps {
     if (registry.sweeps.count() >= MOST_SWEEPS) {
       throw new MosaicError("resource_exhausted", `there are ${MOST_SWEEPS} sweeps already`);
     }
-    const given = specFrom(specJson);
+    const given = this.#pinned(specFrom(specJson));
     let spec = given;
     for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
     const trials = trialCount(spec);
@@ -130,6 +133,28 @@ export class Sweeps {
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
+  }
+
+  /**
+   * What the whole sweep waits for: "@last" and "+2h" mean what they mean now, not when a trial is made.
+   * @throws MosaicError for a predecessor that is not known
+   */
+  #pinned(spec: SweepSpec): SweepSpec {
+    const { metadata } = spec.config as { metadata?: { queue?: QueueFields } };
+    const { after, begin, deadline } = metadata?.queue ?? {};
+    const now = Date.now();
+    const moment = (text: unknown) => {
+      const at = typeof text === "string" && text.startsWith("+") ? momentAt(text, now) : null;
+      return at === null ? text : new Date(at).toISOString();
+    };
+    const queue = {
+      ...metadata?.queue,
+      ...(Array.isArray(after) ? { after: after.map((one, at) => this.#host.predecessor(String(one), at)) } : {}),
+      ...(begin === undefined ? {} : { begin: moment(begin) }),
+      ...(deadline === undefined ? {} : { deadline: moment(deadline) }),
+    };
+    if (Object.keys(queue).length === 0) return spec;
+    return { ...spec, config: { ...spec.config, metadata: { ...metadata, queue } } };
   }
 
   /** Why no further trial could be made at the last try; undefined: nothing was in the way. */
@@ -184,7 +209,7 @@ export class Sweeps {
         const { budget, max_parallel, like, ...given } = extensionFrom(extension);
         const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
-          pieces.random !== undefined || pieces.seeds !== undefined;
+          pieces.random !== undefined || pieces.seeds !== undefined || pieces.when !== undefined;
         const extended = checked({
           ...spec,
           parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
@@ -206,6 +231,24 @@ export class Sweeps {
           hint: `It is one of ${ACTIONS.join(", ")}.`,
         });
     }
+  }
+
+  /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
+  delete(row: SweepRow): void {
+    const { registry, log } = this.#host;
+    const { sweepId, name, state } = row;
+    const live = registry.sweeps.live().filter((one) => one.sweepId === sweepId).length;
+    if ((state !== "finished" && state !== "cancelled") || live > 0) {
+      const trials = live === 0 ? "" : `, and ${live} of its trials wait or run`;
+      throw new MosaicError("failed_precondition", `sweep ${name} is ${state}${trials}: it cannot be deleted`, {
+        hint: `End it first: mosaic sweep cancel ${name}`,
+      });
+    }
+    registry.sweeps.delete(sweepId);
+    this.#specs.delete(sweepId);
+    this.#troubles.delete(sweepId);
+    this.#judge.forget(sweepId);
+    log.info({ sweep: name }, "sweep is deleted");
   }
 
   async #retry(row: SweepRow, trials?: readonly number[]): Promise<SweepRow> {

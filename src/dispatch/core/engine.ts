@@ -62,6 +62,8 @@ import { Observing } from "./observe.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { sameToken } from "../../wire/tokens.ts";
 import { workerToken } from "../../base/session_tokens.ts";
+import { afterText } from "../../config/queue_fields.ts";
+import { predecessor } from "../queue/submission.ts";
 import { Lineage } from "../lineage/lineage.ts";
 import { USE_KIND } from "../attempt/records/worker_events.ts";
 import { Submissions } from "../queue/submissions.ts";
@@ -410,6 +412,7 @@ export class Engine implements Core {
         records: telemetry,
         log,
         parallel: () => Math.max(1, navigator.hardwareConcurrency, gpus.size),
+        predecessor: (text, at) => afterText(predecessor(text, at, registry)),
         check: (configJson, submitter) => this.#submissions.check(configJson, submitter),
         submit: (configJson, runId, submitter, trial) => this.#submissions.submit(configJson, runId, submitter, trial),
         cancel: (runId, reason) => this.#control.cancel(runId, { reason }),
@@ -417,10 +420,7 @@ export class Engine implements Core {
         pause: (runId) => this.#control.pause(runId),
         resume: (runId) => this.#control.resume(runId),
         checkpointOf: (runId) => this.#supervisor.checkpointOf(this.#options.registry.require(runId)),
-        retry: (runId) => {
-          this.#submissions.requireRoom();
-          this.#control.retry(runId);
-        },
+        retry: (runId) => this.retry(runId),
       });
       sweeps.start();
       return { sweeps, summary };
@@ -468,6 +468,13 @@ export class Engine implements Core {
       import("../../sweeps/results/sweep_table.ts"),
     ]);
     return await tableBytes(sweep, of, format);
+  }
+  async deleteSweep(ref: string): Promise<SweepJson> {
+    const row = this.#options.registry.sweeps.resolve(ref);
+    const { sweeps, summary } = await this.#sweepParts();
+    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), undefined);
+    sweeps.delete(row);
+    return outline;
   }
   async changeSweep(ref: string, action: string, extension: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
@@ -566,6 +573,7 @@ export class Engine implements Core {
     return this.#observing.observe(runId, patterns);
   }
   retry(runId: string): RunRow {
+    this.#submissions.requireRoom();
     return this.#control.retry(runId);
   }
   reset(runId: string, fromCheckpoint: string): Promise<RunRow> {

@@ -169,6 +169,11 @@ export class SweepRows {
     });
   }
 
+  /** With its trials and what was decided about them; their runs stay. */
+  delete(sweepId: string): void {
+    this.#write(() => this.#sql.run("DELETE FROM sweeps WHERE sweep_id = ?", sweepId));
+  }
+
   /** Within the transaction that inserts its run. @throws if it is not the sweep's next trial: then nothing is written */
   enterTrial({ sweepId, trial }: TrialOf, runId: string | null, refusal: string | null): void {
     const { changes } = this.#sql.run(
