@@ -68,7 +68,16 @@ Deno.test("tables: points best first and trials by number, as CSV and as typed P
   });
   const detail = {
     ...sums,
-    ...{ best: null, winner, statement: "", next_seeds: null, judged_at: null, points: [bad, good], best_so_far: [], stopped: [] },
+    ...{
+      best: null,
+      winner,
+      statement: "",
+      next_seeds: null,
+      judged_at: null,
+      points: [bad, good],
+      best_so_far: [],
+      stopped: [],
+    },
     trials: [trial(1, { lr: 0.5, value: "=1+1", deep: [1], on: true }), trial(0, { lr: 0.25, value: 7, on: false })],
   };
   const text = async (of: string, format = "csv") =>
