@@ -1,6 +1,7 @@
 /** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
@@ -139,6 +140,8 @@ export interface EngineOptions {
 
 /** Patience with calls of an engine when the daemon stops. */
 const ENGINE_CLOSE_MS = 1000;
+/** A list is made in turns with other work. */
+const LIST_TURN_MS = 10;
 
 export class Engine implements Core {
   readonly runs: RunReader;
@@ -437,9 +440,16 @@ export class Engine implements Core {
   }
   async listSweeps(limit: number): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
-    return this.#options.registry.sweeps.list(limit).map((row) =>
-      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), sweeps.troubleOf(row.sweepId))
-    );
+    const found: SweepJson[] = [];
+    let began = performance.now();
+    for (const row of this.#options.registry.sweeps.list(limit)) {
+      const trouble = sweeps.troubleOf(row.sweepId);
+      found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
+      if (performance.now() < began + LIST_TURN_MS) continue;
+      await yieldToOthers();
+      began = performance.now();
+    }
+    return found;
   }
   async getSweep(ref: string, trials: number): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
@@ -472,7 +482,7 @@ export class Engine implements Core {
   async deleteSweep(ref: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps, summary } = await this.#sweepParts();
-    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), undefined);
+    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), undefined);
     sweeps.delete(row);
     return outline;
   }
