@@ -100,6 +100,7 @@ export async function sweepSummary(
       best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
       statement: statement(outline, { ...sums, winner, points }, stop === undefined ? [] : rungsOf(stop, 0)),
+      next_seeds: nextSeeds(trials, seedsOf(spec)),
       judged_at: atFirstRung ? rungsOf(stop, 0)[0]! : null,
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
@@ -185,6 +186,14 @@ function winnerJson(
     command: commandLine(registry, run_id!),
     iqm: its.length < 4 ? null : spreadOf(its.map(({ value }) => value!), "iqm"),
   };
+}
+
+/** After those that were tried, as many as these; null if no seed is a number. */
+function nextSeeds(trials: readonly TrialJson[], seeds: ReadonlySet<string>): string | null {
+  const tried = new Set(trials.flatMap(({ parameters }) => [...seeds].map((name) => parameters[name])));
+  const numbers = [...tried].filter((seed) => typeof seed === "number");
+  const most = numbers.reduce((most, seed) => Math.max(most, seed), -Infinity);
+  return numbers.length === 0 ? null : `${most + 1}..${most + numbers.length}`;
 }
 
 const bestOf = ({ trial, run_id, value, parameters }: TrialJson) => ({
