@@ -11,7 +11,7 @@ import { EXIT } from "../link/exit.ts";
 import { DEFAULT_COLUMNS, listColumns } from "../text/runs_table.ts";
 import { table } from "../text/table.ts";
 import { commaSeparated } from "../verb/flags.ts";
-import { type Host, readHosts } from "./hosts.ts";
+import { type Host, readHosts } from "./host_list.ts";
 import { scriptThere, shellLine } from "./ssh.ts";
 
 type Found = RunJson & { host: string };

@@ -3,7 +3,7 @@ import { MosaicError } from "../../base/errors.ts";
 import { escapeControl } from "../../base/text/terminal_text.ts";
 import type { Context } from "../link/context.ts";
 import { CARRY } from "./carry_script.ts";
-import { type Host, hostNamed } from "./hosts.ts";
+import { type Host, hostNamed } from "./host_list.ts";
 import { mosaicThere, scriptThere, shellLine, sshCommand } from "./ssh.ts";
 
 /** Verbs whose programs start in the directory of their code, and what they get there besides. */

@@ -4,7 +4,7 @@ import type { ProgramOutput } from "../../os/processes/external_program.ts";
 import { parentOf } from "../../os/files/files.ts";
 import { escapeControl } from "../../base/text/terminal_text.ts";
 import type { Context } from "../link/context.ts";
-import { type Host, hostsFile } from "./hosts.ts";
+import { type Host, hostsFile } from "./host_list.ts";
 
 /** ssh itself has failed: no connection, a wrong key, an unknown host. */
 const SSH_FAILED = 255;

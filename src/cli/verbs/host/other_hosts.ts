@@ -4,7 +4,7 @@ import { MosaicError } from "../../../base/errors.ts";
 import { escapeControl } from "../../../base/text/terminal_text.ts";
 import { VERSION, VERSION_TEXT } from "../../../base/version.ts";
 import { ownEnvironment } from "../../../os/processes/environment.ts";
-import { type Host, hostNamed, readHosts, requireHost, writeHosts } from "../../hosts/hosts.ts";
+import { type Host, hostNamed, readHosts, requireHost, writeHosts } from "../../hosts/host_list.ts";
 import { mosaicThere, scriptThere, shellLine, sshCommand } from "../../hosts/ssh.ts";
 import type { Context } from "../../link/context.ts";
 import { table } from "../../text/table.ts";
