@@ -107,8 +107,8 @@ export interface Core {
   /** Its runs stay. @returns the sweep as it was @throws MosaicError `not_found`, `failed_precondition` while it has something to do */
   deleteSweep(ref: string): Promise<SweepJson>;
   /**
-   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "extend"
-   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, as JSON
+   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"
+   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, for "prune": trial and rung, as JSON
    * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
    */
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;
