@@ -28,6 +28,7 @@ import {
   type Value,
 } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
+import { type SpecOutline, specOutline } from "./outline.ts";
 import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";
@@ -40,7 +41,9 @@ const SAFETY_NET_MS = 2000;
 const PASS_REST = 9;
 const MOST_SWEEPS = 10_000;
 /** Characters of the specs that are kept as objects; beyond them they are read again. */
-const KNOWN_TEXT = 32 << 20;
+const KNOWN_TEXT = 64 << 20;
+/** Bytes of the specs of sweeps that have not finished: all of them are known as objects. */
+const UNFINISHED_BYTES = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
 /** After so long, a pass makes no further one: a large config costs tenths of a second. */
@@ -79,6 +82,7 @@ export class Sweeps {
   /** Characters of the largest config that a sweep's trials have had since this daemon's start. */
   readonly #largest = new Map<string, number>();
   #knownText = 0;
+  readonly #outlines = new Map<string, SpecOutline>();
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
@@ -87,7 +91,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specChanged(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -130,7 +134,7 @@ export class Sweeps {
     requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: this.#textOf(spec, id) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
@@ -166,14 +170,22 @@ export class Sweeps {
   specOf(row: SweepRow): SweepSpec {
     const known = this.#specs.get(row.sweepId);
     if (known !== undefined) return known;
-    const spec = specFrom(row.specJson);
-    this.#knownText += row.specJson.length;
+    const { specJson } = row;
+    const spec = specFrom(specJson);
+    this.#knownText += specJson.length;
     if (this.#knownText > KNOWN_TEXT) {
       this.#specs.clear();
-      this.#knownText = row.specJson.length;
+      this.#knownText = specJson.length;
     }
     this.#specs.set(row.sweepId, spec);
     return spec;
+  }
+
+  /** Kept until the spec changes: a list has a thousand of them, each of which may have megabytes of points. */
+  outlineOf(row: SweepRow): SpecOutline {
+    const known = this.#outlines.get(row.sweepId) ?? specOutline(this.specOf(row));
+    this.#outlines.set(row.sweepId, known);
+    return known;
   }
 
   /**
@@ -234,8 +246,8 @@ export class Sweeps {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson: specText(extended), state });
-        this.#specs.delete(row.sweepId);
+        const changed = sweeps.change(row.sweepId, { specJson: this.#textOf(extended, row.sweepId), state });
+        this.#specChanged(row.sweepId);
         return this.#begin(changed);
       }
       default:
@@ -243,6 +255,23 @@ export class Sweeps {
           hint: `It is one of ${ACTIONS.join(", ")}.`,
         });
     }
+  }
+
+  #specChanged(sweepId: string): void {
+    this.#specs.delete(sweepId);
+    this.#outlines.delete(sweepId);
+  }
+
+  /** @throws MosaicError `invalid_argument`, `resource_exhausted` */
+  #textOf(spec: SweepSpec, sweepId: string): string {
+    const text = specText(spec);
+    const others = this.#host.registry.sweeps.unfinishedBytes(sweepId);
+    if (others === 0 || others + text.length <= UNFINISHED_BYTES) return text;
+    throw new MosaicError(
+      "resource_exhausted",
+      `sweeps that have not finished would have more than ${UNFINISHED_BYTES >> 20} MiB of points`,
+      { hint: "Wait until one has finished, cancel one, or name files of values instead of long values." },
+    );
   }
 
   /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
@@ -257,7 +286,7 @@ export class Sweeps {
       });
     }
     registry.sweeps.delete(sweepId);
-    this.#specs.delete(sweepId);
+    this.#specChanged(sweepId);
     this.#troubles.delete(sweepId);
     this.#judge.forget(sweepId);
     log.info({ sweep: name }, "sweep is deleted");

@@ -211,6 +211,25 @@ Deno.test("sweeps: trials with large configs live a few at a time, whatever max_
   assert.equal(played.made.length, 6);
 });
 
+Deno.test("sweeps: those that have not finished have a bound together, and a list follows what a sweep becomes", async () => {
+  await using played = new Played();
+  const rows = Array.from({ length: 3650 }, (_, i) => ({ a: `${i}${"v".repeat(1000)}` }));
+  const begin = (name: string) =>
+    played.begin({ name, max_parallel: 1, parts: [partFrom({ axes: [], space: [], rows })] });
+  const ids = Array.from({ length: 9 }, (_, i) => begin(`s${i}`));
+  assert.throws(() => begin("more"), hasCode("resource_exhausted", /more than 32 MiB of points/));
+  const { sweeps } = played.registry;
+  const extend = (id: string, more: Record<string, unknown>) =>
+    played.sweeps.change(sweeps.get(id)!, "extend", JSON.stringify({ axes: [], space: [], ...more }));
+  assert.throws(() => extend(ids[0]!, { rows: rows.slice(0, 400) }), hasCode("resource_exhausted"));
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 1);
+  extend(ids[1]!, { max_parallel: 2 });
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 2);
+  await played.sweeps.change(sweeps.get(ids[0]!)!, "cancel", "");
+  await until(() => sweeps.get(ids[0]!)!.state === "cancelled", { what: "one to be cancelled" });
+  begin("more");
+});
+
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
   await using played = new Played();
   const names = (from: number) => Array.from({ length: 400 }, (_, i) => [`n${from + i}`, "x"]);
