@@ -6,6 +6,8 @@
  * tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
+import { publishedSweepSchema } from "../src/sweeps/files/file_schema.ts";
+import { clientFile, clientScript } from "./gen/client.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
@@ -41,14 +43,19 @@ async function generate(out: string): Promise<void> {
   }
   Deno.mkdirSync(`${out}/records`, { recursive: true });
   for (const [name, text] of recordFiles()) Deno.writeTextFileSync(`${out}/records/${name}`, text);
+  Deno.mkdirSync(`${out}/client`, { recursive: true });
+  const [script, text] = await clientScript(root);
+  Deno.writeTextFileSync(`${out}/client/${script}`, text);
   for (const [name, text] of await pageFiles(root)) {
     Deno.mkdirSync(`${out}/page`, { recursive: true });
     Deno.writeTextFileSync(`${out}/page/${name}`, text);
   }
 }
 
-const schemaFile = `schema/train-run-config.v${SCHEMA_MAJOR}.json`;
-const schemaText = JSON.stringify(publishedSchema(), null, 2) + "\n";
+const schemas = [
+  [`schema/train-run-config.v${SCHEMA_MAJOR}.json`, publishedSchema(), "src/config/schema.ts"],
+  ["schema/sweep.v1.json", publishedSweepSchema(), "src/sweeps/files/file_schema.ts"],
+].map(([file, schema, from]) => ({ file, text: JSON.stringify(schema, null, 2) + "\n", from }));
 
 function textOf(path: string): string | undefined {
   try {
@@ -71,6 +78,11 @@ if (values.check) {
     console.error(`${path} is not what src/runs/fields/run_fields.ts generates; run: deno task gen`);
     Deno.exit(1);
   }
+  const [client, clientText] = await clientFile(root);
+  if (textOf(root + client) !== clientText) {
+    console.error(`${client} is not what proto/ and src/registry/contract.ts generate; run: deno task gen`);
+    Deno.exit(1);
+  }
   const fresh = Deno.makeTempDirSync();
   await generate(fresh);
   const expected = filesBelow(fresh);
@@ -88,14 +100,17 @@ if (values.check) {
     );
     Deno.exit(1);
   }
-  if (textOf(root + schemaFile) !== schemaText) {
-    console.error(`${schemaFile} is not what src/config/schema.ts generates; run: deno task gen`);
+  for (const { file, text, from } of schemas) {
+    if (textOf(root + file) === text) continue;
+    console.error(`${file} is not what ${from} generates; run: deno task gen`);
     Deno.exit(1);
   }
 } else {
   // First: messages are generated from proto/.
   for (const [path, text] of runFiles(root)) Deno.writeTextFileSync(root + path, text);
+  const [client, clientText] = await clientFile(root);
+  Deno.writeTextFileSync(root + client, clientText);
   await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
-  Deno.writeTextFileSync(root + schemaFile, schemaText);
+  for (const { file, text } of schemas) Deno.writeTextFileSync(root + file, text);
 }

@@ -361,6 +361,7 @@ async function everyVerb(): Promise<void> {
     [["edit", "two", "--name", "second"]],
     [["edit", "second", "--name", "two"]],
     [["python-helper"]],
+    [["ts-client"]],
     [["audit"]],
     [["sql", "SELECT count(*) FROM run_steps"]],
     [["backup", `${place}/backup`]],

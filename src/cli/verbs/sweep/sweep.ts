@@ -2,8 +2,9 @@
 import type { Command } from "commander";
 import { describedOptions } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import { connectionOptions, outputOption, wholeNumber } from "../../verb/flags.ts";
+import { connectionOptions, durationValue, outputOption, wholeNumber } from "../../verb/flags.ts";
 import type { Context } from "../../link/context.ts";
+import { queueOptions } from "../../verb/queue_flags.ts";
 import { runOptions } from "../runs/run.ts";
 import { beginSweep } from "./begin.ts";
 import { changeVerbs } from "./change.ts";
@@ -17,7 +18,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         "Prints the sweep's name.",
     )
     .usage(
-      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry …",
+      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry|delete …",
     )
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments; or one file that ends in .yaml, .yml or .json")
@@ -31,8 +32,9 @@ export function define(command: Command, context: Context, result: { code: numbe
       "stop bad trials early: asha, hyperband, median or pbt, as in asha:max=100000,min=1000,reduction=3",
     )
     .option("--optimizer", "ask a program on standard input and output for each point (mosaic-optimizer/1)")
+    .option("--optimizer-timeout <duration>", "how long it may think about an answer (default: 5m)", durationValue)
     .option("--sweep-name <name>", "name of the sweep (default: --name, else from the command)");
-  runOptions(command).option("--dry-run", "print the command line of each trial, and start nothing");
+  queueOptions(runOptions(command)).option("--dry-run", "print the command line of each trial, and start nothing");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
