@@ -8,6 +8,7 @@ import { codeOption, connectionFlags, connectionOptions, outputOption, repeated 
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
+import { EXIT } from "../../link/exit.ts";
 import { followRun } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { isTransient, Link } from "../../link/daemon_link.ts";
@@ -49,7 +50,6 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
       if (flags["check"] === true) {
-        const { check } = await import("./validate.ts");
         result.code = await check(file, flags, context);
         return;
       }
@@ -154,4 +154,25 @@ export async function readConfigText(file: string, context: Context): Promise<st
     if (known instanceof MosaicError) throw known;
     throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+/** Prints a config's digest, its canonical form, or its violations. @returns the exit code */
+export async function check(file: string, flags: Record<string, unknown>, context: Context): Promise<number> {
+  const text = await readConfigText(file, context);
+  const { readConfig, violationsOf } = await import("../../../config/config.ts");
+  const violations = violationsOf(text);
+  const valid = violations.length === 0;
+  const digest = valid ? readConfig(text).digest : null;
+  if (flags["output"] === "json") {
+    context.out.write(`${JSON.stringify({ valid, digest, violations }, null, 2)}\n`);
+  } else if (!valid) {
+    for (const { path, message } of violations) context.err.write(`${escapeControl(`${path} ${message}`)}\n`);
+    context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
+  } else if (flags["canonical"] === true) {
+    // No newline: the digest is the SHA-256 of exactly this text.
+    context.out.write(readConfig(text).canonicalJson);
+  } else {
+    context.out.write(`valid, digest ${digest}\n`);
+  }
+  return valid ? EXIT.ok : EXIT.usage;
 }
