@@ -6,6 +6,7 @@
  * tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
+import { publishedSweepSchema } from "../src/sweeps/files/file_schema.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
@@ -47,8 +48,10 @@ async function generate(out: string): Promise<void> {
   }
 }
 
-const schemaFile = `schema/train-run-config.v${SCHEMA_MAJOR}.json`;
-const schemaText = JSON.stringify(publishedSchema(), null, 2) + "\n";
+const schemas = [
+  [`schema/train-run-config.v${SCHEMA_MAJOR}.json`, publishedSchema(), "src/config/schema.ts"],
+  ["schema/sweep.v1.json", publishedSweepSchema(), "src/sweeps/files/file_schema.ts"],
+].map(([file, schema, from]) => ({ file, text: JSON.stringify(schema, null, 2) + "\n", from }));
 
 function textOf(path: string): string | undefined {
   try {
@@ -88,8 +91,9 @@ if (values.check) {
     );
     Deno.exit(1);
   }
-  if (textOf(root + schemaFile) !== schemaText) {
-    console.error(`${schemaFile} is not what src/config/schema.ts generates; run: deno task gen`);
+  for (const { file, text, from } of schemas) {
+    if (textOf(root + file) === text) continue;
+    console.error(`${file} is not what ${from} generates; run: deno task gen`);
     Deno.exit(1);
   }
 } else {
@@ -97,5 +101,5 @@ if (values.check) {
   for (const [path, text] of runFiles(root)) Deno.writeTextFileSync(root + path, text);
   await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
-  Deno.writeTextFileSync(root + schemaFile, schemaText);
+  for (const { file, text } of schemas) Deno.writeTextFileSync(root + file, text);
 }

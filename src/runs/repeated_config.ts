@@ -43,6 +43,20 @@ export function renew(config: JsonObject, runId: string, name: string | undefine
   const queue = metadata.get("queue");
   if (queue instanceof Map) queue.delete("after");
   if (name !== undefined) config.set("run_name", name);
+  leaveSweep(metadata, submission);
+}
+
+/** What is run again is no trial: its sweep neither counts nor controls it. Its environment stays, for its program. */
+function leaveSweep(metadata: JsonObject, submission: JsonObject): void {
+  const sweep = submission.get("sweep");
+  if (typeof sweep !== "string") return;
+  submission.delete("sweep");
+  submission.delete("trial");
+  submission.set("by", "mosaic rerun");
+  const tags = metadata.get("tags");
+  if (Array.isArray(tags)) metadata.set("tags", tags.filter((tag) => tag !== `sweep:${sweep}`));
+  const parameters = metadata.get("parameters");
+  if (parameters instanceof Map && parameters.get("sweep") === sweep) parameters.delete("sweep");
 }
 
 /** The copy of the code that the run had, and what it is a copy of. */

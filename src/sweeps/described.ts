@@ -1,6 +1,6 @@
 /** A sweep as people describe it, by a file or by options, before it is one: what is missing and how the rest is combined. */
 import { MosaicError } from "../base/errors.ts";
-import { partFrom, stopOf } from "./words.ts";
+import { partsFrom, stopOf } from "./words.ts";
 import { checked, type Pieces, type StopRule, type SweepSpec } from "./spec.ts";
 
 export interface Described extends Partial<Pick<SweepSpec, "name" | "pass" | "max_parallel" | "metric" | "config">> {
@@ -28,6 +28,8 @@ export function together(a: Described, b: Described): Described {
     ...a.pieces.space.filter(({ name }) => !b.pieces.space.some((one) => one.name === name)),
     ...b.pieces.space,
   ];
+  const when = [...a.pieces.when ?? [], ...b.pieces.when ?? []];
+  if (when.length > 0) pieces.when = when;
   return {
     ...a,
     ...b,
@@ -53,7 +55,7 @@ export function specOf(described: Described, config: Record<string, unknown>, de
     name,
     config: { ...config, environment: { ...(config.environment as object), ...described.environment } },
     pass,
-    parts: [partFrom(pieces)],
+    parts: partsFrom(pieces),
     budget,
     ...(max_parallel === undefined ? {} : { max_parallel }),
     ...(metric === undefined ? {} : { metric }),

@@ -4,8 +4,10 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import { sha256 } from "../base/node_modules.ts";
+import { typed } from "../config/parameters.ts";
 import {
   type Axis,
+  type Condition,
   type Distribution,
   MOST_TRIALS,
   type Origin,
@@ -107,12 +109,32 @@ function valuesOf(part: Part, trial: number): Values {
   }
   if (draws !== undefined) {
     const draw = draws.from + rest % draws.count;
-    for (const { name, distribution } of draws.space) chosen.push([name, drawn(distribution, draws.seed, draw, name)]);
+    const values = new Map(draws.space.map((one) => [one.name, drawn(one.distribution, draws.seed, draw, one.name)]));
+    chosen.push(...withoutInactive(values, draws.when ?? []));
     rest = Math.floor(rest / draws.count);
   }
   if (rows !== undefined) chosen.unshift(...Object.entries(rows[rest]!));
   if (seeds !== undefined) chosen.push([seeds.name, axisValue(seeds, Math.floor(trial / points))]);
   return new Map(chosen);
+}
+
+const meaning = (value: Value) => JSON.stringify(typeof value === "string" ? typed(value) : value);
+
+/** Whether one of the values means the same: 64 and "64" do. */
+export function isOneOf(value: Value, values: readonly Value[]): boolean {
+  return values.some((one) => meaning(one) === meaning(value));
+}
+
+/** A parameter is inactive also if what it depends on is. */
+function withoutInactive(values: Values, when: readonly Condition[]): Values {
+  const left = new Map(values);
+  for (let before = -1; before !== left.size;) {
+    before = left.size;
+    for (const { name, on, values: wanted } of when) {
+      if (!left.has(on) || !isOneOf(left.get(on)!, wanted)) left.delete(name);
+    }
+  }
+  return left;
 }
 
 /** Each draw of each name is independent of all others, so a sweep that is extended keeps its earlier draws. */

@@ -9,7 +9,7 @@ export const MOST_TRIALS = 100_000;
 /** Characters of a stored sweep, and of a file that describes one. */
 export const MOST_SPEC_TEXT = 4 << 20;
 /** A trial's run is named after its sweep and its number. */
-const LONGEST_NAME = LONGEST_RUN_NAME - 10;
+export const LONGEST_NAME = LONGEST_RUN_NAME - 10;
 const MOST_RUNGS = 100;
 /** Different names of parameters: the list of sweeps has those of each. */
 export const MOST_NAMES = 500;
@@ -49,6 +49,9 @@ const origin = z.strictObject({
   rung: z.int().min(1),
 });
 
+/** A parameter that a trial has only if another has one of these values. */
+const condition = z.strictObject({ name, on: name, values: z.array(value).min(1).max(1000) });
+
 const part = z.strictObject({
   /** Every combination of these, the last varying fastest. */
   axes: z.array(axis).max(100),
@@ -61,6 +64,8 @@ const part = z.strictObject({
     from: whole,
     seed: z.int(),
     space: z.array(z.strictObject({ name, distribution })).min(1).max(1000),
+    /** Of parameters of the space; what they depend on is in the space, too. */
+    when: z.array(condition).max(1000).optional(),
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
@@ -119,6 +124,7 @@ export const EXTENSION = z.strictObject({
   random: z.int().min(1).max(MOST_TRIALS).optional(),
   sample_seed: z.int().optional(),
   space: z.array(z.strictObject({ name, distribution })).max(1000),
+  when: z.array(condition).max(1000).optional(),
   seeds: axis.optional(),
   /** The seeds are for the point of this trial only. */
   like: whole.optional(),
@@ -130,6 +136,7 @@ export const EXTENSION = z.strictObject({
 export type Pieces = Omit<z.infer<typeof EXTENSION>, "like" | "max_parallel" | "budget">;
 export type SweepSpec = z.infer<typeof SPEC>;
 export type Part = z.infer<typeof part>;
+export type Condition = z.infer<typeof condition>;
 export type Origin = z.infer<typeof origin>;
 export type Axis = z.infer<typeof axis>;
 export type Distribution = z.infer<typeof distribution>;

@@ -9,6 +9,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { sleep } from "../base/time/sleep.ts";
+import { momentAt, type QueueFields } from "../config/queue_fields.ts";
 import { isUlid, newUlid } from "../config/ulid.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepRow, TrialOf } from "../registry/sweeps/sweep_rows.ts";
@@ -26,6 +27,7 @@ import {
   type Value,
 } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
+import { type SpecOutline, specOutline } from "./outline.ts";
 import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";
@@ -38,7 +40,9 @@ const SAFETY_NET_MS = 2000;
 const PASS_REST = 9;
 const MOST_SWEEPS = 10_000;
 /** Characters of the specs that are kept as objects; beyond them they are read again. */
-const KNOWN_TEXT = 32 << 20;
+const KNOWN_TEXT = 64 << 20;
+/** Bytes of the specs of sweeps that have not finished: all of them are known as objects. */
+const UNFINISHED_BYTES = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
 /** After so long, a pass makes no further one: a large config costs tenths of a second. */
@@ -52,6 +56,8 @@ export interface SweepsHost {
   log: Logger;
   /** Trials at once if a sweep does not say; the host's GPUs may come and go. */
   parallel: () => number;
+  /** One of `metadata.queue.after` by its id, whatever has its name later. @throws MosaicError */
+  predecessor(text: string, at: number): string;
   /** @throws MosaicError where this config can never become a run */
   check(configJson: string, submitter: string): void;
   /** Enters the run of a trial. @throws MosaicError */
@@ -75,6 +81,7 @@ export class Sweeps {
   /** Characters of the largest config that a sweep's trials have had since this daemon's start. */
   readonly #largest = new Map<string, number>();
   #knownText = 0;
+  readonly #outlines = new Map<string, SpecOutline>();
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
@@ -83,7 +90,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specChanged(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -119,17 +126,39 @@ export class Sweeps {
     if (registry.sweeps.count() >= MOST_SWEEPS) {
       throw new MosaicError("resource_exhausted", `there are ${MOST_SWEEPS} sweeps already`);
     }
-    const given = specFrom(specJson);
+    const given = this.#pinned(specFrom(specJson));
     let spec = given;
     for (let n = 2; anyName && registry.sweeps.hasName(spec.name); n++) spec = { ...given, name: `${given.name}-${n}` };
     const trials = trialCount(spec);
     requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: this.#textOf(spec, id) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
+  }
+
+  /**
+   * What the whole sweep waits for: "@last" and "+2h" mean what they mean now, not when a trial is made.
+   * @throws MosaicError for a predecessor that is not known
+   */
+  #pinned(spec: SweepSpec): SweepSpec {
+    const { metadata } = spec.config as { metadata?: { queue?: QueueFields } };
+    const { after, begin, deadline } = metadata?.queue ?? {};
+    const now = Date.now();
+    const moment = (text: unknown) => {
+      const at = typeof text === "string" && text.startsWith("+") ? momentAt(text, now) : null;
+      return at === null ? text : new Date(at).toISOString();
+    };
+    const queue = {
+      ...metadata?.queue,
+      ...(Array.isArray(after) ? { after: after.map((one, at) => this.#host.predecessor(String(one), at)) } : {}),
+      ...(begin === undefined ? {} : { begin: moment(begin) }),
+      ...(deadline === undefined ? {} : { deadline: moment(deadline) }),
+    };
+    if (Object.keys(queue).length === 0) return spec;
+    return { ...spec, config: { ...spec.config, metadata: { ...metadata, queue } } };
   }
 
   /** Why no further trial could be made at the last try; undefined: nothing was in the way. */
@@ -140,14 +169,22 @@ export class Sweeps {
   specOf(row: SweepRow): SweepSpec {
     const known = this.#specs.get(row.sweepId);
     if (known !== undefined) return known;
-    const spec = specFrom(row.specJson);
-    this.#knownText += row.specJson.length;
+    const { specJson } = row;
+    const spec = specFrom(specJson);
+    this.#knownText += specJson.length;
     if (this.#knownText > KNOWN_TEXT) {
       this.#specs.clear();
-      this.#knownText = row.specJson.length;
+      this.#knownText = specJson.length;
     }
     this.#specs.set(row.sweepId, spec);
     return spec;
+  }
+
+  /** Kept until the spec changes: a list has a thousand of them, each of which may have megabytes of points. */
+  outlineOf(row: SweepRow): SpecOutline {
+    const known = this.#outlines.get(row.sweepId) ?? specOutline(this.specOf(row));
+    this.#outlines.set(row.sweepId, known);
+    return known;
   }
 
   /**
@@ -184,7 +221,7 @@ export class Sweeps {
         const { budget, max_parallel, like, ...given } = extensionFrom(extension);
         const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
-          pieces.random !== undefined || pieces.seeds !== undefined;
+          pieces.random !== undefined || pieces.seeds !== undefined || pieces.when !== undefined;
         const extended = checked({
           ...spec,
           parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
@@ -197,8 +234,8 @@ export class Sweeps {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson: specText(extended), state });
-        this.#specs.delete(row.sweepId);
+        const changed = sweeps.change(row.sweepId, { specJson: this.#textOf(extended, row.sweepId), state });
+        this.#specChanged(row.sweepId);
         return this.#begin(changed);
       }
       default:
@@ -206,6 +243,41 @@ export class Sweeps {
           hint: `It is one of ${ACTIONS.join(", ")}.`,
         });
     }
+  }
+
+  #specChanged(sweepId: string): void {
+    this.#specs.delete(sweepId);
+    this.#outlines.delete(sweepId);
+  }
+
+  /** @throws MosaicError `invalid_argument`, `resource_exhausted` */
+  #textOf(spec: SweepSpec, sweepId: string): string {
+    const text = specText(spec);
+    const others = this.#host.registry.sweeps.unfinishedBytes(sweepId);
+    if (others === 0 || others + text.length <= UNFINISHED_BYTES) return text;
+    throw new MosaicError(
+      "resource_exhausted",
+      `sweeps that have not finished would have more than ${UNFINISHED_BYTES >> 20} MiB of points`,
+      { hint: "Wait until one has finished, cancel one, or name files of values instead of long values." },
+    );
+  }
+
+  /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
+  delete(row: SweepRow): void {
+    const { registry, log } = this.#host;
+    const { sweepId, name, state } = row;
+    const live = registry.sweeps.live().filter((one) => one.sweepId === sweepId).length;
+    if ((state !== "finished" && state !== "cancelled") || live > 0) {
+      const trials = live === 0 ? "" : `, and ${live} of its trials wait or run`;
+      throw new MosaicError("failed_precondition", `sweep ${name} is ${state}${trials}: it cannot be deleted`, {
+        hint: `End it first: mosaic sweep cancel ${name}`,
+      });
+    }
+    registry.sweeps.delete(sweepId);
+    this.#specChanged(sweepId);
+    this.#troubles.delete(sweepId);
+    this.#judge.forget(sweepId);
+    log.info({ sweep: name }, "sweep is deleted");
   }
 
   async #retry(row: SweepRow, trials?: readonly number[]): Promise<SweepRow> {

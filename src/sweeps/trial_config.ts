@@ -24,6 +24,8 @@ const TEMPLATE = /\{\{([A-Za-z_][\w.:/-]*)\}\}|\{([A-Za-z_][\w.:/-]*)\}/g;
 
 interface Filling {
   values: Values;
+  /** Names of parameters that other trials have. */
+  absent: ReadonlySet<string>;
   used: Set<string>;
   /** Characters that values may still take: a template of three characters can stand for a million, any number of times. */
   room: number;
@@ -53,6 +55,19 @@ function fillText(text: string, filling: Filling): string {
   });
 }
 
+/** Whether a text needs a parameter that this trial does not have. */
+function namesAbsent(json: unknown, { absent }: Filling): boolean {
+  if (absent.size === 0 || typeof json !== "string") return false;
+  return [...json.matchAll(TEMPLATE)].some(([, , name]) => name !== undefined && absent.has(name));
+}
+
+/** Without such words, and without the option before each: `--momentum {momentum}` goes as a whole. */
+function withoutAbsent(words: readonly unknown[], filling: Filling): unknown[] {
+  const gone = words.map((word) => namesAbsent(word, filling));
+  const isOption = (word: unknown) => typeof word === "string" && /^--?[A-Za-z][^=\s]*$/.test(word);
+  return words.filter((word, i) => !gone[i] && !(gone[i + 1] && isOption(word)));
+}
+
 /** @param words texts stay texts: arguments, and values of variables. Elsewhere "{lr}" alone becomes the value itself. */
 function fill(json: unknown, filling: Filling, words: boolean): unknown {
   if (typeof json === "string") {
@@ -63,10 +78,10 @@ function fill(json: unknown, filling: Filling, words: boolean): unknown {
     taken(textOf(known), filling);
     return meaningOf(known);
   }
-  if (Array.isArray(json)) return json.map((one) => fill(one, filling, words));
+  if (Array.isArray(json)) return withoutAbsent(json, filling).map((one) => fill(one, filling, words));
   if (typeof json !== "object" || json === null) return json;
   return Object.fromEntries(
-    Object.entries(json).map((
+    Object.entries(json).filter(([, one]) => !namesAbsent(one, filling)).map((
       [key, one],
     ) => [key, fill(one, filling, words || key === "arguments" || key === "environment")]),
   );
@@ -85,7 +100,12 @@ const objectIn = (parent: Json, key: string): Json => ({ ...(parent[key] as Json
 export function trialConfig(spec: SweepSpec, sweepId: string, trial: number, resumeFrom?: string): Json {
   const values = valuesAt(spec, trial);
   const own: [string, Value][] = [["sweep", spec.name], ["trial", trial]];
-  const filling: Filling = { values: new Map([...values, ...own]), used: new Set<string>(), room: MOST_SPEC_TEXT };
+  const filling: Filling = {
+    values: new Map([...values, ...own]),
+    absent: new Set(knownNames(spec).filter((name) => !values.has(name))),
+    used: new Set<string>(),
+    room: MOST_SPEC_TEXT,
+  };
   const config = fill(spec.config, filling, false) as Json;
   const metadata = objectIn(config, "metadata");
   const index = values.get(ARRAY_INDEX);
@@ -123,6 +143,15 @@ export function trialConfig(spec: SweepSpec, sweepId: string, trial: number, res
     ...(index === undefined ? {} : { MOSAIC_ARRAY_INDEX: textOf(index) }),
   };
   return config;
+}
+
+const namesBySpec = new WeakMap<object, string[]>();
+
+/** Those of all trials, read once: there may be 100 000 rows. */
+function knownNames(spec: SweepSpec): string[] {
+  const known = namesBySpec.get(spec.parts) ?? namesOf(spec);
+  namesBySpec.set(spec.parts, known);
+  return known;
 }
 
 /** The tag of all runs of a sweep. */

@@ -4,8 +4,10 @@ import { parseDuration } from "../base/text/format.ts";
 import { didYouMean } from "../base/text/nearest.ts";
 import { typed } from "../config/parameters.ts";
 import { rowAt } from "../readers/tables/csv_row.ts";
+import { axisValues, isOneOf } from "./points.ts";
 import {
   type Axis,
+  type Condition,
   type Distribution,
   MOST_TRIALS,
   OVER,
@@ -300,6 +302,74 @@ export function stopOf(text: string, length: TrialLength): StopRule {
   };
 }
 
+/** `momentum if optimizer=sgd,nesterov` */
+export function conditionOf(text: string): Condition {
+  const [, name, rest] = /^\s*(\S+)\s+if\s+([^]+)$/.exec(text) ?? [];
+  if (name === undefined) {
+    throw refused(`"${text}" is no condition`, "Write it as 'momentum if optimizer=sgd' or 'x if y=1,2'.");
+  }
+  const { name: on, values, ranges } = gridAxis(rest!);
+  return { name, on, values: values ?? axisValues({ name: on, ...(ranges === undefined ? {} : { ranges }) }) };
+}
+
+/**
+ * The parts of a sweep with conditions: points that differ only in a parameter that they do not have are one point.
+ * @throws as `partFrom`
+ */
+export function partsFrom(pieces: Pieces): Part[] {
+  const { when = [], ...others } = pieces;
+  const whole = partFrom(others);
+  const [listed, drawn] = [whole.axes.map(({ name }) => name), whole.draws?.space.map(({ name }) => name) ?? []];
+  const known = [...listed, ...drawn];
+  for (const { name, on } of when) {
+    for (const one of [name, on]) {
+      if (known.includes(one)) continue;
+      throw refused(
+        `when: the sweep has no parameter ${one} with given or random values.${didYouMean(one, known)}`,
+        "Rows of --points may leave parameters out themselves.",
+      );
+    }
+    if (listed.includes(name) && drawn.includes(on)) {
+      throw refused(
+        `when: ${name} has given values and depends on ${on}, which is random`,
+        `Draw it, too: --space '${name}=choice(…)'.`,
+      );
+    }
+  }
+  const ofDraws = when.filter(({ on }) => drawn.includes(on));
+  const split = when.filter(({ on }) => listed.includes(on)).reduce(
+    (parts, condition) => parts.flatMap((part) => divided(part, condition)),
+    [whole],
+  );
+  return split.map((part) => {
+    if (part.draws === undefined || ofDraws.length === 0) return part;
+    return { ...part, draws: { ...part.draws, when: ofDraws } };
+  });
+}
+
+/** A part with the condition's parameter and one without it. */
+function divided(part: Part, { name, on, values }: Condition): Part[] {
+  const has = part.axes.some((axis) => axis.name === name) || part.draws?.space.some((one) => one.name === name);
+  const axis = part.axes.find((axis) => axis.name === on);
+  if (!has) return [part];
+  const { draws, ...rest } = part;
+  const space = draws?.space.filter((one) => one.name !== name) ?? [];
+  const without = (axes: Axis[]): Part => ({
+    ...rest,
+    axes: axes.filter((axis) => axis.name !== name),
+    ...(draws === undefined || space.length === 0 ? {} : { draws: { ...draws, space } }),
+  });
+  // What it depends on is not there itself.
+  if (axis === undefined) return [without(part.axes)];
+  const all = axisValues(axis);
+  const [met, unmet] = [true, false].map((wanted) => all.filter((value) => isOneOf(value, values) === wanted));
+  if (met!.length === 0) {
+    throw refused(`when: ${on} never is ${values.map(String).join(" or ")}, so no trial has ${name}`);
+  }
+  const withValues = (values: Value[]) => part.axes.map((one) => one.name === on ? { name: on, values } : one);
+  return [{ ...part, axes: withValues(met!) }, ...(unmet!.length === 0 ? [] : [without(withValues(unmet!))])];
+}
+
 /** @throws MosaicError `invalid_argument` for pieces that do not belong together, or for a name that is given twice */
 export function partFrom(pieces: Pieces): Part {
   const { axes, rows, random, sample_seed = 0, space, seeds } = pieces;
@@ -336,7 +406,10 @@ export function partFrom(pieces: Pieces): Part {
  */
 export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   const last = parts.at(-1)!;
-  const { axes, rows, random, space, seeds } = pieces;
+  const { axes, rows, random, space, seeds, when } = pieces;
+  if (when !== undefined) {
+    throw refused("a sweep keeps the conditions with which it began", "Leave --when out, or begin another sweep.");
+  }
   if (axes.length === 0 && rows === undefined && random === undefined && seeds !== undefined) {
     return [
       ...parts,

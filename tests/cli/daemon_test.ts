@@ -102,7 +102,7 @@ function resumer(path: string, codes: number[]): string[] {
 Deno.test("a retry goes on from a checkpoint that the worker told of as a relative path", async () => {
   const run = await submitted({ name: "relative", command: resumer("checkpoints/1.pt", [1, 0]) });
   await mosaic(["wait", run]);
-  assert.match(await ok(["retry", run]), /^\w{26} {2}INIT, attempt 2, from checkpoints\/1\.pt\n$/);
+  assert.match(await ok(["retry", run]), /^\w{26} {2}Queued, attempt 2, from checkpoints\/1\.pt\n$/);
   await ok(["wait", run]);
   assert.match(await ok(["show", run]), /^resumed from +checkpoints\/1\.pt$/m);
   assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
@@ -155,7 +155,7 @@ Deno.test("metrics: the newest, the first, and those of one series are what is a
 
 Deno.test("a run from submit to delete, by every verb that looks at it", async () => {
   const run = await submitted({ name: "whole", command: countingWorker({ steps: 30 }) });
-  assert.equal(await ok(["wait", run]), `${run}  TERMINATED\n`);
+  assert.equal(await ok(["wait", run]), `${run}  Succeeded\n`);
 
   const shown = JSON.parse(await ok(["show", "whole", "-o", "json"]));
   assert.deepEqual([shown.run_id, shown.outcome, shown.exit_code], [run, "succeeded", 0]);
@@ -167,7 +167,7 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
     "EXECUTING",
     "TERMINATED",
   ]);
-  assert.match(await ok(["show", "@last"]), /^whole {2}TERMINATED\n/);
+  assert.match(await ok(["show", "@last"]), /^whole {2}Succeeded\n/);
   assert.equal(JSON.parse(await ok(["show", run, "--config"])).run_name, "whole");
 
   const listed = JSON.parse(await ok(["list", "-n", "whole", "-o", "json"]));
@@ -182,8 +182,8 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   assert.equal(JSON.parse(await ok(["episodes", run, "-o", "json"])).length, 1);
   assert.match(await ok(["logs", run, "--tail", "1"]), /^\{.*\}\n$/);
   assert.equal(await ok(["logs", run, "--stderr"]), "");
-  assert.match(await ok(["events", run]), /READY → EXECUTING/);
-  assert.match(await ok(["watch", run]), /EXECUTING → TERMINATED/);
+  assert.match(await ok(["events", run]), /Ready → Running/);
+  assert.match(await ok(["watch", run]), /Running → Succeeded/);
   assert.match(await ok(["metrics", run]), /^episode_reward /m);
   assert.match(await ok(["plot", run, "reward"]), /^whole {2}reward\n/);
 
@@ -222,7 +222,7 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   assert.equal(await ok(["sql", "--state-dir", daemon.layout.stateDir, counted]), "No rows.\n");
   assert.match(await ok(["restore", "whole"]), new RegExp(`^${run} {2}restored \\(whole\\)\n$`));
   assert.deepEqual(await ids("--trash"), [again]);
-  assert.match(await ok(["show", run]), /TERMINATED/);
+  assert.match(await ok(["show", run]), /Succeeded/);
   assert.notEqual(await ok(["sql", "--state-dir", daemon.layout.stateDir, counted]), "No rows.\n");
   assert.equal(JSON.parse(await ok(["prune", "--trash", "-n", "whole", "-o", "json"])).runs[0].run_id, again);
   assert.deepEqual(await ids("--trash"), []);
@@ -235,10 +235,10 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
 Deno.test("run --follow: events until the end, and the exit code of the outcome", async () => {
   const good = await mosaic(["run", "--follow", "--name", "good", "--", ...countingWorker({ steps: 2 })]);
   assert.equal(good.code, 0, good.err);
-  assert.match(good.out, /^[0-9A-Z]{26}\n[^]*EXECUTING → TERMINATED/);
+  assert.match(good.out, /^[0-9A-Z]{26}\n[^]*Running → Succeeded/);
   const bad = await mosaic(["run", "--follow", "--", "sh", "-c", "echo broken >&2; exit 7"]);
   assert.equal(bad.code, 1, bad.err);
-  assert.match(bad.out, /FAULTED: exit_code_7/);
+  assert.match(bad.out, /Failed: exit_code_7/);
   assert.match(await ok(["show", "@last"]), /broken/);
   assert.equal((await mosaic(["wait", "@last"])).code, 1);
 });
@@ -246,7 +246,7 @@ Deno.test("run --follow: events until the end, and the exit code of the outcome"
 Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   const run = await submitted({ command: SILENT });
   await until(async () => await state(run) === "EXECUTING", { what: "the run to be EXECUTING" });
-  assert.match(await ok(["pause", run]), new RegExp(`^${run} {2}(PAUSED|is being paused)\n$`));
+  assert.match(await ok(["pause", run]), new RegExp(`^${run} {2}(Paused|is being paused)\n$`));
   await until(async () => await state(run) === "PAUSED", { what: "the run to be PAUSED" });
   assert.equal((await mosaic(["delete", run])).code, 6);
   await ok(["resume", run]);
@@ -265,11 +265,11 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   );
   assert.equal(await state(run), "CANCELLED");
   assert.equal((await mosaic(["wait", run])).code, 5);
-  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}INIT, attempt 3, from the beginning\n$`));
+  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}Queued, attempt 3, from the beginning\n$`));
   await until(async () => await state(run) === "EXECUTING", { what: "the third attempt to be EXECUTING" });
   assert.match(
     await ok(["cancel", run, "--wait"]),
-    new RegExp(`^${run} {2}is being cancelled\n${run} {2}CANCELLED[^\n]*\n$`),
+    new RegExp(`^${run} {2}is being cancelled\n${run} {2}Cancelled[^\n]*\n$`),
   );
 });
 
@@ -362,7 +362,7 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   }).spawn();
   const reader = follower.stdout.getReader();
   const decoder = new TextDecoder();
-  for (let said = ""; !said.includes("EXECUTING");) {
+  for (let said = ""; !said.includes("Running");) {
     const { value, done } = await reader.read();
     assert.ok(!done, "the follower ended before the run was EXECUTING");
     said += decoder.decode(value, { stream: true });

@@ -83,11 +83,11 @@ Deno.test("top: the screen has as many lines as the terminal, none wider than it
 
 Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when the daemon is away", () => {
   const lines = draw(stateOf(), NOW, { width: 120, height: 12, color: false });
-  assert.equal(lines[0], "mosaic 0.1.0   127.0.0.1:50055   1 EXECUTING, 1 FAULTED");
+  assert.equal(lines[0], "mosaic 0.1.0   127.0.0.1:50055   1 running, 1 failed");
   assert.equal(lines[1], "load 0.5/2   memory ██████  ▏25.0 GiB free");
   assert.equal(lines[2], "gpus 0:cart-1  1:free");
-  assert.match(lines[4]!, /^>1K9ABCDEF +cart-1 +EXECUTING .*▁▅█/);
-  assert.match(lines[5]!, /^01K9ZZZZZZ +old +FAULTED .*exit_code_1$/);
+  assert.match(lines[4]!, /^>1K9ABCDEF +cart-1 +Running .*▁▅█/);
+  assert.match(lines[5]!, /^01K9ZZZZZZ +old +Failed .*exit_code_1$/);
   const old = draw(stateOf({ trouble: "the daemon does not answer" }), NOW + 12_000, {
     width: 80,
     height: 8,

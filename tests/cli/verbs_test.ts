@@ -10,6 +10,7 @@ import { daemonOptions } from "../../src/daemon/start/options.ts";
 import { HIDDEN } from "../../src/base/text/secrets.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
+import { stateWord } from "../../src/runs/fields/lifecycle_states.ts";
 
 async function run(args: string[], answers: Answers = {}, overrides = {}) {
   const world = fakeWorld(answers, overrides);
@@ -120,9 +121,9 @@ Deno.test("list: a table for people, with ids as short as can be and nothing a t
   assert.equal(
     (await run(["list"], TWO)).out,
     [
-      "RUN         NAME      STATE      GPUS     ELAPSED  STEPS  RATE  REWARD  NOTE",
-      "01K9ABCDEF  cart-1    EXECUTING  0,1       3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
-      "01K9ZZZZZZ  evil␛[2J  INIT       wants 2        -      0     -       -  #1 in the queue, waits for 2 GPUs",
+      "RUN         NAME      STATE    GPUS     ELAPSED  STEPS  RATE  REWARD  NOTE",
+      "01K9ABCDEF  cart-1    Running  0,1       3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
+      "01K9ZZZZZZ  evil␛[2J  Queued   wants 2        -      0     -       -  #1 in the queue, waits for 2 GPUs",
       "",
     ].join("\n"),
   );
@@ -208,7 +209,7 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
   });
   for (
     const line of [
-      /^cart-1 {2}FAULTED$/m,
+      /^cart-1 {2}Failed$/m,
       /^reason +exit_code_1$/m,
       /^hint +Install it\.$/m,
       /^ {2}violations +4 × step: reward$/m,
@@ -241,7 +242,7 @@ Deno.test("list: a run that prints and whose output is no telemetry says so, wit
       runs: [fakeRun({ state: "READY", telemetry: { lastOutputAt: timestampFromMs(NOW - 3000) } })],
     }),
   });
-  assert.match(out, /READY .* no telemetry; last output 3\.0s ago/);
+  assert.match(out, /Ready .* no telemetry; last output 3\.0s ago/);
 });
 
 Deno.test("list, show: of all steps and episodes they tell those that a later attempt recorded again; progress leaves them out", async () => {
@@ -411,7 +412,7 @@ Deno.test("submit --follow: prints each event once and exits by the outcome", as
   ) {
     const followed = await run(["submit", "--follow", "-"], ending(state, outcome));
     assert.equal(followed.code, code);
-    assert.equal(followed.out, `${ID_A}\n          INIT\n          INIT → ${state}: why\n`);
+    assert.equal(followed.out, `${ID_A}\n          Queued\n          Queued → ${stateWord(state)}: why\n`);
   }
 });
 
@@ -443,7 +444,7 @@ Deno.test("wait: the first that did not succeed decides; a retried failure has n
   };
   const waited = await run(["wait", ID_A, ID_B], answers);
   assert.equal(waited.code, EXIT.canceled);
-  assert.equal(waited.out, `${ID_A}  TERMINATED\n${ID_B}  CANCELLED\n`);
+  assert.equal(waited.out, `${ID_A}  Succeeded\n${ID_B}  Cancelled\n`);
 });
 
 Deno.test("wait: gives up at --timeout", async () => {
@@ -622,7 +623,7 @@ Deno.test("events: lines for people, JSON for programs, filtered by kind", async
   assert.equal(
     (await run(["events"], answers)).out,
     `          ${ID_A.slice(0, 14)}  a  queued digest=d position=1\n` +
-      `          ${ID_A.slice(0, 14)}  a  READY → EXECUTING (attempt 2)\n`,
+      `          ${ID_A.slice(0, 14)}  a  Ready → Running (attempt 2)\n`,
   );
   assert.deepEqual(JSON.parse((await run(["events", "-k", "queued", "-o", "json"], answers)).out)[0].data, {
     digest: "d",
@@ -704,10 +705,10 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
       forever ? { freedBytes: 2048n } : { keptUntil: timestampFromMs(Date.UTC(2026, 0, 9, 8)) },
   };
   assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
-  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  INIT, attempt 2, from the beginning\n`);
+  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  Queued, attempt 2, from the beginning\n`);
   assert.equal(
     (await run(["reset", "x", "--from", "c"], answers)).out,
-    `${ID_A}  INIT, attempt 3, from the beginning\n`,
+    `${ID_A}  Queued, attempt 3, from the beginning\n`,
   );
   assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  in the trash until 2026-01-09\n`);
   assert.equal((await run(["delete", "--forever", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
@@ -732,7 +733,7 @@ Deno.test("delete: all names are checked first; on a terminal it shows what goes
   assert.match(missing.err, /^mosaic: gone: there is no run\nmosaic: nothing was done/);
   const live = await run(["delete", "ended", "live"], answers);
   assert.deepEqual([live.code, deleted], [EXIT.refused, []]);
-  assert.match(live.err, new RegExp(`nothing was deleted: ${ID_B} is EXECUTING`));
+  assert.match(live.err, new RegExp(`nothing was deleted: ${ID_B} is running`));
   const asked: string[] = [];
   const person = (answer: string | undefined) => ({
     canAsk: true,
@@ -742,7 +743,7 @@ Deno.test("delete: all names are checked first; on a terminal it shows what goes
     const { code, err } = await run(["delete", "ended"], answers, person(answer));
     assert.deepEqual([code, err, deleted], [0, "mosaic: nothing was done\n", []], String(answer));
   }
-  assert.match(asked[0]!, new RegExp(`${ID_A} +cart-1 +FAULTED[^]*Delete this run\\? \\[y/N\\] $`));
+  assert.match(asked[0]!, new RegExp(`${ID_A} +cart-1 +Failed[^]*Delete this run\\? \\[y/N\\] $`));
   asked.length = 0;
   assert.equal((await run(["delete", "ended"], answers, person("y"))).code, 0);
   assert.equal((await run(["delete", "ended", "-y"], answers, person("n"))).code, 0);
@@ -763,7 +764,7 @@ Deno.test("verbs over runs select them by state, tag and filter, and say what th
   };
   const { code, err } = await run(["pause", "-t", "sweep", "--where", "lr>1"], answers);
   assert.deepEqual([code, paused, asked], [0, [ID_A], [[[], ["sweep"], "lr>1"]]]);
-  assert.match(err, /^mosaic: 1 of 2 selected runs is left out: this is for runs in INIT, .*PAUSED\n$/);
+  assert.match(err, /^mosaic: 1 of 2 selected runs is left out: this is for Queued, .*Paused\n$/);
   assert.match((await run(["delete", "-s", "ended"], answers)).out, new RegExp(`^${ID_B}  deleted`));
   const none = await run(["cancel", "--where", "lr>9"], answers);
   assert.deepEqual([none.code, none.err], [0, "mosaic: no run matches\n"]);
@@ -793,7 +794,7 @@ Deno.test("list: a terminal shows the live and the newest 30 runs, a pipe and --
   assert.equal(lines.length, 1 + 30 + 1);
   assert.ok(lines.every((line) => line.length <= 60), first.out);
   assert.match(lines[0]!, /^RUN +NAME +STATE .*REWARD/);
-  assert.match(lines.at(-1)!, /PAUSED/);
+  assert.match(lines.at(-1)!, /Paused/);
   assert.match(first.err, /^mosaic: the live and the newest 30 runs; --all lists every run\n$/);
   for (const [args, overrides] of [[["list", "--all"], terminal], [["list"], {}]] as const) {
     const { out, err } = await run([...args], answers, overrides);
@@ -813,7 +814,7 @@ Deno.test("status: the daemon and its host", async () => {
     }),
   });
   assert.match(out, /^page +http:\/\/127\.0\.0\.1:8055\/$/m);
-  assert.match(out, /^runs +2 EXECUTING, 1 FAULTED$/m);
+  assert.match(out, /^runs +2 running, 1 failed$/m);
   assert.match(out, /^gpus +1 of 2 free$/m);
 });
 
@@ -943,12 +944,12 @@ Deno.test("throttle: says where the limit has no effect", async () => {
 Deno.test("retry, reset: say which checkpoint the attempt goes on from", async () => {
   const said = async (resumeFrom: string) =>
     (await run(["retry", ID_A], { RetryRun: () => fakeRun({ state: "INIT", attempt: 2, resumeFrom }) })).out;
-  assert.equal(await said(""), `${ID_A}  INIT, attempt 2, from the beginning\n`);
+  assert.equal(await said(""), `${ID_A}  Queued, attempt 2, from the beginning\n`);
   assert.equal(
     await said("/state/trainer/runs/R/checkpoints/1.pt"),
-    `${ID_A}  INIT, attempt 2, from checkpoints/1.pt\n`,
+    `${ID_A}  Queued, attempt 2, from checkpoints/1.pt\n`,
   );
-  assert.equal(await said("/data/1.pt"), `${ID_A}  INIT, attempt 2, from /data/1.pt\n`);
+  assert.equal(await said("/data/1.pt"), `${ID_A}  Queued, attempt 2, from /data/1.pt\n`);
 });
 
 Deno.test("a value that an argument does not take is told in mosaic's own words", async () => {

@@ -530,7 +530,12 @@ const notes: Target = {
     "|-",
     "~~",
   ],
-  forms: [bytesOf, (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`)],
+  forms: [
+    bytesOf,
+    // Runs of asterisks, each longer than the one before it.
+    (text) => bytesOf(Array.from({ length: Math.sqrt(2 * text.length) }, (_, i) => "*".repeat(i) + text[i]).join("")),
+    (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`),
+  ],
   samples: [
     bytesOf("# Title\n\nA *word*, **two** and `code`.\n\n- a\n  - b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n"),
   ],

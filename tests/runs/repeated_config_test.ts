@@ -26,6 +26,24 @@ Deno.test("another run: changed parameters, name and tags; what belonged to the 
   assert.throws(() => repeatedConfig(config, "R", { set: [["rl", "2"]] }, ["lr"]), /no parameter "rl".*lr/s);
 });
 
+Deno.test("another run of a sweep's trial is no trial: tag and parameter go, its own tags, and its program's environment, stay", () => {
+  const config = JSON.stringify({
+    run_name: "s-3",
+    environment: { MOSAIC_SWEEP: "s", MOSAIC_ARRAY_INDEX: "3" },
+    metadata: {
+      tags: ["x", "sweep:s", "sweep:t"],
+      parameters: { lr: 0.1, sweep: "s" },
+      submission: { by: "mosaic sweep", sweep: "s", trial: 3, nonce: "n" },
+    },
+  });
+  const { environment, metadata } = JSON.parse(repeatedConfig(config, "R", {}, []));
+  assert.deepEqual(metadata.tags, ["x", "sweep:t"]);
+  assert.deepEqual(metadata.parameters, { lr: 0.1 });
+  const { nonce: _, ...submission } = metadata.submission;
+  assert.deepEqual(submission, { by: "mosaic rerun", rerun_of: "R" });
+  assert.deepEqual(environment, { MOSAIC_SWEEP: "s", MOSAIC_ARRAY_INDEX: "3" });
+});
+
 Deno.test("parameters as lines: what was changed, and which line is wrong", () => {
   const lines = parameterLines([{ name: "lr", value: 0.1 }, { name: "env", value: "a=b" }, {
     name: "t",

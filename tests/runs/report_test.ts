@@ -82,7 +82,7 @@ Deno.test("report: groups are one row and one curve each, without overwritten po
   });
   assert.deepEqual(asked, ["ID-ppo-seed1 loss false", "ID-ppo-seed2 loss false"]);
   assert.match(text, /<title>Seeds<\/title>/);
-  assert.match(text, /<th scope="row">ppo<\/th><td>2<\/td><td>2 TERMINATED<\/td>/);
+  assert.match(text, /<th scope="row">ppo<\/th><td>2<\/td><td>2 Succeeded<\/td>/);
   assert.match(text, /<td>60 \(1 of 2\)<\/td><td>1300 ± 141\.4<\/td>/);
 });
 

@@ -94,7 +94,7 @@ Deno.test("command line: dry run, follow, show, list, early stopping of a progra
   assert.deepEqual(dry.out.trim().split("\n").map((line) => line.slice(-3)), ["x 9", "x 2", " 12"]);
   const followed = await mosaic(daemon, "sweep", ...sweep, "--max-parallel", "1", "--follow", ...command);
   assert.equal(followed.code, 0, followed.err);
-  assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 terminated, 1 pruned$/m);
+  assert.match(followed.out, /^s\ns {2}finished: 3 of 3 made, 2 succeeded, 1 pruned$/m);
   assert.match(followed.out, /^best {3}12, trial 2 .*: k=12$/m);
   assert.match(followed.out, /trial 1 at 10: rung 1 of 3: 2 is 2nd of 2, 1 goes on/);
   const csv = await mosaic(daemon, "sweep", "show", "s", "-o", "csv", "--table", "trials");

@@ -3,7 +3,16 @@ import { strict as assert } from "node:assert";
 import { namesOf, trialCount, valuesAt } from "../../src/sweeps/points.ts";
 import { checked, type Part, type SweepSpec } from "../../src/sweeps/spec.ts";
 import { shellLine, trialConfig, trialRunId } from "../../src/sweeps/trial_config.ts";
-import { arrayWords, extendedParts, gridAxis, partFrom, spaceOf, wholeAxis } from "../../src/sweeps/words.ts";
+import {
+  arrayWords,
+  conditionOf,
+  extendedParts,
+  gridAxis,
+  partFrom,
+  partsFrom,
+  spaceOf,
+  wholeAxis,
+} from "../../src/sweeps/words.ts";
 import { isUlid, newUlid } from "../../src/config/ulid.ts";
 import { hasCode } from "../registry/fixture.ts";
 
@@ -133,4 +142,65 @@ Deno.test("trials: a command's line spells out what a terminal would obey, and a
   assert.doesNotMatch(line, /[\x00-\x1f\x7f-\x9f]/);
   const { stdout } = new Deno.Command("bash", { args: ["-c", line], env: { LC_ALL: "C.UTF-8" } }).outputSync();
   assert.deepEqual(new TextDecoder().decode(stdout).split("\0").slice(0, -1), words);
+});
+
+Deno.test("conditions: a grid has no point twice that differs only in a parameter that it does not have, however deep", () => {
+  const pieces = {
+    axes: ["opt=sgd,adam,rms", "momentum=0,0.9", "nesterov=yes,no"].map(gridAxis),
+    space: [],
+    when: ["momentum if opt=sgd,rms", "nesterov if momentum=0.9"].map(conditionOf),
+    seeds: wholeAxis("seed", "1..2"),
+  };
+  const text = (point: Record<string, unknown>) => Object.values(point).join(" ");
+  const points = all(partsFrom(pieces)).map(text).sort();
+  assert.deepEqual(
+    points,
+    [1, 2].flatMap((seed) => [
+      ...["sgd", "rms"].flatMap((opt) => ["0", "0.9 yes", "0.9 no"].map((rest) => `${opt} ${rest} ${seed}`)),
+      `adam ${seed}`,
+    ]).sort(),
+  );
+});
+
+Deno.test("conditions: random parameters are there only if the others have such values; refused is what cannot be", () => {
+  const pieces = {
+    axes: [gridAxis("net=mlp,cnn")],
+    random: 40,
+    space: ["opt=choice(sgd,adam)", "momentum=uniform(0,1)", "n=int(1,2)", "k=int(3,5)"].map(spaceOf),
+    when: ["momentum if opt=sgd", "k if net=cnn", "n if momentum=0..1"].map(conditionOf),
+  };
+  const points = all(partsFrom(pieces));
+  assert.equal(points.length, 80);
+  for (const { net, opt, momentum, n, k } of points) {
+    assert.deepEqual([momentum !== undefined, n !== undefined, k !== undefined], [opt === "sgd", false, net === "cnn"]);
+  }
+  assert.ok(points.some(({ opt }) => opt === "sgd") && points.some(({ opt }) => opt === "adam"));
+  const refused = (when: string, message: RegExp) =>
+    assert.throws(
+      () => partsFrom({ ...pieces, when: [conditionOf(when)] }),
+      hasCode("invalid_argument", message),
+    );
+  refused("momentun if opt=sgd", /no parameter momentun .*Did you mean momentum/);
+  refused("net if opt=sgd", /net has given values and depends on opt, which is random/);
+  refused("k if net=rnn", /net never is rnn, so no trial has k/);
+  assert.throws(() => conditionOf("k: net=rnn"), hasCode("invalid_argument", /is no condition/));
+});
+
+Deno.test("templates: an argument that needs a parameter which the trial does not have goes, with the option before it", () => {
+  const config = {
+    entry_point: "python",
+    arguments: ["train.py", "--opt", "{opt}", "--momentum", "{momentum}", "--name={opt}-{momentum}", "--lr", "{lr}"],
+    environment: { M: "m{momentum}", O: "{opt}" },
+    metadata: { worker: { config: { momentum: "{momentum}", opt: "{opt}" } } },
+  };
+  const axes = ["opt=sgd,adam", "momentum=0.9", "lr=1"].map(gridAxis);
+  const parts = partsFrom({ axes, space: [], when: [conditionOf("momentum if opt=sgd")] });
+  const [first, last] = [0, 1].map((trial) => trialConfig(spec({ config, parts }), "", trial)) as [
+    Record<string, unknown>,
+    { arguments: string[]; environment: Record<string, string>; metadata: { worker: { config: unknown } } },
+  ];
+  assert.deepEqual((first.arguments as string[]).slice(1, 6), ["--opt", "sgd", "--momentum", "0.9", "--name=sgd-0.9"]);
+  assert.deepEqual(last.arguments, ["train.py", "--opt", "adam", "--lr", "1"]);
+  assert.deepEqual([last.environment.M, last.environment.O], [undefined, "adam"]);
+  assert.deepEqual(last.metadata.worker.config, { opt: "adam" });
 });

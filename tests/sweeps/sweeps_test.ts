@@ -56,6 +56,7 @@ class Played implements AsyncDisposable {
       log: createLogger({ sinks: [] }),
       parallel: () => 2,
       check: () => {},
+      predecessor: (text) => `id of ${text}`,
       submit: (configJson, runId, _submitter, trial) => this.#submit(configJson, runId, trial),
       cancel: (runId, reason) => {
         if (this.damaged.has(runId)) throw new MosaicError("failed_precondition", "damaged");
@@ -208,6 +209,25 @@ Deno.test("sweeps: trials with large configs live a few at a time, whatever max_
   for (const runId of played.live()) played.end(runId, { type: "exited_ok" });
   await played.untilState("finished");
   assert.equal(played.made.length, 6);
+});
+
+Deno.test("sweeps: those that have not finished have a bound together, and a list follows what a sweep becomes", async () => {
+  await using played = new Played();
+  const rows = Array.from({ length: 3650 }, (_, i) => ({ a: `${i}${"v".repeat(1000)}` }));
+  const begin = (name: string) =>
+    played.begin({ name, max_parallel: 1, parts: [partFrom({ axes: [], space: [], rows })] });
+  const ids = Array.from({ length: 9 }, (_, i) => begin(`s${i}`));
+  assert.throws(() => begin("more"), hasCode("resource_exhausted", /more than 32 MiB of points/));
+  const { sweeps } = played.registry;
+  const extend = (id: string, more: Record<string, unknown>) =>
+    played.sweeps.change(sweeps.get(id)!, "extend", JSON.stringify({ axes: [], space: [], ...more }));
+  assert.throws(() => extend(ids[0]!, { rows: rows.slice(0, 400) }), hasCode("resource_exhausted"));
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 1);
+  extend(ids[1]!, { max_parallel: 2 });
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 2);
+  await played.sweeps.change(sweeps.get(ids[0]!)!, "cancel", "");
+  await until(() => sweeps.get(ids[0]!)!.state === "cancelled", { what: "one to be cancelled" });
+  begin("more");
 });
 
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
@@ -369,6 +389,7 @@ Deno.test("sweeps: failed trials are retried while the queue takes runs", async 
   const retry = () => f.engine.changeSweep("s", "retry_failed", "");
   await assert.rejects(retry, hasCode("resource_exhausted", /2 of 2 failed trials .*the limit is 1 \(--max-queue\)/));
   assert.deepEqual(trials.map((runId) => f.row(runId).state), ["FAULTED", "FAULTED"]);
+  assert.throws(() => f.engine.retry(trials[0]!), hasCode("resource_exhausted", /--max-queue/));
   f.engine.cancel(waiting);
   await assert.rejects(retry, hasCode("resource_exhausted", /1 of 2 failed trials/));
   assert.deepEqual(trials.map((runId) => f.row(runId).state), ["INIT", "FAULTED"]);
@@ -728,4 +749,41 @@ Deno.test("population: what is changed stays within its space, and is the same w
   assert.equal(originOf(grown, 23), undefined);
   assert.deepEqual(originOf(grown, 123), successorOf(spec, "max", earlier, at(23, -1), 123)!.origin);
   assert.equal(successorOf(spec, "max", earlier, at(23, 99), 24), undefined, "nobody is better");
+});
+
+Deno.test("sweeps: what a whole sweep waits for is fixed when it begins", async () => {
+  await using played = new Played();
+  const queue = { after: ["@last", "sweep:x:any"], begin: "+2h", deadline: "2027-01-01T00:00Z", preemptible: true };
+  const began = Date.now();
+  played.begin({ config: { entry_point: "x", arguments: ["{a}"], environment: {}, metadata: { queue } } });
+  await played.untilMade(2);
+  const [first, second] = played.made.map((runId) =>
+    JSON.parse(played.registry.require(runId).configJson).metadata.queue
+  );
+  assert.deepEqual(first, second);
+  const { begin, ...others } = first;
+  const { deadline, preemptible } = queue;
+  assert.deepEqual(others, { after: ["id of @last", "id of sweep:x:any"], deadline, preemptible });
+  assert.ok(Math.abs(Date.parse(begin) - began - 2 * 3_600_000) < 60_000);
+});
+
+Deno.test("sweeps: one that has ended is deleted, with its decisions; its runs stay, and its name is free", async () => {
+  await using played = new Played();
+  const fields = { budget: { runs: 1 }, max_parallel: 1, metric: { name: "score", goal: "max" as const } };
+  const sweepId = played.begin({ ...fields, stop: stopOf("asha:min=10,max=90", {}) });
+  await played.untilMade(1);
+  played.report(played.made[0]!, 1);
+  await until(() => played.registry.sweeps.reports(sweepId).length === 1, { what: "a decision" });
+  assert.throws(
+    () => played.sweeps.delete(played.row()),
+    hasCode("failed_precondition", /running, and 1 of its trials/),
+  );
+  played.end(played.made[0]!, { type: "exited_ok" });
+  await played.untilState("finished");
+  played.sweeps.delete(played.row());
+  assert.throws(() => played.row(), hasCode("not_found"));
+  assert.deepEqual(played.registry.sweeps.reports(sweepId), []);
+  assert.deepEqual(played.registry.sweeps.trials(sweepId, 0, 9), []);
+  assert.equal(played.registry.require(played.made[0]!).state, "TERMINATED");
+  assert.notEqual(played.begin(fields), sweepId);
 });

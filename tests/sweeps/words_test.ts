@@ -89,6 +89,7 @@ grid:
   layers: 1..2
 random: 4
 space: {drop: "uniform(0,0.5)"}
+when: {drop: {layers: [2], lr: 1e-3}}
 seeds: 1..3
 max_parallel: 2
 budget: [24h, 40runs]
@@ -101,6 +102,7 @@ Deno.test("files: mosaic's own words in YAML, and the same as JSON", () => {
   assert.deepEqual(read.pieces, {
     axes: [{ name: "lr", values: [0.001, 0.0003] }, { name: "layers", ranges: [[1, 2, 1]] }],
     space: [{ name: "drop", distribution: { type: "uniform", low: 0, high: 0.5 } }],
+    when: [{ name: "drop", on: "layers", values: [2] }, { name: "drop", on: "lr", values: [0.001] }],
     random: 4,
     seeds: { name: "seed", ranges: [[1, 3, 1]] },
   });
@@ -145,6 +147,9 @@ for (
     ["name: a\ngird:\n  lr: [1]\n", /^s\.yaml:2: gird: there is no such field\. Did you mean grid\?/],
     ["command: x\ngrid:\n  lr: [1]\n  n: 5\n", /^s\.yaml:4: grid\.n: /],
     ["space:\n  a: uniform(0,1)\n  lr: log(0,1)\n", /^s\.yaml:3: space\.lr: .*begins above 0/],
+    ["name: a\nmax_parallel: 0\n", /^s\.yaml:2: max_parallel: Too small.*, not 0$/],
+    ["name: a\nstop: ahsa:max=9\n", /^s\.yaml:2: stop: "ahsa" is no rule of early stopping\. Did you mean asha\?/],
+    [`${"# …\n".repeat(13)}seeds: 8..1\n`, /^s\.yaml:14: seeds: "8\.\.1" names no whole numbers/],
     ["seeds: [1, two]\n", /^s\.yaml:1: seeds: must be a whole number, not "two"/],
     ["command: sh -c 'a b'\n", /^s\.yaml:1: command: .*list of words/],
     ["a: [1\nb: 2\n", /^s\.yaml:\d+: /],

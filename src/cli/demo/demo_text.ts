@@ -6,6 +6,7 @@ import { progressText } from "../../runs/fields/progress.ts";
 import { elapsedMs, progressOf } from "../../runs/fields/run_texts.ts";
 import { table } from "../text/table.ts";
 import { cut, escapeControl, pad, paint, stateStyle } from "../text/text.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 export interface DemoView {
   run: RunJson;
@@ -20,7 +21,7 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
   const name = Math.max(...views.map((v) => v.run.name.length));
   return views.flatMap(({ run, rewards }) => {
     const { telemetry: t } = run;
-    const state = paint(run.state.padEnd(10), stateStyle(run.state), color);
+    const state = paint(stateWord(run.state).padEnd(9), stateStyle(run.state), color);
     const reward = t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`;
     const progressWidth = Math.max(10, width - name - 15);
     return [
@@ -38,7 +39,7 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
 export function plainLine({ run, rewards }: DemoView): string {
   const { telemetry: t } = run;
   const reward = t.mean_reward_100 === null ? "-" : number(t.mean_reward_100);
-  return `${run.name}: ${run.state}, ${count(t.episodes)} episodes, ${count(t.steps)} steps, ${
+  return `${run.name}: ${stateWord(run.state)}, ${count(t.episodes)} episodes, ${count(t.steps)} steps, ${
     rateText(run) || "0/s"
   }, mean reward of the last 100 episodes ${reward} ${sparkline(rewards, SPARK_WIDTH)}\n`;
 }
@@ -51,7 +52,7 @@ export function summary(views: readonly DemoView[], now: number, color: boolean)
   return table<DemoView>(
     [
       { name: "run", text: ({ run }) => run.name },
-      { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
+      { name: "state", text: ({ run }) => stateWord(run.state), style: ({ run }) => stateStyle(run.state) },
       { name: "episodes", align: "right", text: ({ run }) => count(run.telemetry.episodes) },
       { name: "steps", align: "right", text: ({ run }) => count(run.telemetry.steps) },
       { name: "took", align: "right", text: ({ run }) => duration(elapsedMs(run, now) ?? 0) },

@@ -14,6 +14,7 @@ import { notReadNote } from "../../runs/fields/not_read_text.ts";
 import { progressText } from "../../runs/fields/progress.ts";
 import { elapsedMs, progressOf, rewardOf } from "../../runs/fields/run_texts.ts";
 import { cut, escapeControl } from "../text/text.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 /** Poll interval of a followed run; its events trigger an earlier poll. */
 const POLL_MS = 1000;
@@ -128,7 +129,7 @@ function statusText(run: RunJson, now: number, width: number): string {
   const { telemetry: t } = run;
   const elapsed = elapsedMs(run, now);
   const parts = [
-    run.state,
+    stateWord(run.state),
     elapsed === null ? "" : duration(elapsed),
     progressText(progressOf(run, now), 20),
     `${compact(t.episodes)} episodes`,

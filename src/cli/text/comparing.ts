@@ -3,6 +3,7 @@ import type { ComparisonRow } from "../../config/differences.ts";
 import { count, duration, number, rate } from "../../base/text/format.ts";
 import type { RunDetailJson } from "../../runs/fields/run_types.ts";
 import { elapsedMs, rewardOf, stepsOf, workedMs } from "../../runs/fields/run_texts.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
@@ -12,7 +13,7 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
   });
   const elapsed = (run: RunDetailJson) => elapsedMs(run, now);
   return [
-    row("state", (r) => r.state),
+    row("state", (r) => stateWord(r.state)),
     row("attempt", (r) => String(r.attempt)),
     row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
     row("episodes", (r) => count(r.telemetry.episodes)),

@@ -2,6 +2,7 @@
 import { clock, number } from "../../base/text/format.ts";
 import type { EventJson } from "../../runs/fields/host_json.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 export interface EventLineOptions {
   color: boolean;
@@ -31,9 +32,9 @@ function eventText(event: EventJson, { color, brief }: EventLineOptions): string
   const { data } = event;
   if (event.kind === "state") {
     const to = String(data["to"] ?? "");
-    const from = data["from"] ? `${data["from"]} → ` : "";
+    const from = data["from"] ? `${stateWord(String(data["from"]))} → ` : "";
     const reason = data["reason"] ? `: ${escapeControl(String(data["reason"]))}` : "";
-    return `${from}${paint(to, stateStyle(to), color)}${reason}`;
+    return `${from}${paint(escapeControl(stateWord(to)), stateStyle(to), color)}${reason}`;
   }
   const fields = Object.entries(data)
     .filter(([key, value]) => value !== null && value !== "" && !(brief && key === "hint"))

@@ -7,6 +7,7 @@ const SETS: Record<string, readonly RunState[]> = {
   live: LIVE_STATES,
   ended: ENDED_STATES,
   queued: ["INIT"],
+  starting: ["HANDSHAKE"],
   running: ["HANDSHAKE", "READY", "EXECUTING"],
   succeeded: ["TERMINATED"],
   failed: ["FAULTED"],

@@ -3,10 +3,13 @@ import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { bytes, duration } from "../../base/text/format.ts";
 import type { HostJson } from "../../runs/fields/host_json.ts";
 import { facts } from "./table.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 export function statusPage(host: HostJson, { now, color }: { now: number; color: boolean }): string {
   const up = host.started_at === null ? "" : `, up ${duration(now - Date.parse(host.started_at))}`;
-  const states = RUN_STATES.filter((s) => (host.runs_by_state[s] ?? 0) > 0).map((s) => `${host.runs_by_state[s]} ${s}`);
+  const states = RUN_STATES.filter((s) => (host.runs_by_state[s] ?? 0) > 0).map((s) =>
+    `${host.runs_by_state[s]} ${stateWord(s).toLowerCase()}`
+  );
   const free = host.gpus.filter((g) => g.run_id === null).length;
   return facts([
     ["daemon", `mosaic ${host.version}, pid ${host.pid}${up}`],

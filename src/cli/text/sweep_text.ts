@@ -8,6 +8,7 @@ import { shellLine } from "../../sweeps/trial_config.ts";
 import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";
+import { stateNamed, stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 interface Terminal {
   isTty: boolean;
@@ -24,9 +25,13 @@ export const trialsText = (count: number) => count === 1 ? "1 trial" : `${count}
 
 const valueText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
-/** `running: 12 of 48 made, 4 executing, 8 terminated` */
+const trialsWord = ([state, n]: [state: string, n: number]) => `${n} ${trialWord(state).toLowerCase()}`;
+/** Of a run's state, or of what else a trial may be: refused, deleted, pruned. */
+const trialWord = (state: string) => stateWord(stateNamed(state) ?? state);
+
+/** `running: 12 of 48 made, 4 running, 8 succeeded` */
 export function statesLine({ state, made, total, states }: SweepJson): string {
-  const counts = Object.entries(states).map(([name, n]) => `${n} ${name}`);
+  const counts = Object.entries(states).map(trialsWord);
   return `${state}: ${[`${made} of ${total} made`, ...counts].join(", ")}`;
 }
 
@@ -38,7 +43,7 @@ export function sweepsTable(sweeps: readonly SweepJson[], terminal: Terminal): s
     {
       name: "trials",
       shrinkTo: 12,
-      text: ({ states }) => Object.entries(states).map(([s, n]) => `${n} ${s}`).join(", "),
+      text: ({ states }) => Object.entries(states).map(trialsWord).join(", "),
     },
     { name: "parameters", shrinkTo: 10, text: ({ parameters }) => parameters.join(", ") },
     { name: "begun", text: ({ created_at }) => created_at.slice(0, 16).replace("T", " ") },
@@ -99,14 +104,6 @@ function courseLine({ detail, created_at }: SweepJson): string[] {
   ];
 }
 
-/** Seeds after those that were tried: as many as these. */
-function nextSeeds({ detail, seeds }: SweepJson): string | undefined {
-  const tried = new Set(detail!.trials.flatMap(({ parameters }) => seeds.map((name) => parameters[name])));
-  const numbers = [...tried].filter((seed) => typeof seed === "number");
-  const most = Math.max(...numbers);
-  return numbers.length === 0 ? undefined : `${most + 1}..${most + numbers.length}`;
-}
-
 export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   const { detail, metric, stop, budget } = sweep;
   const lines = [`${sweep.name}  ${statesLine(sweep)}`];
@@ -146,10 +143,11 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
       } early`,
     );
   }
-  const more = nextSeeds(sweep);
-  if (keeps !== null && keeps === winner && more !== undefined && sweep.state === "finished") {
+  if (keeps !== null && keeps === winner && detail.next_seeds !== null && sweep.state === "finished") {
     lines.push(
-      `next   more seeds for the winner: mosaic sweep extend ${shellLine([sweep.name])} --winner --seeds ${more}`,
+      `next   more seeds for the winner: mosaic sweep extend ${
+        shellLine([sweep.name])
+      } --winner --seeds ${detail.next_seeds}`,
     );
   }
   let text = lines.map((line) => `${escapeControl(line)}\n`).join("") + importanceLines(sweepImportance(sweep), sweep);
@@ -188,7 +186,7 @@ function trialColumns(trials: readonly TrialJson[]): Column<TrialJson>[] {
   return [
     { name: "trial", align: "right", text: ({ trial }) => String(trial) },
     { name: "run", text: ({ run_id }) => run_id ?? "" },
-    { name: "state", text: ({ state }) => state },
+    { name: "state", text: ({ state }) => trialWord(state) },
     ...namesIn(trials).map((name): Column<TrialJson> => ({
       ...{ name, shrinkTo: 6, align: "right" },
       text: ({ parameters }) => parameters[name] === undefined ? "" : valueText(parameters[name]),

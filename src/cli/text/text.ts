@@ -53,19 +53,21 @@ export function paint(text: string, style: Style | undefined, color: boolean): s
   return `\x1b[${on}m${text}\x1b[${off}m`;
 }
 
-/** The style of a state, the same in all outputs. */
+/** The style of a state, the same in all outputs: the colours of the page (style.css), as a terminal has them. */
 export function stateStyle(state: string): Style | undefined {
   switch (state) {
-    case "EXECUTING":
-      return "green";
-    case "TERMINATED":
+    case "HANDSHAKE":
+      return "magenta";
+    case "READY":
       return "cyan";
+    case "EXECUTING":
+      return "blue";
+    case "TERMINATED":
+      return "green";
     case "FAULTED":
       return "red";
     case "PAUSED":
       return "yellow";
-    case "CANCELLED":
-      return "magenta";
     default:
       return "dim";
   }

@@ -11,6 +11,7 @@ import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Column, table } from "../text/table.ts";
 import { cut, escapeControl, pad, paint, widthOf } from "../text/text.ts";
 import { selectedRun, type TopState, visibleRuns } from "./model.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 export interface Screen {
   width: number;
@@ -88,7 +89,9 @@ export function runsOnScreen(state: TopState, now: number, screen: Pick<Screen, 
 function headLines(state: TopState, now: number, { width, color }: Screen): string[] {
   const { host } = state;
   if (host === undefined) return [cut(state.trouble ?? "connecting to the daemon …", width), "", ""];
-  const states = RUN_STATES.filter((s) => host.runs_by_state[s]).map((s) => `${host.runs_by_state[s]} ${s}`);
+  const states = RUN_STATES.filter((s) => host.runs_by_state[s]).map((s) =>
+    `${host.runs_by_state[s]} ${stateWord(s).toLowerCase()}`
+  );
   const up = host.started_at === null ? "" : `up ${duration(now - Date.parse(host.started_at))}`;
   const title = [`mosaic ${host.version}`, host.listen, up, states.join(", ") || "no runs"].filter((t) => t !== "");
   const age = now - (state.seenAt ?? now);

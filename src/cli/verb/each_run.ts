@@ -8,7 +8,7 @@ import { exitOfError } from "../link/exit.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated, RUN_ARGUMENT } from "./flags.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
 import { fetchRuns } from "../link/fetch_runs.ts";
-import type { RunState } from "../../runs/fields/lifecycle_states.ts";
+import { type RunState, stateWord } from "../../runs/fields/lifecycle_states.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { parseStates } from "../text/states.ts";
 import { Link } from "../link/daemon_link.ts";
@@ -64,7 +64,7 @@ export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done:
 
 /** The next attempt after a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
 export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): string {
-  return `${state}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
+  return `${stateWord(state)}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
 }
 
 /** For every verb that acts on runs. */
@@ -94,7 +94,7 @@ async function selected(
   const others = found.length - runs.length;
   if (others > 0) {
     const left = `${others} of ${found.length} selected runs ${others === 1 ? "is" : "are"} left out`;
-    context.err.write(`mosaic: ${left}: this is for runs in ${states.join(", ")}\n`);
+    context.err.write(`mosaic: ${left}: this is for ${states.map(stateWord).join(", ")}\n`);
   } else if (found.length === 0) context.err.write("mosaic: no run matches\n");
   return runs;
 }

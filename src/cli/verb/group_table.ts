@@ -10,6 +10,7 @@ import { listColumns } from "../text/runs_table.ts";
 import { byValue, sortOf } from "../../runs/query/order.ts";
 import { csv } from "../../base/text/csv_text.ts";
 import { table } from "../text/table.ts";
+import { stateWord } from "../../runs/fields/lifecycle_states.ts";
 
 /** Default columns of a table of groups. */
 const GROUP_COLUMNS = ["steps", "episodes", "reward"];
@@ -66,7 +67,7 @@ export function renderGroups(
         [
           { name: "group", shrinkTo: 12, text: (g) => g.name },
           { name: "runs", align: "right", text: (g) => String(g.members.length) },
-          { name: "states", shrinkTo: 10, text: (g) => statesText(g.members.map((r) => r.state)) },
+          { name: "states", shrinkTo: 10, text: (g) => statesText(g.members.map((r) => stateWord(r.state))) },
           ...columns,
         ],
         groups,

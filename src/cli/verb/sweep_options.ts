@@ -14,6 +14,7 @@ export function describedOptions(command: Command): Command {
       "of a random parameter: log(LOW,HIGH), uniform(…), int(…), choice(A,B) (repeatable)",
       repeated,
     )
+    .option("--when <condition>", "who has a parameter: 'momentum if optimizer=sgd' (repeatable)", repeated)
     .option("--sample-seed <n>", "seed of the random points (default: 0)", wholeNumber())
     .option("--points <file>", "points from a CSV file or JSON lines")
     .option("--max-parallel <n>", "trials at once (default: the host's CPUs)", wholeNumber(1))
@@ -29,7 +30,7 @@ export async function describedBy(
   flags: Record<string, unknown>,
   readInput: () => Promise<string>,
 ): Promise<import("../../sweeps/described.ts").Described> {
-  const { budgetOf, gridAxis, rowsOf, spaceOf, wholeAxis } = await import("../../sweeps/words.ts");
+  const { budgetOf, conditionOf, gridAxis, rowsOf, spaceOf, wholeAxis } = await import("../../sweeps/words.ts");
   const list = (name: string) => (flags[name] ?? []) as string[];
   const text = (name: string) => flags[name] as string | undefined;
   const number = (name: string) => flags[name] as number | undefined;
@@ -43,6 +44,9 @@ export async function describedBy(
     pieces: {
       axes: list("grid").map((one) => naming("--grid", () => gridAxis(one))),
       space: list("space").map((one) => naming("--space", () => spaceOf(one))),
+      ...(list("when").length === 0
+        ? {}
+        : { when: list("when").map((one) => naming("--when", () => conditionOf(one))) }),
       ...(rows === undefined ? {} : { rows }),
       ...(random === undefined ? {} : { random }),
       ...(sampleSeed === undefined ? {} : { sample_seed: sampleSeed }),

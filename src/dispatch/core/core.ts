@@ -104,9 +104,18 @@ export interface Core {
   listSweeps(limit: number): Promise<SweepJson[]>;
   /** By name, id or "@last". @param trials how many of its newest trials are listed @throws MosaicError `not_found` */
   getSweep(ref: string, trials: number): Promise<SweepJson>;
+  /** Its runs stay. @returns the sweep as it was @throws MosaicError `not_found`, `failed_precondition` while it has something to do */
+  deleteSweep(ref: string): Promise<SweepJson>;
   /**
-   * @param action "pause", "resume", "cancel", "retry_failed", "extend"
-   * @param extension for "extend": the pieces to add, as JSON
+   * Tries the points of a sweep with further seeds. @param seeds such as `4..8` @param winner only the best point
+   * @throws MosaicError `invalid_argument`, `failed_precondition`
+   */
+  moreSeeds(ref: string, seeds: string, winner: boolean): Promise<SweepJson>;
+  /** A sweep's `points` or `trials` as a file: `csv`, `json` or `parquet`. @throws MosaicError `invalid_argument` */
+  sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>>;
+  /**
+   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "extend"
+   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, as JSON
    * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
    */
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;

@@ -18,6 +18,7 @@ import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/telemetry_log.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import { placeOfWorker } from "../../proxy/start/start_file.ts";
+import { realPaths } from "../launch/local/linked_places.ts";
 import { readFilesBeside } from "../launch/local/proxy_process.ts";
 import { requireWhole } from "./control.ts";
 import type { ObservedFile } from "./core.ts";
@@ -48,11 +49,13 @@ export class Observing {
    * @param patterns absolute
    * @throws MosaicError `invalid_argument` for a pattern, `failed_precondition` for a run whose files cannot be read here
    */
-  async observe(runId: string, patterns: readonly string[]): Promise<ObservedFile[]> {
+  async observe(runId: string, asked: readonly string[]): Promise<ObservedFile[]> {
     const { registry, layout, supervisor, log } = this.#options;
+    requireOwnFiles(registry.require(runId));
+    const patterns = await withRealRoots(checked(asked));
     const row = registry.require(runId);
     const plan = requireOwnFiles(row);
-    const observed = [...new Set([...row.observed, ...checked(patterns)])];
+    const observed = [...new Set([...row.observed, ...patterns])];
     if (observed.length > MAX_PATTERNS) {
       throw new MosaicError("invalid_argument", `run ${runId} would have ${observed.length} patterns of files`, {
         hint: `It may have ${MAX_PATTERNS}: name a directory, or use * and **.`,
@@ -159,6 +162,15 @@ export class Observing {
 function filesOf(lines: readonly NamedLine[]): ObservedFile[] {
   return lines.flatMap(({ file }) =>
     file === undefined ? [] : [{ path: file.path, format: file.format ?? "", records: 0, note: file.why ?? "" }]
+  );
+}
+
+/** Proxies follow no links. */
+async function withRealRoots(patterns: readonly string[]): Promise<string[]> {
+  const { globs } = observationOf({ cwd: "/", env: {} }, patterns);
+  const real = await realPaths(globs.flatMap(({ root, glob }) => [root, ...(/[*?]/.test(glob) ? [] : [glob])]));
+  return globs.map(({ root, glob }) =>
+    real.get(glob) ?? (real.get(root) ?? root) + glob.slice(root === "/" ? 0 : root.length)
   );
 }
 

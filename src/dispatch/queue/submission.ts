@@ -192,6 +192,21 @@ function requireTime({ queue }: RunPlan): void {
   }
 }
 
+/** One of `metadata.queue.after`, by its id. @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+export function predecessor(text: string, at: number, registry: Registry): After {
+  const { run, when } = readAfter(text);
+  try {
+    if (!run.startsWith(SWEEP)) return { run: registry.resolve(run).runId, when };
+    return { run: `${SWEEP}${registry.sweeps.resolve(run.slice(SWEEP.length)).sweepId}`, when };
+  } catch (error) {
+    if (!(error instanceof MosaicError)) throw error;
+    const { code, message, hint } = error;
+    throw new MosaicError(code, `metadata.queue.after[${at}]: ${message}`, {
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+}
+
 /**
  * The runs and sweeps that the config names, by their ids. Each was submitted before, so no cycle can come about, except through
  * the id of a deleted run that is given again, and through a trial that is made after a run which waits for its sweep.
@@ -199,19 +214,7 @@ function requireTime({ queue }: RunPlan): void {
  * (a cycle)
  */
 function predecessors(names: readonly string[], runId: string, registry: Registry, trial?: TrialOf): After[] {
-  const after = names.map((text, at) => {
-    const { run, when } = readAfter(text);
-    try {
-      if (!run.startsWith(SWEEP)) return { run: registry.resolve(run).runId, when };
-      return { run: `${SWEEP}${registry.sweeps.resolve(run.slice(SWEEP.length)).sweepId}`, when };
-    } catch (error) {
-      if (!(error instanceof MosaicError)) throw error;
-      const { code, message, hint } = error;
-      throw new MosaicError(code, `metadata.queue.after[${at}]: ${message}`, {
-        ...(hint === undefined ? {} : { hint }),
-      });
-    }
-  });
+  const after = names.map((text, at) => predecessor(text, at, registry));
   const seen = new Set<string>();
   for (const due = after.map(({ run }) => run); due.length > 0;) {
     const next = due.pop()!;

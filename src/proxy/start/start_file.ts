@@ -99,11 +99,13 @@ export function readStartFile(path: string): ProxyStartFile {
   }
 }
 
-/** The cgroup and the user of an attempt's worker; neither if it was never started. */
-export function placeOfWorker(path: string): { cgroup?: RunCgroup | undefined; user?: WorkerUser | undefined } {
+/** The cgroup and the user of an attempt's worker, and what its proxies observe; none if it was never started. */
+export function placeOfWorker(
+  path: string,
+): { cgroup?: RunCgroup | undefined; user?: WorkerUser | undefined; observe?: Observation | null | undefined } {
   try {
-    const { cgroup, user } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
-    return { cgroup: cgroup ?? undefined, user: user ?? undefined };
+    const { cgroup, user, observe } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
+    return { cgroup: cgroup ?? undefined, user: user ?? undefined, observe };
   } catch {
     return {};
   }

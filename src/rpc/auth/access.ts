@@ -92,6 +92,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.listSweeps, READ],
   [mosaic.getSweep, READ],
   [mosaic.changeSweep, OPERATE],
+  [mosaic.deleteSweep, ADMIN],
   [mosaic.getGpuUse, READ],
   [mosaic.getDiskUsage, READ],
   [mosaic.recordCode, SUBMIT],

@@ -166,6 +166,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return { sweeps: sweeps.map(sweepMessage) };
     },
     getSweep: async ({ sweep, trials }) => sweepMessage(await core.getSweep(sweep, trials)),
+    deleteSweep: async ({ sweep }) => sweepMessage(await core.deleteSweep(sweep)),
     changeSweep: async ({ sweep, action, extensionJson }) =>
       sweepMessage(await core.changeSweep(sweep, action, extensionJson)),
     async getHost({ freshGpus }) {

@@ -31,7 +31,7 @@ export function isEnded(state: RunState): boolean {
   return ENDED_STATES.includes(state);
 }
 
-/** Words for the page. In the terminal, as in addresses, filters and JSON, a state has its own name. */
+/** Words for people. In JSON, CSV and the API a state has its own name; filters take both. */
 const STATE_WORDS: Record<RunState, string> = {
   INIT: "Queued",
   HANDSHAKE: "Starting",
@@ -43,6 +43,12 @@ const STATE_WORDS: Record<RunState, string> = {
   CANCELLED: "Cancelled",
 };
 export const stateWord = (state: string): string => STATE_WORDS[state as RunState] ?? state;
+
+/** The state that has this name or word, in any case. */
+export function stateNamed(text: string): RunState | undefined {
+  const upper = text.toUpperCase();
+  return RUN_STATES.find((state) => state === upper || STATE_WORDS[state].toUpperCase() === upper);
+}
 
 export const OUTCOMES = ["succeeded", "failed", "canceled"] as const;
 export type Outcome = typeof OUTCOMES[number];

@@ -5,6 +5,7 @@
  *     comparison: COLUMN (= | != | < | <= | > | >= | ~ | like | ilike) VALUE, COLUMN in (VALUE, …), COLUMN, "(" or ")"
  *     not: "not" comparison    and: not ("and" not)…    or: and ("or" and)…
  */
+import { stateNamed } from "../fields/lifecycle_states.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { LONGEST_FILTER } from "../../base/field_limits.ts";
 
@@ -139,9 +140,18 @@ export function parseExpression(text: string): Expression {
     return Number.isFinite(Number(word)) ? Number(word) : word;
   };
 
-  const whole = or();
+  const whole = byStateNames(or());
   if (peek().type !== "end") throw fail("and, or or the end");
   return whole;
+}
+
+/** States may be given as people read them: `state = Running`. */
+function byStateNames(expression: Expression): Expression {
+  if (expression.type === "not") return { ...expression, part: byStateNames(expression.part) };
+  if (expression.type !== "compare") return { ...expression, parts: expression.parts.map(byStateNames) };
+  if (expression.column !== "state" || !["=", "!=", "in"].includes(expression.operator)) return expression;
+  const named = (value: Literal) => typeof value === "string" ? stateNamed(value) ?? value : value;
+  return { ...expression, values: expression.values.map(named) };
 }
 
 export function columnsOf(expression: Expression, into = new Set<string>()): Set<string> {

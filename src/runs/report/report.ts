@@ -11,6 +11,7 @@ import { valueText } from "../parameter_text.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../run_differences.ts";
 import { commonText, groupByOf, groupPoints, groupValue, inGroups, spreadText, statesText } from "../run_groups.ts";
 import type { ReportChart, ReportCurve } from "./chart.ts";
+import { stateWord } from "../fields/lifecycle_states.ts";
 
 /** Bound on charts, unless metrics are named. */
 export const MOST_CHARTS = 24;
@@ -209,7 +210,9 @@ function overview(
       name: member.name,
       cells: [
         several ? String(member.runs.length) : member.runs[0]!.run_id,
-        member.runs.length === 1 ? member.runs[0]!.state : statesText(member.runs.map(({ state }) => state)),
+        member.runs.length === 1
+          ? stateWord(member.runs[0]!.state)
+          : statesText(member.runs.map(({ state }) => stateWord(state))),
         firstStart(member.runs),
         spread(member, (run) => elapsedSeconds(run, now), (seconds) => duration(seconds * 1000)),
         spread(member, (run) => run.steps, count),

@@ -2,21 +2,17 @@
 import { type Described, NOTHING, together } from "../described.ts";
 import { commandIn, Fields, isObject, type Json, objectIn, refuse, textIn, wholeIn, yamlOf } from "./file_fields.ts";
 import type { Value } from "../spec.ts";
+import { SWEEP_FILE, SWEEP_FILE_FIELDS, type SweepFileField } from "./file_schema.ts";
 import { wandbSweep } from "./wandb_sweep.ts";
-import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, wholeAxis } from "../words.ts";
-
-const FIELDS = [
-  ...["name", "command", "config", "env", "pass", "grid", "random", "sample_seed", "space", "points", "seeds", "array"],
-  ...["max_parallel", "budget", "metric", "stop"],
-] as const;
+import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, stopOf, wholeAxis } from "../words.ts";
 
 /** @param readFile reads a file that a field names, relative to the sweep's */
 export function sweepFile(text: string, file: string, readFile: (path: string) => string): Described {
   const fields = new Fields(text, file);
   const { values } = fields;
   if (isObject(values.parameters) || typeof values.method === "string") return wandbSweep(fields);
-  fields.requireKnown([], values, FIELDS);
-  const read: Record<typeof FIELDS[number], (value: unknown) => Partial<Described>> = {
+  fields.requireKnown([], values, SWEEP_FILE_FIELDS);
+  const read: Record<SweepFileField, (value: unknown) => Partial<Described>> = {
     name: (value) => ({ name: textIn(value) }),
     command: (value) => ({ command: commandIn(value) }),
     config: (value) => ({ config: configIn(value, readFile) }),
@@ -40,6 +36,19 @@ export function sweepFile(text: string, file: string, readFile: (path: string) =
         ),
       },
     }),
+    when: (value) => ({
+      pieces: {
+        axes: [],
+        space: [],
+        when: Object.entries(objectIn(value)).flatMap(([name, one]) =>
+          fields.at(
+            ["when", name],
+            () =>
+              Object.entries(objectIn(one)).map(([on, values]) => ({ name, on, values: [values].flat() as Value[] })),
+          )
+        ),
+      },
+    }),
     points: (value) => ({ pieces: { axes: [], space: [], rows: pointsIn(value, readFile) } }),
     seeds: (value) => ({ pieces: { axes: [], space: [], seeds: seedsIn(value) } }),
     array: (value) => {
@@ -49,13 +58,26 @@ export function sweepFile(text: string, file: string, readFile: (path: string) =
     max_parallel: (value) => ({ max_parallel: wholeIn(value) }),
     budget: (value) => ({ budget: budgetOf([value].flat().map(String)) }),
     metric: (value) => ({ metric: metricOf(textIn(value)) }),
-    stop: (value) => ({ stop: textIn(value) }),
+    stop: (value) => {
+      // How long a trial is may be said elsewhere; what is wrong with the words is said here, with their line.
+      stopOf(textIn(value), { steps: Number.MAX_SAFE_INTEGER, seconds: Number.MAX_SAFE_INTEGER });
+      return { stop: textIn(value) };
+    },
   };
   return Object.entries(values).reduce(
     (all, [field, value]) =>
-      together(all, { ...NOTHING, ...fields.at([field], () => read[field as typeof FIELDS[number]](value)) }),
+      together(all, { ...NOTHING, ...fields.at([field], () => fitting(field as SweepFileField, value, read)) }),
     NOTHING,
   );
+}
+
+/** Its meaning, if its bounds hold, too. */
+function fitting<T>(field: SweepFileField, value: unknown, read: Record<SweepFileField, (value: unknown) => T>): T {
+  const meant = read[field](value);
+  const { error } = SWEEP_FILE.shape[field].safeParse(value);
+  if (error === undefined) return meant;
+  const { path, message } = error.issues[0]!;
+  return refuse(`${[...path, message].join(": ")}, not ${JSON.stringify(value)}`);
 }
 
 function configIn(value: unknown, readFile: (path: string) => string): Json {

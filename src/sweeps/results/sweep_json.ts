@@ -74,6 +74,8 @@ export interface SweepJson {
     winner: WinnerJson | null;
     /** For a paper or a message: the estimate with its interval, the number of trials, what was discarded. */
     statement: string;
+    /** Seeds to go on with, such as `4..6`; null: none is known. */
+    next_seeds: string | null;
     /** The first rung, in the unit of the rule, at which `judged` compares trials; null: by their values. */
     judged_at: number | null;
     points: PointJson[];

@@ -48,7 +48,7 @@ Deno.test("demo: two runs succeed, a summary and where the results lie, nothing 
     await until(() => /The daemon is stopped/.test(output()), { what: "all of its output", state: output });
     assert.match(output(), /Status page +http:\/\/127\.0\.0\.1:\d+\//);
     for (const { name } of DEMO_RUNS) {
-      assert.match(output(), new RegExp(`^${name} +TERMINATED +\\d+ +2,000 `, "m"));
+      assert.match(output(), new RegExp(`^${name} +Succeeded +\\d+ +2,000 `, "m"));
       const directory = new RegExp(`^${name} {2}(${dir}/.+)$`, "m").exec(output())![1]!;
       assert.ok([...Deno.readDirSync(`${directory}/checkpoints`)].length > 0);
     }
@@ -58,7 +58,7 @@ Deno.test("demo: two runs succeed, a summary and where the results lie, nothing 
 
 Deno.test("demo: Ctrl-C takes everything down", async () => {
   await demo(["--step-delay-ms", "50"], async ({ output, child, dir }) => {
-    await until(() => output().includes("EXECUTING"), { what: "a run to be EXECUTING", state: output });
+    await until(() => output().includes("Running"), { what: "a run to be EXECUTING", state: output });
     signalProcess(processRef(child.pid)!, "SIGINT");
     assert.equal((await child.status).code, 130, output());
     await nothingRuns(dir);
@@ -86,16 +86,16 @@ Deno.test("demo: its configs are valid", () => {
 Deno.test("demo: what is shown of a run", () => {
   const view = { run: runJsonOf(fakeRun()), rewards: [10, 20, 80] };
   assert.deepEqual(liveLines([view], { width: 80, color: false }), [
-    "cart-1  EXECUTING  ████████████▍         62% 6.2k/10k ETA 3m 10s",
+    "cart-1  Running   ████████████▍         62% 6.2k/10k ETA 3m 10s",
     "        80 episodes   20/s     reward 77.5   ▁▂█",
   ]);
   assert.equal(
     plainLine(view),
-    "cart-1: EXECUTING, 80 episodes, 6,200 steps, 20/s, mean reward of the last 100 episodes 77.5 ▁▂█\n",
+    "cart-1: Running, 80 episodes, 6,200 steps, 20/s, mean reward of the last 100 episodes 77.5 ▁▂█\n",
   );
   assert.equal(
     summary([view], NOW, false),
-    "RUN     STATE      EPISODES  STEPS    TOOK  FIRST REWARD  LAST 100  LEARNING\n" +
-      "cart-1  EXECUTING        80  6,200  3m 07s            10      77.5  ▁▂█\n",
+    "RUN     STATE    EPISODES  STEPS    TOOK  FIRST REWARD  LAST 100  LEARNING\n" +
+      "cart-1  Running        80  6,200  3m 07s            10      77.5  ▁▂█\n",
   );
 });

@@ -11,6 +11,7 @@ const RUN: Record<string, Value> = {
   "odd name": "x y",
   seed: 1,
   id: "007",
+  state: "FAULTED",
 };
 
 const CASES: [string, boolean][] = [
@@ -31,6 +32,8 @@ const CASES: [string, boolean][] = [
   ["env_id like 'cart%' or env_id like 'Cart%v2'", false],
   ["env_id ilike 'cart_ole-%' and not missing like '%'", true],
   ["id='007' and id!=7", true],
+  ["state=Failed and state=faulted and state in (running, FAULTED) and state!=Succeeded", true],
+  ["state!=failed or state=executing", false],
 ];
 
 for (const [text, expected] of CASES) {

@@ -119,6 +119,37 @@ withDirectory(
   },
 );
 
+withDirectory(
+  "files behind links are read once: an output directory on another disk, the working directory itself, a pattern's",
+  async (daemon, top) => {
+    for (const name of ["scratch/outputs", "scratch/project", "scratch/tables", "data/set"]) {
+      Deno.mkdirSync(`${top}/${name}`, { recursive: true });
+    }
+    const cwd = `${top}/project`;
+    Deno.symlinkSync(`${top}/scratch/project`, cwd);
+    Deno.symlinkSync(`${top}/scratch/outputs`, `${cwd}/outputs`);
+    Deno.symlinkSync(`${top}/scratch/outputs`, `${cwd}/same`);
+    Deno.symlinkSync(`${top}/data`, `${cwd}/data`);
+    Deno.symlinkSync(`${top}/scratch/tables`, `${top}/tables`);
+    const run = await shell(
+      daemon,
+      cwd,
+      `printf 'step,loss\\n1,5\\n2,4\\n' > outputs/metrics.csv; printf 'step,acc\\n1,0.5\\n' > metrics.csv
+      printf 'step,kl\\n1,7\\n' > ${top}/tables/a.csv; printf 'step,none\\n1,7\\n' > data/set/metrics.csv
+      ln -s ${top}/data/set later`,
+      { observe: [`${top}/tables/*.csv`] },
+    );
+    await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual(await valuesOf(daemon, run), { loss: [5, 4], acc: [0.5], kl: [7] });
+    const sources = (await payloads(daemon, run, "source_observed")).map(({ source }) => source).sort();
+    assert.deepEqual(sources, [
+      `${top}/scratch/outputs/metrics.csv`,
+      `${top}/scratch/project/metrics.csv`,
+      `${top}/scratch/tables/a.csv`,
+    ]);
+  },
+);
+
 withDirectory("NaN and infinities of a file and of the output are points, by their names", async (daemon, cwd) => {
   const run = await shell(
     daemon,

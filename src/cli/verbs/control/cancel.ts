@@ -6,6 +6,7 @@ import { connectionFlags, decimal } from "../../verb/flags.ts";
 import { untilEnded } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { FOLLOW_RETRY_MS } from "../runs/submit.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 export const define = controlVerb({
   states: LIVE_STATES,
@@ -27,7 +28,7 @@ export const define = controlVerb({
   request: (link, run, { grace }) =>
     link.unary(link.methods.cancelRun, { run, ...(grace === undefined ? {} : { graceSeconds: Number(grace) }) }),
   done: (run) =>
-    run.outcome === "" ? "is being cancelled" : `${run.state}${run.reason === "" ? "" : `: ${run.reason}`}`,
+    run.outcome === "" ? "is being cancelled" : `${stateWord(run.state)}${run.reason === "" ? "" : `: ${run.reason}`}`,
   afterwards: async (context, cancelled, flags) => {
     const answers = [...cancelled];
     if (flags["wait"] !== true) return { code: 0, answers };

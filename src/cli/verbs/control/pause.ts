@@ -1,6 +1,7 @@
 /** `mosaic pause` */
 import { LIVE_STATES } from "../../../runs/fields/lifecycle_states.ts";
 import { controlVerb } from "../../verb/each_run.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 export const define = controlVerb({
   states: LIVE_STATES,
@@ -9,5 +10,5 @@ export const define = controlVerb({
   examples: [["mosaic pause @last", "pause the newest run"]],
   exits: { 0: "the runs are being paused", 6: "a run has ended" },
   request: (link, run) => link.unary(link.methods.pauseRun, { run }),
-  done: (run) => run.outcome !== "" || run.state === "PAUSED" ? run.state : "is being paused",
+  done: (run) => run.outcome !== "" || run.state === "PAUSED" ? stateWord(run.state) : "is being paused",
 });

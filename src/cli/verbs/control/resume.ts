@@ -1,5 +1,6 @@
 /** `mosaic resume` */
 import { controlVerb } from "../../verb/each_run.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 export const define = controlVerb({
   states: ["PAUSED", "READY", "EXECUTING"],
@@ -10,5 +11,5 @@ export const define = controlVerb({
   ],
   exits: { 0: "the runs are being resumed", 6: "a run has ended" },
   request: (link, run) => link.unary(link.methods.resumeRun, { run }),
-  done: (run) => run.state === "PAUSED" ? "is being resumed" : run.state,
+  done: (run) => run.state === "PAUSED" ? "is being resumed" : stateWord(run.state),
 });

@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { MosaicError } from "../../../base/errors.ts";
 import type { Deletion } from "../../../registry/contract.ts";
-import { ENDED_STATES } from "../../../runs/fields/lifecycle_states.ts";
+import { ENDED_STATES, stateWord } from "../../../runs/fields/lifecycle_states.ts";
 import { timeMs } from "../../../runs/fields/field_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
 import type { Context } from "../../link/context.ts";
@@ -50,7 +50,7 @@ export const define = runsVerb({
 function question(runs: readonly RunJson[], { terminal, now }: Context, flags: Record<string, unknown>): string {
   const live = runs.filter(({ state }) => !ENDED_STATES.includes(state));
   if (live.length > 0) {
-    const which = live.map(({ run_id, state }) => `${run_id} is ${state}`).join(", ");
+    const which = live.map(({ run_id, state }) => `${run_id} is ${stateWord(state).toLowerCase()}`).join(", ");
     throw new MosaicError("failed_precondition", `nothing was deleted: ${which}`, {
       hint: "mosaic cancel ends a run; name only runs that have ended.",
     });
@@ -59,7 +59,7 @@ function question(runs: readonly RunJson[], { terminal, now }: Context, flags: R
     [
       { name: "run", text: (run) => run.run_id },
       { name: "name", shrinkTo: 8, text: (run) => run.name },
-      { name: "state", text: (run) => run.state, style: (run) => stateStyle(run.state) },
+      { name: "state", text: (run) => stateWord(run.state), style: (run) => stateStyle(run.state) },
       {
         name: "ended",
         align: "right",

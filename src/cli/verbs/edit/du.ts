@@ -13,6 +13,7 @@ import type { Usage } from "../../../registry/contract.ts";
 import { csv } from "../../../base/text/csv_text.ts";
 import { type Column, table } from "../../text/table.ts";
 import { stateStyle } from "../../text/text.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 /** Runs in a table by default. */
 const SHOWN = 20;
@@ -103,7 +104,7 @@ function usageText(usage: UsageJson, { limit, color }: { limit: number; color: b
     { name: "run", text: (r) => ids.get(r.run_id)! },
     {
       name: "state",
-      text: (r) => r.deleted_at !== null ? "in the trash" : r.state ?? "not on record",
+      text: (r) => r.deleted_at !== null ? "in the trash" : stateWord(r.state ?? "not on record"),
       style: (r) => stateStyle(r.state ?? ""),
     },
     { name: "name", text: (r) => r.name ?? "" },

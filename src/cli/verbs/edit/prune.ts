@@ -28,6 +28,7 @@ import { Link } from "../../link/daemon_link.ts";
 import type { Pruning } from "../../../registry/contract.ts";
 import { table } from "../../text/table.ts";
 import { escapeControl, stateStyle } from "../../text/text.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
@@ -170,7 +171,7 @@ function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, co
     [
       { name: "run", text: ({ run }) => run.runId },
       { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
-      { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
+      { name: "state", text: ({ run }) => stateWord(run.state), style: ({ run }) => stateStyle(run.state) },
       { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
       { name: "size", align: "right", text: ({ run }) => run.size === null ? "?" : bytes(run.size) },
       { name: "because of", text: ({ because }) => because },

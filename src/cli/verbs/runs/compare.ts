@@ -30,6 +30,7 @@ import {
 } from "../../../runs/run_groups.ts";
 import { fetchSeries, linesOf } from "../telemetry/plot.ts";
 import { position, xLabel } from "../../../runs/curves.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
 
 export function define(command: Command, context: Context): void {
   command
@@ -204,7 +205,7 @@ async function compareGroups(
   ) => ({ name: label, values: values.map((value, i) => spreadText(value, groups[i]!.members.length, text)) });
   print("Figures, mean ± standard deviation", [
     { name: "runs", values: groups.map(({ members }) => String(members.length)) },
-    { name: "states", values: groups.map(({ members }) => statesText(members.map((r) => r.state))) },
+    { name: "states", values: groups.map(({ members }) => statesText(members.map((r) => stateWord(r.state)))) },
     ...figures.map((one) => texts(one)),
   ]);
   print("Last value of each metric", last.map((one) => texts(one)));

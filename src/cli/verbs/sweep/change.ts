@@ -1,4 +1,4 @@
-/** `mosaic sweep pause`, `resume`, `cancel`, `retry` and `extend` */
+/** `mosaic sweep pause`, `resume`, `cancel`, `retry`, `extend` and `delete` */
 import type { Command } from "commander";
 import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
@@ -22,6 +22,8 @@ const VERBS = {
   extend:
     "Adds trials to a sweep: further seeds for all its points, more random points, or further values of a parameter " +
     "with all values of the others. Also changes its budget and how many trials run at once.",
+  delete: "Removes a sweep that has ended, with its decisions and its place in lists. Its runs stay, with the tag " +
+    "sweep:NAME: mosaic delete removes runs.",
 } as const;
 
 const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
@@ -37,6 +39,10 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
     ["mosaic sweep extend ppo --winner --seeds 9..16", "eight more seeds for the best point"],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
+  ],
+  delete: [
+    ["mosaic delete $(mosaic list -q -t sweep:ppo)", "its runs first"],
+    ["mosaic sweep delete ppo", "then the sweep"],
   ],
 };
 
@@ -64,12 +70,14 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
         const like = flags["winner"] === true ? { like: await winnerOf(link, sweep) } : {};
         const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
         const action = verb === "retry" && trials === undefined ? "retry_failed" : verb;
-        const changed = await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
+        const changed = verb === "delete"
+          ? await link.unary(link.methods.deleteSweep, { sweep })
+          : await link.unary(link.methods.changeSweep, { sweep, action, extensionJson });
         const json = JSON.parse(changed.json) as SweepJson;
         context.out.write(
           flags["output"] === "json"
             ? `${JSON.stringify(json, null, 2)}\n`
-            : `${escapeControl(json.name)}  ${statesLine(json)}\n`,
+            : `${escapeControl(json.name)}  ${verb === "delete" ? "deleted" : statesLine(json)}\n`,
         );
         result.code = 0;
       });

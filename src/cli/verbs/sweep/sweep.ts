@@ -4,6 +4,7 @@ import { describedOptions } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
 import { connectionOptions, outputOption, wholeNumber } from "../../verb/flags.ts";
 import type { Context } from "../../link/context.ts";
+import { queueOptions } from "../../verb/queue_flags.ts";
 import { runOptions } from "../runs/run.ts";
 import { beginSweep } from "./begin.ts";
 import { changeVerbs } from "./change.ts";
@@ -17,7 +18,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         "Prints the sweep's name.",
     )
     .usage(
-      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry …",
+      "[options] -- COMMAND [ARGUMENTS]\n       mosaic sweep [options] FILE\n       mosaic sweep list|show|pause|resume|cancel|extend|retry|delete …",
     )
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments; or one file that ends in .yaml, .yml or .json")
@@ -32,7 +33,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--optimizer", "ask a program on standard input and output for each point (mosaic-optimizer/1)")
     .option("--sweep-name <name>", "name of the sweep (default: --name, else from the command)");
-  runOptions(command).option("--dry-run", "print the command line of each trial, and start nothing");
+  queueOptions(runOptions(command)).option("--dry-run", "print the command line of each trial, and start nothing");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",

@@ -15,6 +15,7 @@ import type { ProcessRef } from "../../../os/processes/identity.ts";
 import { isShortage } from "../../../os/processes/shortage.ts";
 import { readRecord } from "../../../os/files/untrusted.ts";
 import { makeDirectory, offerDirectory } from "../../../os/files/untrusted_changes.ts";
+import { withoutLinks } from "./linked_places.ts";
 import { type Observation, observationOf } from "../../../readers/files/observation.ts";
 import { placeOfWorker, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start/start_file.ts";
 import type { RunRow } from "../../../registry/row_types.ts";
@@ -76,7 +77,7 @@ export interface KnownAttempts {
 type StartParts = [
   command: WorkerCommand,
   cgroup: RunCgroup | undefined,
-  elsewhere?: Pick<ProxyStartFile, "placed" | "tls">,
+  more?: Pick<ProxyStartFile, "placed" | "tls" | "observe">,
 ];
 
 export class LocalHost implements Host {
@@ -96,21 +97,27 @@ export class LocalHost implements Host {
     if (user === undefined) this.#refuseReachable(plan);
     const command = this.#command(row, plan, files, user);
     if (user !== undefined) this.#give(user, row, plan, files);
+    let observe: Observation | null = null;
     return {
       started: "run started",
       check: async () => {
-        const failures = await preflight(checksOf(plan, command), {
-          interpreter: command,
-          directory: files.directory,
-          noGpu: noGpuOf(plan, row.gpuSlots),
-        });
+        const chosen = observedOf(command, plan.telemetry.observe, row.observed);
+        const [failures, resolved] = await Promise.all([
+          preflight(checksOf(plan, command), {
+            interpreter: command,
+            directory: files.directory,
+            noGpu: noGpuOf(plan, row.gpuSlots),
+          }),
+          chosen && withoutLinks(chosen, command.cwd),
+        ]);
+        observe = resolved;
         if (failures.length > 0 || plan.resumeFrom === null || row.resumeFrom !== null) return failures;
         const failure = await copyCheckpoint(plan.resumeFrom, files.directory, user);
         return failure === undefined ? [] : [failure];
       },
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
-        this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
+        this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup, { observe });
         if (auth !== "none") writeSessionToken(files, workerToken(sessionToken), user?.gid);
       },
       start: (spawned) => this.#start(spawned, files, command.argv, false),
@@ -237,8 +244,16 @@ export class LocalHost implements Host {
   #attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
     try {
       // Rewritten, because the new daemon may have another token or limit.
-      const { cgroup, user } = placeOfWorker(files.proxyFile(row.attempt));
-      this.#writeStartFile(row, plan, files, this.#command(row, plan, files, user), cgroup);
+      const { cgroup, user, observe } = placeOfWorker(files.proxyFile(row.attempt));
+      const command = this.#command(row, plan, files, user);
+      // Links are resolved before the worker starts; what people have named since is resolved already.
+      const named = observedOf(command, null, row.observed);
+      const globs = [...observe?.globs ?? [], ...named?.globs ?? []];
+      const known = observe ?? named;
+      this.#writeStartFile(row, plan, files, command, cgroup, {
+        observe: known &&
+          { ...known, globs: globs.filter(({ glob }, i) => globs.findIndex((g) => g.glob === glob) === i) },
+      });
     } catch (error) {
       // On a full disk the existing file serves as well.
       if (!isShortage(error) || readRecord(files.proxyFile(row.attempt)) === undefined) throw error;
@@ -314,11 +329,11 @@ export class LocalHost implements Host {
     writeStartFile(files.proxyFile(row.attempt), this.#startFile(row, plan, ...more));
   }
 
-  #startFile(row: RunRow, plan: RunPlan, ...[command, cgroup, elsewhere = {}]: StartParts): ProxyStartFile {
+  #startFile(row: RunRow, plan: RunPlan, ...[command, cgroup, more = {}]: StartParts): ProxyStartFile {
     const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds, graceSeconds } = this.#options;
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
-    const longest = elsewhere.placed === undefined
+    const longest = more.placed === undefined
       ? HEARTBEAT_S
       : Math.min(PLACED_HEARTBEAT_INTERVAL_S, (plan.slurm.leaseSeconds ?? Infinity) / 4);
     return {
@@ -342,7 +357,7 @@ export class LocalHost implements Host {
       umask: plan.umask,
       heartbeatIntervalS: Math.min(longest, timeout / 3),
       graceS: graceSeconds,
-      ...elsewhere,
+      ...more,
     };
   }
 }
