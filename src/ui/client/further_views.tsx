@@ -2,6 +2,7 @@
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
 import { Code } from "./run/code.tsx";
+import { Command } from "./run/command_facts.tsx";
 import { Frames } from "./run/frames.tsx";
 import { LogPane } from "./run/log_pane.tsx";
 import { Media } from "./run/media.tsx";
@@ -16,6 +17,7 @@ export const VIEWS = {
   Again,
   Code,
   Columns,
+  Command,
   ConfigDifferences,
   Explorer,
   Frames,

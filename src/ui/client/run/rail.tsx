@@ -5,11 +5,10 @@ import { elapsedText, isStale, note, progressOf, rewardOf, stepsOf } from "../..
 import { compact, duration } from "../../../base/text/format.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import { Actions } from "../parts/actions.tsx";
-import { answer, now, param, readOnly, runApi } from "../parts/api.ts";
-import { attempt } from "../parts/dialog.tsx";
+import { now, readOnly } from "../parts/api.ts";
 import { go } from "../parts/dom.ts";
 import { figure } from "../parts/format.ts";
-import { Icon, Terms, useNow } from "../parts/parts.tsx";
+import { Copied, Later, Terms, useNow } from "../parts/parts.tsx";
 import { type ComponentChildren, useState } from "../parts/preact.ts";
 import { Chip, isEnded, sentence } from "../parts/states.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
@@ -86,7 +85,7 @@ export function Rail({ run }: { run: RunPage }) {
             of={DETAILS.map((name) => [heading(name), detailOf(name, run)] as const).filter(([, value]) => value)}
           />
         </section>
-        <Command key={run.attempt} run={run} />
+        <CommandAndCode id={run.run_id} />
       </div>
     </aside>
   );
@@ -136,39 +135,13 @@ function detailOf(name: string, run: RunPage): ComponentChildren {
   return name === "run" ? <Copied text={text} what="the run id" /> : text;
 }
 
-function Copied({ text, what }: { text: string; what: string }) {
+/** Read when it is opened. */
+function CommandAndCode({ id }: { id: string }) {
+  const [opened, setOpened] = useState(false);
   return (
-    <>
-      {text}
-      <button
-        type="button"
-        class="icon"
-        aria-label={`Copy ${what}`}
-        title={`Copy ${what}`}
-        onClick={() => navigator.clipboard.writeText(text)}
-      >
-        <Icon name="copy" />
-      </button>
-    </>
-  );
-}
-
-/** The command and what is known of its code, read when it is opened. */
-function Command({ run }: { run: RunPage }) {
-  const [facts, setFacts] = useState<{ name: string; text: string }[]>();
-  const read = () => attempt(async () => setFacts((await answer(runApi.code.$get(param(run.run_id)))).facts));
-  return (
-    <details onToggle={(e) => e.currentTarget.open && facts === undefined && read()}>
+    <details onToggle={(e) => e.currentTarget.open && setOpened(true)}>
       <summary>Command and code</summary>
-      {facts !== undefined && (
-        <Terms
-          kind="details"
-          of={facts.map(({ name, text }) =>
-            [heading(name), name === "command" ? <Copied text={text} what="the command" /> : text] as const
-          )}
-        />
-      )}
-      {facts?.length === 0 && <p class="sub">Nothing is recorded of it.</p>}
+      {opened && <Later view="Command" props={{ id } satisfies { id: string }} />}
     </details>
   );
 }
