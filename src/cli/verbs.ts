@@ -346,6 +346,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/help/python_helper.ts"),
   },
   {
+    name: "ts-client",
+    group: "Host",
+    summary: "print the module for programs in TypeScript and JavaScript",
+    load: () => import("./verbs/help/ts_client.ts"),
+  },
+  {
     name: "demo",
     group: "Host",
     summary: "run a demo: a daemon and two training runs, 20 seconds",
