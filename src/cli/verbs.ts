@@ -301,7 +301,7 @@ export const VERBS: readonly Verb[] = [
     name: "permissions",
     group: "Host",
     summary: "print the Deno permissions that a daemon or proxy needs",
-    load: () => import("./verbs/host/permissions.ts"),
+    load: () => import("./verbs/rights/permissions.ts"),
   },
   {
     name: "doctor",
@@ -331,19 +331,31 @@ export const VERBS: readonly Verb[] = [
     name: "token",
     group: "Host",
     summary: "create, show, replace and revoke tokens",
-    load: () => import("./verbs/host/token.ts"),
+    load: () => import("./verbs/rights/token.ts"),
+  },
+  {
+    name: "host",
+    group: "Host",
+    summary: "add, list and remove hosts for --host NAME, reached by ssh",
+    load: () => import("./verbs/host/other_hosts.ts"),
   },
   {
     name: "audit",
     group: "Host",
     summary: "show who changed what, and who was refused",
-    load: () => import("./verbs/host/audit.ts"),
+    load: () => import("./verbs/rights/audit.ts"),
   },
   {
     name: "python-helper",
     group: "Host",
     summary: "print the Python module that records a training",
     load: () => import("./verbs/help/python_helper.ts"),
+  },
+  {
+    name: "ts-client",
+    group: "Host",
+    summary: "print the module for programs in TypeScript and JavaScript",
+    load: () => import("./verbs/help/ts_client.ts"),
   },
   {
     name: "demo",

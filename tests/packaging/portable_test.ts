@@ -361,6 +361,7 @@ async function everyVerb(): Promise<void> {
     [["rename", "two", "second"]],
     [["rename", "second", "two"]],
     [["python-helper"]],
+    [["ts-client"]],
     [["audit"]],
     [["sql", "SELECT count(*) FROM run_steps"]],
     [["backup", `${place}/backup`]],

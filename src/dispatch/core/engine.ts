@@ -457,6 +457,28 @@ export class Engine implements Core {
     const trouble = sweeps.troubleOf(row.sweepId);
     return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials, trouble);
   }
+  async moreSeeds(ref: string, seeds: string, winner: boolean): Promise<SweepJson> {
+    const { name, seeds: [seed], detail } = await this.getSweep(ref, 0);
+    if (seed === undefined) {
+      throw new MosaicError("failed_precondition", `sweep ${name} has no seeds`, {
+        hint: "Begin it with --seeds, and with {seed} in its command.",
+      });
+    }
+    if (winner && !detail!.winner) {
+      throw new MosaicError("failed_precondition", `sweep ${name} has no best point yet`);
+    }
+    const { wholeAxis } = await import("../../sweeps/words.ts");
+    const like = winner ? { like: detail!.winner!.trial } : {};
+    const extension = { axes: [], space: [], seeds: wholeAxis(seed, seeds), ...like };
+    return this.changeSweep(ref, "extend", JSON.stringify(extension));
+  }
+  async sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>> {
+    const [sweep, { tableBytes }] = await Promise.all([
+      this.getSweep(ref, Infinity),
+      import("../../sweeps/results/sweep_table.ts"),
+    ]);
+    return await tableBytes(sweep, of, format);
+  }
   async deleteSweep(ref: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps, summary } = await this.#sweepParts();

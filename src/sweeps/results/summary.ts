@@ -2,6 +2,7 @@
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
+import { LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
 import { spreadOf } from "../../telemetry/series/groups.ts";
@@ -100,10 +101,12 @@ export async function sweepSummary(
       best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
       statement: statement(outline, { ...sums, winner, points }, stop === undefined ? [] : rungsOf(stop, 0)),
+      next_seeds: nextSeeds(trials, seedsOf(spec)),
       judged_at: atFirstRung ? rungsOf(stop, 0)[0]! : null,
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
       best_so_far: bestSoFar(trials, rows, better),
+      ...(stop?.rule === "optimizer" ? { reports: reported(reports, trials) } : {}),
       stopped: stopped(reports, trials),
     },
   };
@@ -187,6 +190,14 @@ function winnerJson(
   };
 }
 
+/** After those that were tried, as many as these; null if no seed is a number. */
+function nextSeeds(trials: readonly TrialJson[], seeds: ReadonlySet<string>): string | null {
+  const tried = new Set(trials.flatMap(({ parameters }) => [...seeds].map((name) => parameters[name])));
+  const numbers = [...tried].filter((seed) => typeof seed === "number");
+  const most = numbers.reduce((most, seed) => Math.max(most, seed), -Infinity);
+  return numbers.length === 0 ? null : `${most + 1}..${most + numbers.length}`;
+}
+
 const bestOf = ({ trial, run_id, value, parameters }: TrialJson) => ({
   trial,
   run_id: run_id!,
@@ -213,6 +224,16 @@ function bestSoFar(trials: readonly TrialJson[], rows: readonly TrialRow[], bett
     best = value;
     return [{ at: iso(at), trial, value }];
   });
+}
+
+/** The newest value of each live trial waits for a decision. */
+function reported(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
+  const newest = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const isLive = ({ state }: TrialJson) => LIVE_STATES.some((live) => live.toLowerCase() === state);
+  return reports.filter(({ stops }) => !stops).map(({ trial, rung, step, value }) => ({
+    ...{ trial, rung, step, value: Number.isFinite(value) ? value : null },
+    waits: newest.get(trial) === rung && trials[trial] !== undefined && isLive(trials[trial]),
+  }));
 }
 
 function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) {

@@ -47,10 +47,11 @@ const USUAL: ChartStyle = {
 };
 
 /** A link shows what its sender saw; if the address has no settings of the charts, the person's last ones are used. */
-function chosenView() {
+/** @param own what this view begins with instead of the person's last settings */
+function chosenView(own: Partial<ChartStyle>) {
   const query = new URLSearchParams(location.search);
   const given = IN_ADDRESS.some((name) => query.has(name));
-  const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}) };
+  const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}), ...own };
   const { x = style.x, band = style.band, smoothing, log, overwritten, logx } = Object.fromEntries(query);
   // `zoom=NAME:FIRST-LAST`, once per zoomed chart.
   const zooms = query.getAll("zoom").flatMap((zoom): [string, Range][] => {
@@ -136,7 +137,7 @@ class ChartReader {
     this.#read();
   }, NEARBY);
 
-  constructor(readonly redraw: () => void) {
+  constructor(readonly redraw: () => void, own: Partial<ChartStyle>) {
     ({
       style: this.style,
       pinned: this.pinned,
@@ -144,7 +145,7 @@ class ChartReader {
       given: this.#given,
       zooms: this.#zooms,
       owns: this.#owns,
-    } = chosenView());
+    } = chosenView(own));
     addEventListener("mosaic-theme", this.#onTheme);
   }
 
@@ -454,11 +455,14 @@ async function reportOf(
   return await response.blob();
 }
 
-/** @param changes grows when the runs have new points */
-export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number }) {
+/**
+ * @param changes grows when the runs have new points
+ * @param only one metric, over the seeds of each group: nothing else is shown
+ */
+export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: number; only?: string }) {
   const redraw = useRedraw();
   const made = useRef<ChartReader>(undefined);
-  const reader = made.current ??= new ChartReader(redraw);
+  const reader = made.current ??= new ChartReader(redraw, only === undefined ? {} : { band: "ci95" });
   const [filter, setFilter] = useState(() => new URLSearchParams(location.search).get("metrics") ?? "");
   const [reporting, setReporting] = useState(false);
   reader.runs = runs;
@@ -466,7 +470,9 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   useEffect(() => () => reader.destroy(), []);
 
   const words = filter.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
-  const { names, single, style } = reader;
+  const { style } = reader;
+  const names = only === undefined ? reader.names : reader.names.filter((name) => name === only);
+  const single = only === undefined ? reader.single : [];
   const shown = words.length === 0 ? names : names.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
@@ -506,7 +512,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
         </ScrollTable>
       );
   return (
-    <div>
+    <div class="chart-view">
       <div class="chart-tools">
         <label>
           X axis{" "}
@@ -578,44 +584,53 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             toAddress({ metrics: e.currentTarget.value });
           }}
         />
-        <button
-          type="button"
-          title="One HTML file of these runs, to send to somebody without mosaic"
-          disabled={reporting}
-          onClick={async () => {
-            setReporting(true);
-            await attempt(async () =>
-              saveFile("mosaic-report.html", await reportOf(runs, style, words.length > 0 ? shown : undefined))
-            );
-            setReporting(false);
-          }}
-        >
-          {reporting ? "Making the report …" : "Report"}
-        </button>
-      </div>
-      {[...sections].map(([section, names]) => {
-        const charts = (
-          <div class="charts">
-            {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
-          </div>
-        );
-        return section === "" ? <div key="">{charts}</div> : (
-          <details
-            key={section}
-            class="section"
-            open={!reader.folded.includes(section)}
-            onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+        {only === undefined && (
+          <button
+            type="button"
+            title="One HTML file of these runs, to send to somebody without mosaic"
+            disabled={reporting}
+            onClick={async () => {
+              setReporting(true);
+              await attempt(async () =>
+                saveFile("mosaic-report.html", await reportOf(runs, style, words.length > 0 ? shown : undefined))
+              );
+              setReporting(false);
+            }}
           >
-            <summary>
-              {section} <span class="count">{counts.get(section)}</span>
-            </summary>
-            {charts}
-          </details>
-        );
-      })}
+            {reporting ? "Making the report …" : "Report"}
+          </button>
+        )}
+      </div>
+      <div class="sections">
+        {[...sections].map(([section, names]) => {
+          const charts = (
+            <div class="charts">
+              {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
+            </div>
+          );
+          return section === "" ? <div key="" class="section">{charts}</div> : (
+            <details
+              key={section}
+              class="section"
+              data-count={counts.get(section)}
+              open={!reader.folded.includes(section)}
+              onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+            >
+              <summary>
+                {section} <span class="count">{counts.get(section)}</span>
+              </summary>
+              {charts}
+            </details>
+          );
+        })}
+      </div>
       {names.length === 0 && (
         <p class={reader.known ? "empty" : "empty awaited"}>
-          {reader.known ? "No episodes and no metrics yet." : "Loading …"}
+          {!reader.known
+            ? "Loading …"
+            : only === undefined
+            ? "No episodes and no metrics yet."
+            : `No curve of ${only} yet.`}
         </p>
       )}
       <div class="said-once">
