@@ -39,6 +39,9 @@ export interface PreparedRun {
   tags: string[];
   gpusRequested: number;
   gpusMandatory: boolean;
+  /** Of each card; null: whole cards, or by the other. */
+  gpuShare: number | null;
+  gpuMemoryMb: number | null;
   maxAttempts: number;
 }
 
@@ -111,6 +114,8 @@ export function prepareRun(
     tags: [...new Set(metadata?.tags ?? [])],
     gpusRequested: resources.gpus.requested,
     gpusMandatory: resources.gpus.mandatory ?? false,
+    gpuShare: resources.gpus.share ?? null,
+    gpuMemoryMb: resources.gpus.memory_mb ?? null,
     maxAttempts: metadata?.restart?.max_attempts ?? 1,
   };
 }
