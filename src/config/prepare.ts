@@ -39,9 +39,9 @@ export interface PreparedRun {
   tags: string[];
   gpusRequested: number;
   gpusMandatory: boolean;
-  /** Of each card; null: whole cards, or by the other. */
-  gpuShare: number | null;
-  gpuMemoryMb: number | null;
+  /** What it declares of each card, in one of two ways; neither: whole cards. */
+  gpuShare?: number;
+  gpuMemoryMb?: number;
   maxAttempts: number;
 }
 
@@ -114,8 +114,8 @@ export function prepareRun(
     tags: [...new Set(metadata?.tags ?? [])],
     gpusRequested: resources.gpus.requested,
     gpusMandatory: resources.gpus.mandatory ?? false,
-    gpuShare: resources.gpus.share ?? null,
-    gpuMemoryMb: resources.gpus.memory_mb ?? null,
+    ...(resources.gpus.share === undefined ? {} : { gpuShare: resources.gpus.share }),
+    ...(resources.gpus.memory_mb === undefined ? {} : { gpuMemoryMb: resources.gpus.memory_mb }),
     maxAttempts: metadata?.restart?.max_attempts ?? 1,
   };
 }

@@ -46,7 +46,7 @@ Deno.test("two runs share a card; a third waits while another program fills it, 
     const { directory } = await getRun(daemon, second);
     const log = await until(() => {
       const text = Deno.readTextFileSync(`${directory}/logs/worker.stdout.log`);
-      return text.includes("MOSAIC_RUN_ID") && text;
+      return text.includes("MOSAIC_RUN_ID") ? text : undefined;
     }, { what: "the worker's environment" });
     assert.match(log, new RegExp(`^CUDA_VISIBLE_DEVICES=${UUID}$`, "m"));
     assert.match(log, /^MOSAIC_GPU_MEMORY_MB=60000$/m);
@@ -80,12 +80,14 @@ Deno.test("two runs share a card; a third waits while another program fills it, 
 
     // It leaves, and the second run takes more than it has declared.
     fake.becomes("h200-busy", { cards: card(120_000), processes: processes([pid1, 50_000], [pid2, 70_000]) });
-    await untilState(daemon, small, "EXECUTING");
+    await pidOf(small);
+    assert.deepEqual((await getRun(daemon, small)).gpuSlots, [0]);
     const ended = await untilState(daemon, second, "CANCELLED");
-    assert.match(ended.reason, /gpu_memory/);
+    assert.match(ended.reason, /^alert: the run uses 117 % \(68\.4 GiB\) of the GPU memory/);
     const peak = await until(async () => (await getRun(daemon, first)).gpuPeakMb, { what: "the first run's peak" });
     assert.equal(peak, 50_000);
-    assert.equal((await getRun(daemon, first)).state, "EXECUTING");
+    assert.equal((await getRun(daemon, first)).workerPid, BigInt(pid1));
+    assert.deepEqual((await getRun(daemon, first)).gpuSlots, [0]);
   } finally {
     colleague.kill();
     await colleague.status;
