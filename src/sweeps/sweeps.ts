@@ -20,6 +20,7 @@ import {
   extensionFrom,
   MOST_NAMES,
   type Pieces,
+  prunedFrom,
   retriedFrom,
   specFrom,
   specText,
@@ -72,7 +73,7 @@ export interface SweepsHost {
   retry(runId: string): void;
 }
 
-export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "extend"] as const;
+export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"] as const;
 
 export class Sweeps {
   readonly #host: SweepsHost;
@@ -216,6 +217,17 @@ export class Sweeps {
         return this.#retry(row);
       case "retry":
         return this.#retry(row, retriedFrom(extension));
+      case "prune": {
+        const { trial, rung } = prunedFrom(extension);
+        if (this.specOf(row).stop?.rule !== "optimizer") {
+          throw new MosaicError("failed_precondition", `no optimizer decides who of sweep ${row.name} is stopped`, {
+            hint: "Such a sweep begins with --optimizer --stop optimizer:min=STEPS. One trial: mosaic cancel RUN",
+          });
+        }
+        const live = registry.sweeps.live().filter(({ sweepId }) => sweepId === row.sweepId);
+        this.#judge.prune(row, live, trial, rung);
+        return row;
+      }
       case "extend": {
         const spec = this.specOf(row);
         const { budget, max_parallel, like, ...given } = extensionFrom(extension);

@@ -9,6 +9,7 @@ import {
   type Axis,
   type Condition,
   type Distribution,
+  EVENLY,
   MOST_TRIALS,
   OVER,
   type Part,
@@ -199,7 +200,7 @@ export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
   return { name, goal: goal?.startsWith("min") ? "min" : "max" };
 }
 
-const RULES = ["asha", "hyperband", "median", "pbt"] as const;
+const RULES = ["asha", "hyperband", "median", "pbt", "optimizer"] as const;
 /** What would be taken for a metric that never comes. */
 const UNITS_MEANT: Record<string, string> = {
   steps: "step",
@@ -277,7 +278,7 @@ export function stopOf(text: string, length: TrialLength): StopRule {
     );
   }
   const over = given.over === undefined ? undefined : OVER.find((one) => one === given.over);
-  const alone = rule === "median" || rule === "pbt";
+  const alone = EVENLY.includes(rule);
   if (given.over !== undefined && (over === undefined || (over !== "trial" && alone))) {
     throw wrong("over", alone ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
   }

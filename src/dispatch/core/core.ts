@@ -114,8 +114,8 @@ export interface Core {
   /** A sweep's `points` or `trials` as a file: `csv`, `json` or `parquet`. @throws MosaicError `invalid_argument` */
   sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>>;
   /**
-   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "extend"
-   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, as JSON
+   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"
+   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, for "prune": trial and rung, as JSON
    * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
    */
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;

@@ -2,6 +2,7 @@
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
+import { LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
 import { spreadOf } from "../../telemetry/series/groups.ts";
@@ -105,6 +106,7 @@ export async function sweepSummary(
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
       best_so_far: bestSoFar(trials, rows, better),
+      ...(stop?.rule === "optimizer" ? { reports: reported(reports, trials) } : {}),
       stopped: stopped(reports, trials),
     },
   };
@@ -222,6 +224,16 @@ function bestSoFar(trials: readonly TrialJson[], rows: readonly TrialRow[], bett
     best = value;
     return [{ at: iso(at), trial, value }];
   });
+}
+
+/** The newest value of each live trial waits for a decision. */
+function reported(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
+  const newest = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const isLive = ({ state }: TrialJson) => LIVE_STATES.some((live) => live.toLowerCase() === state);
+  return reports.filter(({ stops }) => !stops).map(({ trial, rung, step, value }) => ({
+    ...{ trial, rung, step, value: Number.isFinite(value) ? value : null },
+    waits: newest.get(trial) === rung && trials[trial] !== undefined && isLive(trials[trial]),
+  }));
 }
 
 function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) {

@@ -82,6 +82,8 @@ export interface SweepJson {
     /** Newest first. */
     trials: TrialJson[];
     best_so_far: { at: string; trial: number; value: number }[];
+    /** Of `stop: optimizer`: values at rungs, in the order in which they came. `waits`: nobody has decided about it. */
+    reports?: { trial: number; rung: number; step: number; value: number | null; waits: boolean }[];
     stopped: {
       trial: number;
       run_id: string;
