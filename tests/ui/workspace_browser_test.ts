@@ -110,3 +110,30 @@ for (const count of [1, 20, 130, ...(LONG_TESTS ? [1000] : [])]) {
     }
   });
 }
+
+inBrowser("a run's rail: reward and progress in large, the time left, its command on request", async (scene) => {
+  const { core, page, base } = scene;
+  const run = liveRun(core);
+  core.registry.update(run.runId, {
+    configJson: JSON.stringify({ ...JSON.parse(run.configJson), schedule: { max_steps: 11_800 } }),
+  });
+  await page.goto(`${base}/runs/${run.runId}`);
+  const rail = page.getByRole("complementary", { name: "The run" });
+  await rail.getByText("Reward, mean of the last 100 episodes").waitFor();
+  await rail.locator(".large", { hasText: "29.5" }).waitFor();
+  await rail.locator(".large", { hasText: /^10 %$/ }).waitFor();
+  await rail.getByText(/k of 1[\d.]+k steps/).waitFor();
+  // Slots are a fact that says something; an only attempt is none.
+  await rail.locator(".facts dt", { hasText: "GPUs" }).waitFor();
+  assert.equal(await rail.locator(".facts dt", { hasText: "Attempt" }).count(), 0);
+  await rail.getByText("Command and code").click();
+  await rail.getByText("/bin/true").waitFor();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const [chart, details] = await Promise.all(
+    [page.locator("[data-series=episode_reward]"), rail.getByRole("heading", { name: "Details" })].map(async (one) =>
+      (await one.boundingBox())!.y
+    ),
+  );
+  assert.ok(chart! < details!, "on a phone the charts come before the details");
+  assert.deepEqual(await violations(page), []);
+});

@@ -512,7 +512,7 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
         </ScrollTable>
       );
   return (
-    <div>
+    <div class="chart-view">
       <div class="chart-tools">
         <label>
           X axis{" "}
@@ -601,26 +601,29 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
           </button>
         )}
       </div>
-      {[...sections].map(([section, names]) => {
-        const charts = (
-          <div class="charts">
-            {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
-          </div>
-        );
-        return section === "" ? <div key="">{charts}</div> : (
-          <details
-            key={section}
-            class="section"
-            open={!reader.folded.includes(section)}
-            onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
-          >
-            <summary>
-              {section} <span class="count">{counts.get(section)}</span>
-            </summary>
-            {charts}
-          </details>
-        );
-      })}
+      <div class="sections">
+        {[...sections].map(([section, names]) => {
+          const charts = (
+            <div class="charts">
+              {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
+            </div>
+          );
+          return section === "" ? <div key="" class="section">{charts}</div> : (
+            <details
+              key={section}
+              class="section"
+              data-count={counts.get(section)}
+              open={!reader.folded.includes(section)}
+              onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+            >
+              <summary>
+                {section} <span class="count">{counts.get(section)}</span>
+              </summary>
+              {charts}
+            </details>
+          );
+        })}
+      </div>
       {names.length === 0 && (
         <p class={reader.known ? "empty" : "empty awaited"}>
           {!reader.known
