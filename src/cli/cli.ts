@@ -40,6 +40,10 @@ async function dispatch(args: string[], context: Context, parts: Parts): Promise
     context.out.write(overview());
     return EXIT.ok;
   }
+  if (first === "help" && rest[0] === "all") {
+    context.out.write(overview(true));
+    return EXIT.ok;
+  }
   if (first === "help") return await dispatch([rest[0]!, "--help"], context, parts);
   const verb = findVerb(first);
   if (verb === undefined) {
@@ -66,6 +70,9 @@ async function runVerb(
     import("./verb/verb_parser.ts"),
     load(),
   ]);
+  if (verb.now !== undefined && !args.includes("--help") && !args.includes("-h")) {
+    context.err.write(`mosaic: "mosaic ${verb.name}" is now "mosaic ${verb.now}"\n`);
+  }
   const result = { code: EXIT.ok as number };
   const command = newCommand(verb, context);
   module.define(command, context, result, VERBS);
