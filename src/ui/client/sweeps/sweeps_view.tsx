@@ -13,7 +13,7 @@ import { Insight } from "../insight/insight.tsx";
 import { figure, plural, whole } from "../parts/format.ts";
 import { ScrollTable, Terms } from "../parts/parts.tsx";
 import { render, useEffect, useRef, useState } from "../parts/preact.ts";
-import { SaveLink } from "../run/save_link.tsx";
+import { SaveLink } from "../media/save_link.tsx";
 
 type Detail = NonNullable<SweepJson["detail"]>;
 type Trial = Detail["trials"][number];
