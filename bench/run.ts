@@ -51,6 +51,7 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/loopback.ts")).loopback,
   },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
+  grpc: { what: "the original's calls, by gRPC, at rest", load: async () => (await import("./parts/latency.ts")).grpc },
   frames: {
     what: "running environments that are watched, a stream's share of a processor",
     load: async () => (await import("./parts/frames.ts")).frames,
