@@ -589,7 +589,6 @@ export class Mosaic {
     };
     const data = await this.call("mosaic.v1.Mosaic/CreateSweep", {
       specJson: JSON.stringify(spec),
-      sweepId: newUlid(),
     });
     return new Sweep(this, filled("SweepData", data));
   }
@@ -928,17 +927,4 @@ function configOf(command: readonly string[], options: SubmitOptions): Json {
       ...metadata,
     },
   };
-}
-
-/** Time and chance in Crockford's base 32. */
-function newUlid(): string {
-  const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  let time = Date.now();
-  let id = "";
-  for (let i = 0; i < 10; i++) {
-    id = digits[time % 32]! + id;
-    time = Math.floor(time / 32);
-  }
-  for (const byte of crypto.getRandomValues(new Uint8Array(16))) id += digits[byte % 32];
-  return id;
 }
