@@ -51,11 +51,16 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/loopback.ts")).loopback,
   },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
+  grpc: { what: "the original's calls, by gRPC, at rest", load: async () => (await import("./parts/latency.ts")).grpc },
   frames: {
     what: "running environments that are watched, a stream's share of a processor",
     load: async () => (await import("./parts/frames.ts")).frames,
   },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
+  trials: {
+    what: "twenty thousand trials of sweeps in the queue",
+    load: async () => (await import("./parts/trials.ts")).trials,
+  },
   long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },
   many: { what: "a registry of ten thousand runs", load: async () => (await import("./parts/growth.ts")).many },
   wal: { what: "the write-ahead log beside readers", load: async () => (await import("./parts/growth.ts")).wal },

@@ -7,6 +7,7 @@
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
 import { publishedSweepSchema } from "../src/sweeps/files/file_schema.ts";
+import { clientFile, clientScript } from "./gen/client.ts";
 import { pageFiles } from "./gen/page.ts";
 import { withShapes } from "./gen/proto_shapes.ts";
 import { recordFiles } from "./gen/records.ts";
@@ -42,6 +43,9 @@ async function generate(out: string): Promise<void> {
   }
   Deno.mkdirSync(`${out}/records`, { recursive: true });
   for (const [name, text] of recordFiles()) Deno.writeTextFileSync(`${out}/records/${name}`, text);
+  Deno.mkdirSync(`${out}/client`, { recursive: true });
+  const [script, text] = await clientScript(root);
+  Deno.writeTextFileSync(`${out}/client/${script}`, text);
   for (const [name, text] of await pageFiles(root)) {
     Deno.mkdirSync(`${out}/page`, { recursive: true });
     Deno.writeTextFileSync(`${out}/page/${name}`, text);
@@ -74,6 +78,11 @@ if (values.check) {
     console.error(`${path} is not what src/runs/fields/run_fields.ts generates; run: deno task gen`);
     Deno.exit(1);
   }
+  const [client, clientText] = await clientFile(root);
+  if (textOf(root + client) !== clientText) {
+    console.error(`${client} is not what proto/ and src/registry/contract.ts generate; run: deno task gen`);
+    Deno.exit(1);
+  }
   const fresh = Deno.makeTempDirSync();
   await generate(fresh);
   const expected = filesBelow(fresh);
@@ -99,6 +108,8 @@ if (values.check) {
 } else {
   // First: messages are generated from proto/.
   for (const [path, text] of runFiles(root)) Deno.writeTextFileSync(root + path, text);
+  const [client, clientText] = await clientFile(root);
+  Deno.writeTextFileSync(root + client, clientText);
   await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
   for (const { file, text } of schemas) Deno.writeTextFileSync(root + file, text);

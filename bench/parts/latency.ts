@@ -1,6 +1,8 @@
 /** Waiting times of people and programs: unary calls, the way from submit to the first record, starts. */
 import { PROGRAM, TestDaemon } from "../../tests/harness/daemon.ts";
-import { countingWorker } from "../../tests/harness/configs.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { configOf, countingWorker } from "../../tests/harness/configs.ts";
+import { GrpcClient } from "../../tests/harness/grpc_client.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { median, pause, processFigures, quantile, timed } from "../measure.ts";
 import type { Figure } from "../report.ts";
@@ -35,6 +37,7 @@ function latency(part: string, name: string, times: number[]): Figure {
   const detail = {
     p90: quantile(times, 0.9),
     p99: quantile(times, 0.99),
+    least: Math.min(...times),
     worst: Math.max(...times),
     calls: times.length,
   };
@@ -104,6 +107,27 @@ export async function submit(options: BenchOptions): Promise<Figure[]> {
     latency("submit", "SubmitRun answers", answered),
     ...Object.entries(spans).map(([state, times]) => latency("submit", `submit → ${state}`, times)),
   ];
+}
+
+/** As the original's clients call: gRPC over loopback TCP, one call at a time, while nothing else happens. */
+export async function grpc(options: BenchOptions): Promise<Figure[]> {
+  await using bench = await DaemonUnderTest.start();
+  const client = new GrpcClient(bench.daemon.address);
+  const [getHealth, submitRun] = [TrainerService.method.getHealth, TrainerService.method.submitRun];
+  const health = () => client.unary(getHealth, {});
+  for (let i = 0; i < options.pick(500, 200, 5); i++) await health();
+  const asked: number[] = [];
+  for (let i = 0; i < options.pick(5000, 1000, 5); i++) asked.push(await timed(async () => void await health()));
+  const submitted: number[] = [];
+  for (let i = 0; i < options.pick(50, 20, 1); i++) {
+    // It waits for its time, so that no start of a worker is measured.
+    const queue = { begin: new Date(Date.now() + 86_400_000).toISOString() };
+    const configJson = configOf({ command: ["/bin/true"], name: `run ${i}`, metadata: { queue } });
+    submitted.push(await timed(async () => void await client.unary(submitRun, { configJson })));
+    await pause(50);
+  }
+  client.close();
+  return [latency("grpc", "GetHealth", asked), latency("grpc", "SubmitRun answers", submitted)];
 }
 
 export async function startup(options: BenchOptions): Promise<Figure[]> {

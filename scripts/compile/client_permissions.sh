@@ -104,6 +104,13 @@ state_directory() { # DIRECTORY
   case $verb in token | doctor | reindex | sql | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
 }
 
+elsewhere() { # ssh, git and tar, with the user's whole environment
+  all="$all env "
+  grant run /bin/sh
+  hosts=${XDG_CONFIG_HOME:-${HOME:+$HOME/.config}}
+  grant read "${hosts:+$hosts/mosaic/hosts.json}"
+}
+
 # Prints the flags, one per line.
 client_flags() { # VERB ARGUMENTS
   verb=${1-} all= read= write= net= run= env='@CLIENT_VARIABLES@' sys=
@@ -117,6 +124,7 @@ client_flags() { # VERB ARGUMENTS
     --) break ;;
     --state-dir=*) state_directory "${word#*=}" ;;
     --target=*) named "${word#*=}" ;;
+    --host | --host=* | --all-hosts) elsewhere ;;
     *)
       case $before in
       --state-dir) state_directory "$word" ;;
@@ -134,29 +142,30 @@ client_flags() { # VERB ARGUMENTS
   grant read "${MOSAIC_TLS_CERT:-}"
   grant read "${MOSAIC_TLS_KEY:-}"
   case $verb in
-  validate) all=' read ' ;;                          # a config, wherever it is
-  submit | rerun) all=' read ' && grant run /bin/sh ;; # the same; git, to record the code
-  run | sweep) all=' read env ' && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon
-  import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
-  import-worker) all=' read env ' ;;                 # the same, and its attempt
-  docs | report) all=' read write ' ;;              # --out
+  host) elsewhere && for kind in read write; do grant "$kind" "${hosts:+$hosts/mosaic}"; done ;;
+  validate) all="$all read " ;;                          # a config, wherever it is
+  submit | rerun) all="$all read " && grant run /bin/sh ;; # the same; git, to record the code
+  run | sweep) all="$all read env " && grant run /bin/sh ;; # finds the program, passes variables on by name, starts a daemon
+  import) all="$all read write " ;;                      # the files of past runs, wherever they are; links of a run's directory
+  import-worker) all="$all read env " ;;                 # the same, and its attempt
+  docs | report) all="$all read write " ;;              # --out
   # The same, the directory of the backup; and asking the kernel where a file is that a worker can change.
-  export | backup) all=' read write ' && grant run /bin/sh ;;
-  permissions) all=' read env ' ;;                   # what it plans depends on both
+  export | backup) all="$all read write " && grant run /bin/sh ;;
+  permissions) all="$all read env " ;;                   # what it plans depends on both
   # Trackers' files that runs wrote anywhere, with the rights of their workers' users; and files that the runtime itself
   # refuses to read.
   doctor | reindex)
-    all=' read '
+    all="$all read "
     grant run /bin/sh
     for call in gid setegid seteuid; do grant sys "$call"; done
     ;;
   demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
-    all=' read env '
+    all="$all read env "
     grant write "${MOSAIC_CHECKPOINT_DIR:-}"
     grant write "${MOSAIC_RUN_DIR:-}"
     ;;
   demo) # a daemon of its own, at a place of its own: where its socket is and which ports it has is known once it runs
-    all=' net env '
+    all="$all net env "
     grant read "${TMPDIR:-/tmp}"
     grant write "${TMPDIR:-/tmp}"
     grant run /bin/sh

@@ -40,6 +40,10 @@ async function dispatch(args: string[], context: Context, parts: Parts): Promise
     context.out.write(overview());
     return EXIT.ok;
   }
+  if (first === "help" && rest[0] === "all") {
+    context.out.write(overview(true));
+    return EXIT.ok;
+  }
   if (first === "help") return await dispatch([rest[0]!, "--help"], context, parts);
   const verb = findVerb(first);
   if (verb === undefined) {
@@ -52,6 +56,9 @@ async function dispatch(args: string[], context: Context, parts: Parts): Promise
   return verb.load === undefined ? await parts[verb.name]!(rest) : await runVerb(verb, verb.load, rest, context);
 }
 
+/** Instead of the verb's action: the command was run on another host. */
+const DONE_ELSEWHERE = new Error("done on another host");
+
 async function runVerb(
   verb: Verb,
   load: () => Promise<VerbModule>,
@@ -63,12 +70,24 @@ async function runVerb(
     import("./verb/verb_parser.ts"),
     load(),
   ]);
+  if (verb.now !== undefined && !args.includes("--help") && !args.includes("-h")) {
+    context.err.write(`mosaic: "mosaic ${verb.name}" is now "mosaic ${verb.now}"\n`);
+  }
   const result = { code: EXIT.ok as number };
   const command = newCommand(verb, context);
   module.define(command, context, result, VERBS);
+  command.hook("preAction", async (_, acting) => {
+    const { host, allHosts } = acting.optsWithGlobals();
+    if (typeof host !== "string" && allHosts !== true) return;
+    result.code = allHosts === true
+      ? await (await import("./hosts/all_hosts.ts")).listAllHosts(context, args, acting.opts())
+      : await (await import("./hosts/on_host.ts")).onHost(context, host, verb.name, args, acting === command);
+    throw DONE_ELSEWHERE;
+  });
   try {
     await command.parseAsync(args, { from: "user" });
   } catch (error) {
+    if (error === DONE_ELSEWHERE) return result.code;
     // Commander has already written its message or the help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     throw error;

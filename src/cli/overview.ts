@@ -1,21 +1,26 @@
 /** The text of `mosaic --help`. */
 import { VERSION } from "../base/version.ts";
-import { GROUPS, VERBS } from "./verbs.ts";
+import { FURTHER_GROUPS, GROUPS, VERBS } from "./verbs.ts";
 
-export function overview(): string {
+/** @param all also the parts that mosaic starts itself, and older words */
+export function overview(all = false): string {
   const width = Math.max(...VERBS.map((v) => v.name.length)) + 2;
-  const groups = GROUPS.map((group) => {
+  const groups = [...GROUPS, ...all ? FURTHER_GROUPS : []].map((group) => {
     const verbs = VERBS.filter((v) => v.group === group);
     return verbs.length === 0
       ? ""
-      : `${group}\n${verbs.map((v) => `  ${v.name.padEnd(width)}${v.summary}\n`).join("")}\n`;
+      : `${group}\n${
+        verbs.map((v) => `  ${v.name.padEnd(width)}${v.now === undefined ? v.summary : `now: mosaic ${v.now}`}\n`).join(
+          "",
+        )
+      }\n`;
   });
   return `mosaic ${VERSION}: training runs on this host, every record kept
 
 Usage: mosaic COMMAND [ARGUMENTS]
 
-${groups.join("")}See "mosaic COMMAND --help" for each command. RUN is a run id, a unique prefix
-of one, a unique name, or @last.
+${groups.join("")}See "mosaic COMMAND --help" for each command${all ? "" : `, "mosaic help all" for the rest`}.
+RUN is a run id, a unique prefix of one, a unique name, or @last.
 
 The daemon is found by --target, $MOSAIC_TARGET, or the state directory
 (--state-dir, $MOSAIC_STATE_DIR, $XDG_STATE_HOME/mosaic, ~/.local/state/mosaic).

@@ -48,14 +48,10 @@ export function realContext(): Context {
       return length === null ? undefined : new TextDecoder().decode(buffer.subarray(0, length)).replace(/\r?\n$/, "");
     },
     async runSelf(args) {
-      const [{ selfCommand }, { underShell }] = await Promise.all([
-        import("../os/processes/self.ts"),
-        import("../os/processes/shell.ts"),
-      ]);
-      const { argv, env } = selfCommand();
-      const command = new Deno.Command("/bin/sh", underShell([...argv, ...args], { ...hostEnvironment(), ...env }));
-      return (await command.spawn().status).code;
+      const { argv, env } = (await import("../os/processes/self.ts")).selfCommand();
+      return await onTerminal([...argv, ...args], env);
     },
+    runHere: (argv) => onTerminal(argv),
     async runScript(script, words, options) {
       const { runProgram } = await import("../os/processes/external_program.ts");
       return await runProgram(["/bin/sh", "-c", script, ...words], { ...options, group: true });
@@ -70,6 +66,12 @@ export function realContext(): Context {
     variables: () => hostEnvironment(),
     now: () => Date.now(),
   };
+}
+
+async function onTerminal(argv: readonly string[], more: Record<string, string> = {}): Promise<number> {
+  const { underShell } = await import("../os/processes/shell.ts");
+  const command = new Deno.Command("/bin/sh", underShell(argv, { ...hostEnvironment(), ...more }));
+  return (await command.spawn().status).code;
 }
 
 const LONGEST_LINE = 1 << 20;

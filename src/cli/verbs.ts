@@ -4,13 +4,15 @@
  */
 import type { Verb } from "./verb/verb.ts";
 
-export const GROUPS = ["Runs", "Telemetry", "Control", "Host", "Parts"] as const;
+export const GROUPS = ["Runs", "Telemetry", "Control", "Host"] as const;
+/** Groups that the first help leaves out. */
+export const FURTHER_GROUPS = ["Parts", "Older words"] as const;
 
 export const VERBS: readonly Verb[] = [
   {
     name: "submit",
     group: "Runs",
-    summary: "submit a run from a config; print its id",
+    summary: "submit a run from a config, or check it; print its id",
     load: () => import("./verbs/runs/submit.ts"),
   },
   {
@@ -46,7 +48,8 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "watch",
-    group: "Runs",
+    group: "Older words",
+    now: "events -f -k state",
     summary: "print state changes as they happen",
     load: () => import("./verbs/runs/watch.ts"),
   },
@@ -58,27 +61,37 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "validate",
-    group: "Runs",
+    group: "Older words",
+    now: "submit --check",
     summary: "check a config without submitting it",
     load: () => import("./verbs/runs/validate.ts"),
   },
   {
     name: "tag",
-    group: "Runs",
+    group: "Older words",
+    now: "edit --tag, --remove-tag",
     summary: "add or remove a run's tags",
     load: () => import("./verbs/edit/tag.ts"),
   },
   {
     name: "note",
-    group: "Runs",
+    group: "Older words",
+    now: "edit --note",
     summary: "write notes about a run",
     load: () => import("./verbs/edit/note.ts"),
   },
   {
     name: "rename",
-    group: "Runs",
+    group: "Older words",
+    now: "edit --name",
     summary: "give a run another name",
     load: () => import("./verbs/edit/rename.ts"),
+  },
+  {
+    name: "edit",
+    group: "Runs",
+    summary: "change a run's name, tags and notes",
+    load: () => import("./verbs/edit/edit.ts"),
   },
   {
     name: "delete",
@@ -217,12 +230,13 @@ export const VERBS: readonly Verb[] = [
   {
     name: "retry",
     group: "Control",
-    summary: "start another attempt of ended runs",
+    summary: "start another attempt, from the newest checkpoint or another",
     load: () => import("./verbs/control/retry.ts"),
   },
   {
     name: "reset",
-    group: "Control",
+    group: "Older words",
+    now: "retry --from",
     summary: "stop runs and restart them, from a checkpoint or the beginning",
     load: () => import("./verbs/control/reset.ts"),
   },
@@ -252,7 +266,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "skill",
-    group: "Host",
+    group: "Parts",
     summary: "print a text that teaches an agent this command line",
     load: () => import("./verbs/help/skill.ts"),
   },
@@ -281,6 +295,11 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/host/top.ts"),
   },
   {
+    name: "daemon",
+    group: "Host",
+    summary: "run the daemon: registry, dispatch, telemetry, status page",
+  },
+  {
     name: "up",
     group: "Host",
     summary: "start a daemon in the background, unless one is running",
@@ -293,15 +312,15 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "completions",
-    group: "Host",
+    group: "Parts",
     summary: "print a shell's completion script",
     load: () => import("./verbs/help/completions.ts"),
   },
   {
     name: "permissions",
-    group: "Host",
+    group: "Parts",
     summary: "print the Deno permissions that a daemon or proxy needs",
-    load: () => import("./verbs/host/permissions.ts"),
+    load: () => import("./verbs/rights/permissions.ts"),
   },
   {
     name: "doctor",
@@ -317,7 +336,7 @@ export const VERBS: readonly Verb[] = [
   },
   {
     name: "reindex",
-    group: "Host",
+    group: "Parts",
     summary: "read a run's log again and store what its telemetry lacks",
     load: () => import("./verbs/host/reindex.ts"),
   },
@@ -331,19 +350,31 @@ export const VERBS: readonly Verb[] = [
     name: "token",
     group: "Host",
     summary: "create, show, replace and revoke tokens",
-    load: () => import("./verbs/host/token.ts"),
+    load: () => import("./verbs/rights/token.ts"),
+  },
+  {
+    name: "host",
+    group: "Host",
+    summary: "add, list and remove hosts for --host NAME, reached by ssh",
+    load: () => import("./verbs/host/other_hosts.ts"),
   },
   {
     name: "audit",
-    group: "Host",
+    group: "Parts",
     summary: "show who changed what, and who was refused",
-    load: () => import("./verbs/host/audit.ts"),
+    load: () => import("./verbs/rights/audit.ts"),
   },
   {
     name: "python-helper",
-    group: "Host",
+    group: "Parts",
     summary: "print the Python module that records a training",
     load: () => import("./verbs/help/python_helper.ts"),
+  },
+  {
+    name: "ts-client",
+    group: "Host",
+    summary: "print the module for programs in TypeScript and JavaScript",
+    load: () => import("./verbs/help/ts_client.ts"),
   },
   {
     name: "demo",
@@ -362,11 +393,6 @@ export const VERBS: readonly Verb[] = [
     group: "Parts",
     summary: "an imported run's worker: prints what its files hold",
     load: () => import("./verbs/runs/import_worker.ts"),
-  },
-  {
-    name: "daemon",
-    group: "Parts",
-    summary: "run the daemon: registry, dispatch, telemetry, status page",
   },
   {
     name: "proxy",

@@ -28,7 +28,7 @@ export function readConfig(text: string): ReadConfig {
   if (result.read !== undefined) return result.read;
   const all = result.violations.map(({ path, message }) => `${path} ${message}`).join("; ");
   throw new MosaicError("invalid_argument", all, {
-    hint: "Check a config without submitting it with: mosaic validate FILE",
+    hint: "Check a config without submitting it with: mosaic submit --check FILE",
   });
 }
 

@@ -12,6 +12,14 @@ export interface Searched {
   params: Readonly<Record<string, string>>;
   tags: Readonly<Record<string, string>>;
   attributes: Readonly<Record<string, string | number | null>>;
+  /** Data sets that the run has logged. */
+  datasets?: readonly Dataset[];
+}
+
+export interface Dataset {
+  name: string;
+  digest: string;
+  context: string;
 }
 
 const ATTRIBUTES = [
@@ -20,10 +28,12 @@ const ATTRIBUTES = [
 const ALIASES: Readonly<Record<string, string>> = { parameter: "param", attr: "attribute", run: "attribute" };
 
 const KEY = String.raw`"[^"]+"|${"`[^`]+`"}|[\w./-]+`;
-const FIELD = new RegExp(String.raw`^\s*(?:(metric|param|parameter|tag|attribute|attr|run)s?\.)?(${KEY})`, "i");
+const FIELD = new RegExp(String.raw`^\s*(?:(metric|param|parameter|tag|attribute|attr|run|dataset)s?\.)?(${KEY})`, "i");
 const REST =
   /^\s*(!=|>=|<=|=|>|<|(?:NOT\s+)?IN\b|I?LIKE\b)\s*(\((?:[^'"()]|'[^']*'|"[^"]*")*\)|'[^']*'|"[^"]*"|[-+\w.]+)/i;
+const NULL = /^\s*IS\s+(NOT\s+)?NULL\b/i;
 const AND = /^\s+AND\b/i;
+const DATASET = "dataset.";
 const MAX_LENGTH = 4096;
 const MAX_ORDERS = 32;
 
@@ -33,7 +43,15 @@ const refused = (message: string) => new MosaicError("invalid_argument", message
 export function conditionsOf(filter: string): (run: Searched) => boolean {
   const expression = expressionOf(filter);
   const budget = new Budget();
-  return (run) => fits(expression, (column) => valueOf(run, column), budget);
+  // Conditions on data sets hold together for one of them.
+  const isOfOne = (run: Searched, of: Dataset | undefined) =>
+    fits(
+      expression,
+      (column) =>
+        column.startsWith(DATASET) ? of?.[column.slice(DATASET.length) as keyof Dataset] : valueOf(run, column),
+      budget,
+    );
+  return (run) => (run.datasets?.length ? run.datasets : [undefined]).some((of) => isOfOne(run, of));
 }
 
 /** Columns are `metric.loss`, `param.lr`, `tag.team`, `attribute.status`. */
@@ -42,15 +60,27 @@ export function expressionOf(filter: string): Expression {
   const parts: Expression[] = [];
   for (let rest = filter; rest.trim() !== "";) {
     const field = FIELD.exec(rest);
-    const match = field && REST.exec(rest.slice(field[0].length));
-    if (!match) throw refused(`"${rest.trim()}" is not a condition such as metrics.loss < 0.1 or tags.team = 'rl'`);
-    parts.push(condition(columnOf(field), match[1]!.toLowerCase().replace(/\s+/, " "), match[2]!));
+    const isNull = field && NULL.exec(rest.slice(field[0].length));
+    const match = isNull ?? (field && REST.exec(rest.slice(field[0].length)));
+    if (!match || !field) {
+      throw refused(`"${rest.trim()}" is not a condition such as metrics.loss < 0.1 or tags.team = 'rl'`);
+    }
+    parts.push(
+      isNull
+        ? nullness(columnOf(field), isNull[1] === undefined)
+        : condition(columnOf(field), match[1]!.toLowerCase().replace(/\s+/, " "), match[2]!),
+    );
     rest = rest.slice(field[0].length + match[0].length);
     const and = AND.exec(rest);
     if (and === null && rest.trim() !== "") throw refused(`"${rest.trim()}": conditions are joined by AND`);
     rest = rest.slice(and?.[0].length ?? 0);
   }
   return { type: "and", parts };
+}
+
+function nullness(column: string, isNull: boolean): Expression {
+  const known: Expression = { type: "compare", column, operator: "known", values: [] };
+  return isNull ? { type: "not", part: known } : known;
 }
 
 function condition(column: string, operator: string, text: string): Expression {
@@ -96,6 +126,9 @@ function columnOf([, entity = "attribute", key]: RegExpExecArray): string {
   const lower = entity.toLowerCase();
   const of = ALIASES[lower] ?? lower;
   const name = key!.replace(/^["`]|["`]$/g, "");
+  if (of === "dataset" && !["name", "digest", "context"].includes(name)) {
+    throw refused(`"${name}" is not a field of a data set: name, digest, context`);
+  }
   if (of !== "attribute") return `${of}.${name}`;
   const attribute = name.toLowerCase() === "created" ? "start_time" : name.toLowerCase();
   if (!ATTRIBUTES.includes(attribute)) {

@@ -3,6 +3,7 @@
  * Pure. Their metrics are in the telemetry store, as series of the run.
  */
 import { parsedObject } from "../base/text/json_text.ts";
+import type { Dataset } from "./search.ts";
 import { isMetricName } from "../records/points.ts";
 
 export interface Experiment {
@@ -27,6 +28,8 @@ export interface MlflowRun {
   prefix: string;
   params: Record<string, string>;
   tags: Record<string, string>;
+  /** Absent in earlier versions, and if there are none. */
+  datasets?: Dataset[];
 }
 
 /** A logged model, for the client, which reads it back. The client stores its files itself. */
@@ -47,6 +50,8 @@ export interface Tracked {
   experiments: Experiment[];
   runs: MlflowRun[];
   models: LoggedModel[];
+  /** How many versions of each model were registered; absent in earlier versions. */
+  registered?: Record<string, number>;
 }
 
 /** The stored state; empty if there is no complete file. */

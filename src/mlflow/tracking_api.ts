@@ -142,7 +142,7 @@ export class MlflowApi {
     if (isEnded(row.state)) throw new MlflowError(400, "INVALID_STATE", `run ${row.runId} is ${row.state}`);
     const fresh = recent.fresh(points);
     if (fresh.length + events.length === 0) return;
-    this.#core.record(row.runId, [...events, ...eventsOf(fresh)]);
+    this.#core.record(row.runId, [...events, ...eventsOf(recent.placed(fresh))]);
     recent.stored(fresh);
   }
 
@@ -196,7 +196,7 @@ export class MlflowApi {
       for (const point of page) {
         seq = point.seq;
         if (point.name === series) {
-          points.push({ value: numberOnWire(point.value), step: point.step, timestamp: point.tsMs });
+          points.push({ value: numberOnWire(point.value), step: point.step ?? 0, timestamp: point.tsMs });
         }
         if (points.length >= limit) break;
       }
@@ -309,8 +309,44 @@ const METHODS: Readonly<Record<string, Method>> = {
   },
   // Tags, parameters and artifacts describe models and data sets; nothing reads these.
   "runs/log-model": () => ({}),
-  "runs/log-inputs": () => ({}),
-  // The registry is empty.
+  "runs/log-inputs": (api, { run, fields }) => {
+    const of = mlflowRun(run, fields);
+    const known = of.datasets ?? [];
+    for (const input of list(fields, "datasets")) {
+      const { name, digest } = (input["dataset"] ?? {}) as Json;
+      const context = pairs(input, "tags").find(({ key }) => key === "mlflow.data.context")?.value ?? "";
+      const one = { name: String(name ?? ""), digest: String(digest ?? ""), context };
+      if (!known.some((other) => JSON.stringify(other) === JSON.stringify(one))) known.push(one);
+    }
+    of.datasets = known;
+    api.save(run);
+    return {};
+  },
+  // Models stay files of the run. A version is counted, so that a training that registers its model goes on.
+  "registered-models/create": (api, { run, fields }) => registered(api, run, text(fields, "name"), 0),
+  "registered-models/get": (api, { run, fields }) => {
+    const name = text(fields, "name");
+    if (run.tracked.registered?.[name] === undefined) throw missing(`there is no registered model "${name}"`);
+    return registered(api, run, name, 0);
+  },
+  "registered-models/update": (api, { run, fields }) => registered(api, run, text(fields, "name"), 0),
+  "registered-models/set-tag": () => ({}),
+  "registered-models/alias": () => ({}),
+  "model-versions/create": (api, { run, fields }) => {
+    const name = text(fields, "name");
+    registered(api, run, name, 1);
+    return { model_version: versionJson(run, name, run.tracked.registered![name]!, fields) };
+  },
+  "model-versions/get": (_, { run, fields }) => ({
+    model_version: versionJson(run, text(fields, "name"), whole(fields, "version", 1), fields),
+  }),
+  "model-versions/update": (_, { run, fields }) => ({
+    model_version: versionJson(run, text(fields, "name"), whole(fields, "version", 1), fields),
+  }),
+  "model-versions/transition-stage": (_, { run, fields }) => ({
+    model_version: versionJson(run, text(fields, "name"), whole(fields, "version", 1), fields),
+  }),
+  "model-versions/set-tag": () => ({}),
   "registered-models/search": () => ({ registered_models: [] }),
   "model-versions/search": () => ({ model_versions: [] }),
   "runs/outputs": () => ({}),
@@ -325,6 +361,23 @@ const METHODS: Readonly<Record<string, Method>> = {
     };
   },
 };
+
+function registered(api: MlflowApi, run: Open, name: string, versions: number): Json {
+  const all = run.tracked.registered ??= {};
+  if (name === "__proto__") throw invalid(`"${name}" is no name of a model`);
+  if (!Object.hasOwn(all, name) || versions > 0) {
+    all[name] = (Object.hasOwn(all, name) ? all[name]! : 0) + versions;
+    api.save(run);
+  }
+  return { registered_model: { name, creation_timestamp: run.row.createdAt, latest_versions: [] } };
+}
+
+function versionJson({ row }: Open, name: string, version: number, fields: Json): Json {
+  return {
+    ...{ name, version: String(version), status: "READY", current_stage: "None", creation_timestamp: row.createdAt },
+    ...{ source: string(fields, "source"), run_id: string(fields, "run_id") },
+  };
+}
 
 const MODEL_PATH = /^logged-models(?:\/([\w-]+)(\/params|\/tags)?)?$/;
 
@@ -494,6 +547,7 @@ function searchedOf(latest: Latest, open: Open, run: MlflowRun): Searched {
     params: run.params,
     tags: run.tags,
     attributes: infoJson(open, run) as Searched["attributes"],
+    datasets: run.datasets ?? [],
   };
 }
 

@@ -1,11 +1,12 @@
 /** Watches the curves of a sweep's trials, enters what early stopping decides at their rungs, and stops those that it ends. */
+import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { SweepReport, SweepRow } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { atRung } from "./curve.ts";
-import { originOf, pointAt, trialCount } from "./points.ts";
+import { isUnstopped, originOf, pointAt, trialCount } from "./points.ts";
 import { successorOf, withSuccessor } from "./population.ts";
 import { MOST_TRIALS, specText, type SweepSpec } from "./spec.ts";
 import { decide, decideHeld, type Decision, type Report, rungsOf } from "./stopping.ts";
@@ -94,6 +95,10 @@ export class Judge {
     for (const trial of watch.held.keys()) if (!alive.has(trial)) watch.held.delete(trial);
     for (const [trial, runId] of [...watch.open].sort(([a], [b]) => a - b)) {
       if (watch.held.has(trial)) continue;
+      if (isUnstopped(spec, trial)) {
+        watch.open.delete(trial);
+        continue;
+      }
       // One that goes on from another has passed that one's rungs.
       const passed = watch.rungs.get(trial) ?? originOf(spec, trial)?.rung ?? 0;
       const rungs = rungsOf(rule, trial);
@@ -145,6 +150,23 @@ export class Judge {
     const changes = Object.entries(successor.values).map(([name, value]) => `${name}=${textOf(value)}`).join(" ");
     decision.reason += `; trial ${trial} goes on from trial ${successor.origin.trial} with ${changes}`;
     return withSuccessor(spec, successor);
+  }
+
+  /**
+   * An optimizer ends a trial. Nothing happens if it has ended, is stopped already or let go on by hand.
+   * @throws MosaicError `failed_precondition` if the trial has not been judged at this rung
+   */
+  prune({ sweepId, name }: SweepRow, live: readonly Live[], trial: number, rung: number): void {
+    const watch = this.#watched.get(sweepId) ?? this.#begin(sweepId);
+    const report = watch.reports.get(rung)?.find((one) => one.trial === trial);
+    if (report === undefined) {
+      throw new MosaicError("failed_precondition", `trial ${trial} of sweep ${name} has no value at rung ${rung} yet`);
+    }
+    const runId = live.find((one) => one.trial === trial)?.runId;
+    if (runId === undefined || watch.stopped.has(trial)) return;
+    const reason = `${report.reason}, and the optimizer stops it`;
+    this.#enter({ sweepId, name }, watch, [{ ...report, stops: true, reason, at: Date.now() }], runId, true);
+    watch.open.delete(trial);
   }
 
   /** No further trial comes that could make one that waits go on. */

@@ -69,6 +69,8 @@ const part = z.strictObject({
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
+  /** Further seeds of a point of an earlier part, which early stopping leaves alone: who is left would say too much of it. */
+  unstopped: z.literal(true).optional(),
 }).refine(
   ({ origins, rows, axes, draws, seeds }) =>
     origins === undefined ||
@@ -80,7 +82,7 @@ const part = z.strictObject({
 export const OVER = ["trial", "point", "mean", "median", "iqm"] as const;
 
 const stop = z.strictObject({
-  rule: z.enum(["asha", "hyperband", "median", "pbt"]),
+  rule: z.enum(["asha", "hyperband", "median", "pbt", "optimizer"]),
   /** What rungs count: `step` of the worker, `points` of the metric, seconds of running `time`, or a metric such as epoch. */
   unit: z.string().min(1).max(1000),
   /** First rung. */
@@ -158,6 +160,11 @@ export function retriedFrom(json: string): number[] {
   return fitting(z.strictObject({ trials: z.array(whole).min(1).max(MOST_TRIALS) }), parsed(json)).trials;
 }
 
+/** The trial that an optimizer ends, and the rung at which it has decided that. @throws as `specFrom` */
+export function prunedFrom(json: string): { trial: number; rung: number } {
+  return fitting(z.strictObject({ trial: whole, rung: z.int().min(1) }), parsed(json));
+}
+
 /** What is stored of it. @throws as `specFrom`, which could not read a longer text: "1e20" has 21 digits there */
 export function specText(spec: SweepSpec): string {
   return requireShort(JSON.stringify(spec));
@@ -184,10 +191,13 @@ function fitting<T>(schema: z.ZodType<T>, given: unknown): T {
   throw new MosaicError("invalid_argument", wrong.join("; "));
 }
 
+/** Rules whose rungs are equally far apart. */
+export const EVENLY: readonly StopRule["rule"][] = ["median", "pbt", "optimizer"];
+
 /** @throws as `specFrom` */
 export function checked(given: unknown): SweepSpec {
   const data = fitting(SPEC, given);
-  if ((data.stop?.rule === "median" || data.stop?.rule === "pbt") && data.stop.max / data.stop.min > MOST_RUNGS) {
+  if (data.stop !== undefined && EVENLY.includes(data.stop.rule) && data.stop.max / data.stop.min > MOST_RUNGS) {
     throw new MosaicError("invalid_argument", `stop.min: more than ${MOST_RUNGS} rungs up to ${data.stop.max}`);
   }
   return data;

@@ -4,7 +4,7 @@
  */
 import { number } from "../base/text/format.ts";
 import { spreadOf } from "../telemetry/series/groups.ts";
-import type { StopRule, SweepSpec } from "./spec.ts";
+import { EVENLY, type StopRule, type SweepSpec } from "./spec.ts";
 
 type Over = NonNullable<StopRule["over"]>;
 export type Goal = NonNullable<SweepSpec["metric"]>["goal"];
@@ -36,7 +36,7 @@ export function bracketOf({ brackets }: StopRule, trial: number): number {
 export function rungsOf(rule: StopRule, trial: number): number[] {
   const { min, max, reduction } = rule;
   const rungs: number[] = [];
-  if (rule.rule === "median" || rule.rule === "pbt") {
+  if (EVENLY.includes(rule.rule)) {
     for (let at = min; at < max; at += min) rungs.push(at);
     return rungs;
   }
@@ -73,6 +73,7 @@ function overSeeds(over: Over, reports: readonly Report[]): { value: number; tex
  * - the same over points: the mean, median or interquartile mean over the point's trials at the rung is ranked among those of
  *   the other points
  * - `pbt`: of all trials that have reached the rung, one in `reduction`, the worst, gives way to another (population.ts)
+ * - `optimizer`: nobody is stopped by what is stored; a program says later who is
  * - `median`: a trial stops whose best value is worse than the median of the other trials' means up to the rung
  *
  * @param earlier in the order in which they were entered; those of other rungs do not count
@@ -87,6 +88,7 @@ export function decide(
 ): Decision {
   const rungs = rungsOf(rule, report.trial).length;
   const where = `rung ${report.rung} of ${rungs}`;
+  if (rule.rule === "optimizer") return { stops: false, reason: `${where}: ${number(report.value)}` };
   if (!Number.isFinite(report.value)) return { stops: true, reason: `${where}: the value is ${report.value}` };
   const better = (a: number, b: number) => goal === "max" ? a > b : a < b;
   const others = earlier.filter(({ trial, rung }) =>

@@ -19,14 +19,16 @@ import {
   checked,
   extensionFrom,
   MOST_NAMES,
+  type Part,
   type Pieces,
+  prunedFrom,
   retriedFrom,
   specFrom,
   specText,
   type SweepSpec,
-  type Value,
 } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
+import { type SpecOutline, specOutline } from "./outline.ts";
 import { retryTrials } from "./retry_trials.ts";
 import { spentOf } from "./spent.ts";
 import { trialConfig, trialRunId } from "./trial_config.ts";
@@ -39,7 +41,9 @@ const SAFETY_NET_MS = 2000;
 const PASS_REST = 9;
 const MOST_SWEEPS = 10_000;
 /** Characters of the specs that are kept as objects; beyond them they are read again. */
-const KNOWN_TEXT = 32 << 20;
+const KNOWN_TEXT = 64 << 20;
+/** Bytes of the specs of sweeps that have not finished: all of them are known as objects. */
+const UNFINISHED_BYTES = 32 << 20;
 /** Trials made in one pass at most: each costs a commit. */
 const MADE_AT_ONCE = 20;
 /** After so long, a pass makes no further one: a large config costs tenths of a second. */
@@ -69,7 +73,7 @@ export interface SweepsHost {
   retry(runId: string): void;
 }
 
-export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "extend"] as const;
+export const ACTIONS = ["pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"] as const;
 
 export class Sweeps {
   readonly #host: SweepsHost;
@@ -78,6 +82,7 @@ export class Sweeps {
   /** Characters of the largest config that a sweep's trials have had since this daemon's start. */
   readonly #largest = new Map<string, number>();
   #knownText = 0;
+  readonly #outlines = new Map<string, SpecOutline>();
   /** By sweep; each is logged once. */
   readonly #troubles = new Map<string, string>();
   readonly #closed = new AbortController();
@@ -86,7 +91,7 @@ export class Sweeps {
 
   constructor(host: SweepsHost) {
     this.#host = host;
-    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specs.delete(sweepId) });
+    this.#judge = new Judge({ ...host, specChanged: (sweepId) => this.#specChanged(sweepId) });
   }
 
   /** Continues the sweeps that an earlier daemon has left. */
@@ -129,7 +134,7 @@ export class Sweeps {
     requireFewNames(spec);
     const id = sweepId === "" ? newUlid() : sweepId;
     check(JSON.stringify(trialConfig(spec, id, 0)), submitter);
-    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: specText(spec) });
+    const row = registry.sweeps.insert({ sweepId: id, name: spec.name, submitter, specJson: this.#textOf(spec, id) });
     log.info({ sweep: spec.name, trials, parameters: namesOf(spec) }, "sweep begins");
     this.#continue();
     return row;
@@ -165,14 +170,22 @@ export class Sweeps {
   specOf(row: SweepRow): SweepSpec {
     const known = this.#specs.get(row.sweepId);
     if (known !== undefined) return known;
-    const spec = specFrom(row.specJson);
-    this.#knownText += row.specJson.length;
+    const { specJson } = row;
+    const spec = specFrom(specJson);
+    this.#knownText += specJson.length;
     if (this.#knownText > KNOWN_TEXT) {
       this.#specs.clear();
-      this.#knownText = row.specJson.length;
+      this.#knownText = specJson.length;
     }
     this.#specs.set(row.sweepId, spec);
     return spec;
+  }
+
+  /** Kept until the spec changes: a list has a thousand of them, each of which may have megabytes of points. */
+  outlineOf(row: SweepRow): SpecOutline {
+    const known = this.#outlines.get(row.sweepId) ?? specOutline(this.specOf(row));
+    this.#outlines.set(row.sweepId, known);
+    return known;
   }
 
   /**
@@ -204,15 +217,29 @@ export class Sweeps {
         return this.#retry(row);
       case "retry":
         return this.#retry(row, retriedFrom(extension));
+      case "prune": {
+        const { trial, rung } = prunedFrom(extension);
+        if (this.specOf(row).stop?.rule !== "optimizer") {
+          throw new MosaicError("failed_precondition", `no optimizer decides who of sweep ${row.name} is stopped`, {
+            hint: "Such a sweep begins with --optimizer --stop optimizer:min=STEPS. One trial: mosaic cancel RUN",
+          });
+        }
+        const live = registry.sweeps.live().filter(({ sweepId }) => sweepId === row.sweepId);
+        this.#judge.prune(row, live, trial, rung);
+        return row;
+      }
       case "extend": {
         const spec = this.specOf(row);
-        const { budget, max_parallel, like, ...given } = extensionFrom(extension);
-        const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
+        const { budget, max_parallel, like, ...pieces } = extensionFrom(extension);
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
           pieces.random !== undefined || pieces.seeds !== undefined || pieces.when !== undefined;
         const extended = checked({
           ...spec,
-          parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
+          parts: like !== undefined
+            ? [...spec.parts, partLike(row, spec, like, pieces)]
+            : more
+            ? extendedParts(spec.parts, pieces)
+            : spec.parts,
           budget: { ...spec.budget, ...budget },
           ...(max_parallel === undefined ? {} : { max_parallel }),
         });
@@ -222,8 +249,8 @@ export class Sweeps {
           this.#host.check(JSON.stringify(trialConfig(extended, row.sweepId, before)), row.submitter);
         }
         const state = row.state === "finished" ? "running" : row.state;
-        const changed = sweeps.change(row.sweepId, { specJson: specText(extended), state });
-        this.#specs.delete(row.sweepId);
+        const changed = sweeps.change(row.sweepId, { specJson: this.#textOf(extended, row.sweepId), state });
+        this.#specChanged(row.sweepId);
         return this.#begin(changed);
       }
       default:
@@ -231,6 +258,23 @@ export class Sweeps {
           hint: `It is one of ${ACTIONS.join(", ")}.`,
         });
     }
+  }
+
+  #specChanged(sweepId: string): void {
+    this.#specs.delete(sweepId);
+    this.#outlines.delete(sweepId);
+  }
+
+  /** @throws MosaicError `invalid_argument`, `resource_exhausted` */
+  #textOf(spec: SweepSpec, sweepId: string): string {
+    const text = specText(spec);
+    const others = this.#host.registry.sweeps.unfinishedBytes(sweepId);
+    if (others === 0 || others + text.length <= UNFINISHED_BYTES) return text;
+    throw new MosaicError(
+      "resource_exhausted",
+      `sweeps that have not finished would have more than ${UNFINISHED_BYTES >> 20} MiB of points`,
+      { hint: "Wait until one has finished, cancel one, or name files of values instead of long values." },
+    );
   }
 
   /** Its runs stay, with their tag. @throws MosaicError `failed_precondition` while it has something to do or trials live */
@@ -245,7 +289,7 @@ export class Sweeps {
       });
     }
     registry.sweeps.delete(sweepId);
-    this.#specs.delete(sweepId);
+    this.#specChanged(sweepId);
     this.#troubles.delete(sweepId);
     this.#judge.forget(sweepId);
     log.info({ sweep: name }, "sweep is deleted");
@@ -399,7 +443,7 @@ export class Sweeps {
 }
 
 /** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
-function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Record<string, Value> {
+function partLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Part {
   if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
   const { axes, space, rows, random, seeds } = given;
   if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
@@ -408,7 +452,8 @@ function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, g
     });
   }
   const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
-  return Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
+  const row = Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
+  return { axes: [], rows: [row], seeds, unstopped: true };
 }
 
 /** @throws MosaicError `invalid_argument` */

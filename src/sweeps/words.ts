@@ -9,6 +9,7 @@ import {
   type Axis,
   type Condition,
   type Distribution,
+  EVENLY,
   MOST_TRIALS,
   OVER,
   type Part,
@@ -199,7 +200,7 @@ export function metricOf(text: string): NonNullable<SweepSpec["metric"]> {
   return { name, goal: goal?.startsWith("min") ? "min" : "max" };
 }
 
-const RULES = ["asha", "hyperband", "median", "pbt"] as const;
+const RULES = ["asha", "hyperband", "median", "pbt", "optimizer"] as const;
 /** What would be taken for a metric that never comes. */
 const UNITS_MEANT: Record<string, string> = {
   steps: "step",
@@ -277,7 +278,7 @@ export function stopOf(text: string, length: TrialLength): StopRule {
     );
   }
   const over = given.over === undefined ? undefined : OVER.find((one) => one === given.over);
-  const alone = rule === "median" || rule === "pbt";
+  const alone = EVENLY.includes(rule);
   if (given.over !== undefined && (over === undefined || (over !== "trial" && alone))) {
     throw wrong("over", alone ? "trial" : "trial, mean, median or iqm (over a point's seeds)");
   }
@@ -405,7 +406,7 @@ export function partFrom(pieces: Pieces): Part {
  * @throws MosaicError `invalid_argument`
  */
 export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
-  const last = parts.at(-1)!;
+  const last = parts.findLast(({ unstopped }) => unstopped !== true)!;
   const { axes, rows, random, space, seeds, when } = pieces;
   if (when !== undefined) {
     throw refused("a sweep keeps the conditions with which it began", "Leave --when out, or begin another sweep.");
@@ -413,10 +414,9 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   if (axes.length === 0 && rows === undefined && random === undefined && seeds !== undefined) {
     return [
       ...parts,
-      ...parts.filter((part, i) => !parts.slice(0, i).some((p) => samePoints(p, part))).map((part) => ({
-        ...part,
-        seeds,
-      })),
+      // One that is unstopped has no points of its own.
+      ...parts.filter((part, i) => part.unstopped !== true && !parts.slice(0, i).some((p) => samePoints(p, part)))
+        .map((part) => ({ ...part, seeds })),
     ];
   }
   if (random !== undefined && space.length === 0 && last.draws !== undefined) {
@@ -442,7 +442,10 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   const more = partFrom({ ...pieces, seeds: seeds ?? last.seeds });
   // Points that come one by one stay one part.
   const listed = (part: Part) => part.axes.length === 0 && part.draws === undefined && part.seeds === undefined;
-  if (rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) return [...parts, more];
+  const isLast = last === parts.at(-1);
+  if (!isLast || rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) {
+    return [...parts, more];
+  }
   return [...parts.slice(0, -1), { ...last, rows: [...last.rows, ...rows] }];
 }
 

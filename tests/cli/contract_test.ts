@@ -442,6 +442,7 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     for (const limit of [["--keep-last", "0"], ["--older-than", "0s"], ["--max-size", "1"]]) {
       await holds("prune", ["--dry-run", ...limit]);
     }
+    await holds("edit", [rich, "-t", "good"]);
     await holds("delete", [rich], { only: ["json"] });
     await holds("restore", [rich], { only: ["json"] });
     await holds("delete", [failed], { only: ["jsonl"] });

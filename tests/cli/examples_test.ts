@@ -9,8 +9,8 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { type FakeWorld, fakeWorld } from "./fakes.ts";
 
-/** They need a terminal or a client, train for long, or stop the daemon of this test; other tests run them. */
-const NOT_HERE = ["down", "top", "demo", "demo-worker", "mcp"];
+/** They need a terminal, a client or another host, train for long, or stop the daemon of this test; other tests run them. */
+const NOT_HERE = ["down", "host", "notify", "top", "demo", "demo-worker", "mcp"];
 /** All verbs but the parts, which runCli() is given. */
 const LOADED = VERBS.filter((verb) => verb.load !== undefined);
 /** Examples of verbs that act on a run that lives. */
@@ -76,6 +76,7 @@ Deno.test("examples: what --help shows works", async (t) => {
     await ended("prepare");
     await ended("cart-lr-3e-3", ["sweep"]);
     let last = await ended("cart-lr-1e-2", ["sweep"]);
+    await ended("cart", [], ["/bin/sh", "-c", 'echo 1 >"$MOSAIC_CHECKPOINT_DIR/best.pt"']);
     Deno.writeTextFileSync("train.json", configOf({ name: "train", command: talks }));
     Deno.mkdirSync("results", { recursive: true });
     for (const path of ["training.csv", "results/scores.csv"]) Deno.writeTextFileSync(path, "step,loss\n1,0.5\n");
@@ -130,15 +131,18 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     for (const verb of LOADED.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
       for (const example of await examplesOf(verb)) {
-        // Of a session on another host, or of the source tree; of a run with observations (minari_test.ts) or in a
+        // Of a session on another host (tests/system/hosts), or of the source tree; of a run with observations (minari_test.ts) or in a
         // repository (tests/provenance).
-        if (/ssh HOST|^deno run|^source|--format minari|--at-commit/.test(example)) continue;
+        if (/ssh HOST|--all-hosts|^deno run|^source|--format minari|--at-commit/.test(example)) continue;
         await t.step(example, async () => {
           if (CONTROL.includes(verb)) last = alive && verb !== "cancel" ? last : await live();
-          else if (verb === "rerun") {
+          else if (verb === "restore") {
+            last = await ended("deleted");
+            await mosaic(["delete", "-y", last], "");
+          } else if (verb === "rerun") {
             last = await ended("again", [], [...talks, "sh", "--lr=1", "--batch-size=8", "--seed=1"]);
           } else if (verb === "wait") last = await soonOver();
-          else if (changed && NAMES_LAST.test(example)) {
+          else if (changed && NAMES_LAST.test(example) && !example.startsWith("mosaic restore")) {
             last = await ended("subject");
             changed = false;
           }

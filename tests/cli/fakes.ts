@@ -71,6 +71,7 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
     },
     ask: () => Promise.reject(new Error("the test answers no question")),
     runSelf: () => Promise.reject(new Error("the test starts no program")),
+    runHere: () => Promise.reject(new Error("the test starts no program")),
     runScript: () => Promise.resolve({ code: 0, signal: null, stdout: "", stderr: "" }),
     readInput: () => Promise.resolve(""),
     onInterrupt(handler) {

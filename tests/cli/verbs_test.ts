@@ -38,7 +38,10 @@ Deno.test("mosaic: every verb has help with examples, and says its exit code for
     assert.match(help.out, /\nExamples:\n {2}\$ /, verb.name);
     const wrong = await run([verb.name, "--no-such-option"]);
     assert.equal(wrong.code, EXIT.usage, verb.name);
-    assert.match(wrong.err, /^mosaic: .*'--/);
+    assert.match(wrong.err, /^mosaic: .*'--/m);
+    const said = `mosaic: "mosaic ${verb.name}" is now "mosaic ${verb.now}"`;
+    assert.equal(wrong.err.split("\n").includes(said), verb.now !== undefined, "an older word says so");
+    assert.ok(!help.out.includes("is now"), verb.name);
     assert.equal(wrong.out, "");
   }
 });
@@ -278,14 +281,14 @@ Deno.test("submit: prints the id and nothing else", async () => {
   ]);
 });
 
-Deno.test("submit: a config's violations are printed one a line, as by validate", async () => {
+Deno.test("submit: a config's violations are printed one a line, as by --check", async () => {
   const readInput = () => Promise.resolve("{}");
   const { code, err } = await run(["submit", "-"], {
     SubmitRun: () => {
       throw new MosaicError("invalid_argument", "one; two");
     },
   }, { readInput });
-  const validated = await run(["validate", "-"], {}, { readInput });
+  const validated = await run(["submit", "--check", "-"], {}, { readInput });
   const lines = validated.err.trimEnd().split("\n").slice(0, -1);
   assert.ok(lines.length > 1);
   assert.equal(code, EXIT.usage);
@@ -666,7 +669,7 @@ Deno.test("watch: of all runs what is to come, of one run all, and all with --si
 });
 
 Deno.test("logs: bytes as they are, and what was left out is told on stderr", async () => {
-  const { out, err } = await run(["logs", "x", "--stderr", "-n", "5"], {
+  const { out, err } = await run(["logs", "x", "--stderr", "--tail", "5"], {
     GetRun: () => fakeRun(),
     StreamLogs: ({ stream, tailLines }) => [
       { text: text(`${stream} ${tailLines}\n`), nextOffset: 9n, suppressedLines: 0n },
@@ -900,11 +903,61 @@ Deno.test("run --min-gpu-util is an alert rule", async () => {
 });
 
 Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {
-  const wrong = await run(["validate", "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
+  for (const words of [["validate"], ["submit", "--check"]]) {
+    const wrong = await run([...words, "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
+    assert.equal(wrong.code, EXIT.usage);
+    assert.match(wrong.err, /^run_name must be/m);
+    assert.match(wrong.err, /^resources is missing/m);
+    assert.equal(wrong.world.connections, 0);
+  }
+});
+
+Deno.test("edit: name, tags and notes in one call; tag, note and rename are older words for it", async () => {
+  const asked: unknown[] = [];
+  const answers: Answers = {
+    EditRun: ({ run, name, addTags = [], removeTags = [], notes }) => {
+      asked.push([run, name, addTags, removeTags, notes]);
+      return fakeRun({ name: name ?? "cart-1", tags: ["a", "b"], notes: notes ?? "" });
+    },
+  };
+  const all = ["edit", "x", "--name", "new", "-t", "a", "-t", "b", "--remove-tag", "c", "--note", "-"];
+  const { out, err } = await run(all, answers, { readInput: () => Promise.resolve("why\n\n") });
+  assert.deepEqual([out, err], [`${ID_A}  is named new; tags a, b; has notes\n`, ""]);
+  await run(["edit", "x", "--note", ""], answers);
+  await run(["tag", "x", "a", "--remove", "c"], answers);
+  await run(["note", "x", "so", "it", "is"], answers);
+  assert.match((await run(["rename", "x", "other"], answers)).err, /"mosaic rename" is now "mosaic edit --name"/);
+  assert.deepEqual(asked, [
+    ["x", "new", ["a", "b"], ["c"], "why"],
+    ["x", undefined, [], [], ""],
+    ["x", undefined, ["a"], ["c"], undefined],
+    ["x", undefined, [], [], "so it is"],
+    ["x", "other", [], [], undefined],
+  ]);
+  assert.equal((await run(["edit", "x"], answers)).code, EXIT.usage);
+});
+
+Deno.test("an option's older letter works and says so; its value is checked as before", async () => {
+  const answers: Answers = { GetRun: () => fakeRun(), StreamLogs: () => [{ text: text("x\n"), nextOffset: 2n }] };
+  const logs = await run(["logs", "x", "-n", "5"], answers);
+  assert.deepEqual([logs.out, logs.err], ["x\n", "mosaic: -n is now --tail\n"]);
+  const wrong = await run(["steps", "x", "-n", "few"]);
   assert.equal(wrong.code, EXIT.usage);
-  assert.match(wrong.err, /^run_name must be/m);
-  assert.match(wrong.err, /^resources is missing/m);
-  assert.equal(wrong.world.connections, 0);
+  assert.match(
+    wrong.err,
+    /^mosaic: -n is now -l or --limit\nmosaic: option '-l, --limit <n>' argument 'few' is invalid/,
+  );
+});
+
+Deno.test("short options: one letter, one meaning", async () => {
+  const meanings = new Map<string, Set<string>>();
+  for (const verb of VERBS.filter(({ load, now }) => load !== undefined && now === undefined)) {
+    const { out } = await run([verb.name, "--help"]);
+    for (const [, letter, name] of out.matchAll(/^ {2}-([a-zA-Z]), --([a-z-]+)/gm)) {
+      meanings.set(letter!, (meanings.get(letter!) ?? new Set()).add(name!));
+    }
+  }
+  assert.deepEqual([...meanings].filter(([, names]) => names.size > 1).map(([letter]) => letter), []);
 });
 
 Deno.test("token: a role given as a word is pointed to its option", async () => {

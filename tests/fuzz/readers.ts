@@ -530,7 +530,12 @@ const notes: Target = {
     "|-",
     "~~",
   ],
-  forms: [bytesOf, (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`)],
+  forms: [
+    bytesOf,
+    // Runs of asterisks, each longer than the one before it.
+    (text) => bytesOf(Array.from({ length: Math.sqrt(2 * text.length) }, (_, i) => "*".repeat(i) + text[i]).join("")),
+    (text) => bytesOf(`# a\n\n${text}\n\n| a |\n|---|\n| ${text.replaceAll("\n", " ")} |\n`),
+  ],
   samples: [
     bytesOf("# Title\n\nA *word*, **two** and `code`.\n\n- a\n  - b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n"),
   ],
@@ -666,7 +671,8 @@ const sweeps: Target = {
   read: (bytes) => {
     const text = decoder.decode(bytes);
     const words = [
-      () => sweepFile(text, "a.yaml", () => text),
+      // A person's own file: the library needs some 17 µs for a byte of a text that is full of errors.
+      () => sweepFile(text.slice(0, 4096), "a.yaml", () => text.slice(0, 4096)),
       () => {
         const spec = specFrom(text);
         for (const trial of [0, trialCount(spec) - 1]) shellLine(commandOf(trialConfig(spec, RUN_ID, trial)));

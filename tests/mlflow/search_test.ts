@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { conditionsOf, orderOf, type Searched } from "../../src/mlflow/search.ts";
+import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "../../src/mlflow/points.ts";
 import { metricKey } from "../../src/mlflow/tracked.ts";
 
 function run(name: string, metrics: Record<string, number>, params = {}, tags = {}): Searched {
@@ -7,7 +8,10 @@ function run(name: string, metrics: Record<string, number>, params = {}, tags = 
   return { metrics: new Map(Object.entries(metrics)), params, tags, attributes };
 }
 const RUNS = [
-  run("a", { "loss": 0.5, "val loss": 3 }, { lr: "0.1" }, { "mlflow.parentRunId": "P", team: "Rl-one" }),
+  {
+    ...run("a", { "loss": 0.5, "val loss": 3 }, { lr: "0.1" }, { "mlflow.parentRunId": "P", team: "Rl-one" }),
+    datasets: [{ name: "mnist", digest: "1", context: "train" }, { name: "own", digest: "2", context: "test" }],
+  },
   run("b", { "loss": 0.25 }, { lr: "0.01" }, { "mlflow.parentRunId": "P" }),
   run("c", { "loss": NaN }),
   run("d", {}),
@@ -27,6 +31,11 @@ Deno.test("mlflow search: the conditions of its clients", () => {
       ["run_name IN ('a', \"d\") and start_time > 4", "ad"],
       ["attribute.run_name NOT IN ('a','and')", "bcd"],
       ["end_time > 0", ""],
+      ["params.lr IS NULL", "cd"],
+      ["params.lr is not null and tags.team IS NULL", "b"],
+      ["dataset.name = 'mnist' and dataset.context = 'train'", "a"],
+      ["datasets.name = 'mnist' and dataset.context = 'test'", ""],
+      ["dataset.digest IS NULL", "bcd"],
       ["params.constructor != ''", ""],
       ["parameter.lr = '0.01 and x'", ""],
     ] as const
@@ -39,7 +48,7 @@ Deno.test("mlflow search: the conditions of its clients", () => {
       "metrics.loss < many",
       "run_name IN 'a'",
       "status = ('a')",
-      "datasets.name = 'x'",
+      "datasets.size = 'x'",
       "x".repeat(5000),
     ]
   ) assert.throws(() => conditionsOf(wrong), { code: "invalid_argument" }, wrong);
@@ -71,4 +80,30 @@ Deno.test("mlflow search: a series belongs to the MLflow runs with the longest p
   assert.deepEqual(metricKey(prefixes, "a/b/loss"), { prefix: "a/b/", key: "loss" });
   assert.deepEqual(metricKey(prefixes, "/loss"), { prefix: "/", key: "loss" });
   assert.equal(metricKey(new Set(["a/"]), "b/loss"), undefined);
+});
+
+Deno.test("mlflow points: later ones at step 0 have no step; the client reads 0 back", () => {
+  const recent = new RecentPoints();
+  const point = (timestamp: number, step = 0) => ({ name: "loss", value: timestamp / 10, step, timestamp });
+  const log = (...points: MetricPoint[]) => {
+    const fresh = recent.fresh(points);
+    const events = eventsOf(recent.placed(fresh));
+    recent.stored(fresh);
+    return events;
+  };
+  const events = [
+    ...log(point(1)),
+    ...log(point(2), point(3)),
+    ...log(point(3)),
+    ...log(point(4, 7)),
+    ...log(point(5)),
+  ];
+  assert.deepEqual(events.map(({ dataJson }) => JSON.parse(dataJson).global_step), [
+    0,
+    undefined,
+    undefined,
+    7,
+    undefined,
+  ]);
+  assert.deepEqual(events.flatMap(pointsOfEvent).map(({ step }) => step), [0, 0, 0, 7, 0]);
 });

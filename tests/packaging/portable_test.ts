@@ -337,7 +337,7 @@ async function everyVerb(): Promise<void> {
     [["artifact", "list"]],
     // It has no receivers.
     [["notify", "test"], 6],
-    [["validate", config]],
+    [["submit", "--check", config]],
     ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
       .map((words): [string[]] => [words]),
     ...[["events", "one"], ["logs", "one"], ["plot", "one"], ["compare", "one", "two"], ["status"], ["du"]]
@@ -356,11 +356,12 @@ async function everyVerb(): Promise<void> {
     [["token", "rotate"]],
     [["doctor"]],
     [["observe", "one", `${tracked}/progress.csv`]],
-    [["tag", "one", "tried"]],
+    [["edit", "one", "--tag", "tried"]],
     [["note", "one", "tried"]],
-    [["rename", "two", "second"]],
-    [["rename", "second", "two"]],
+    [["edit", "two", "--name", "second"]],
+    [["edit", "second", "--name", "two"]],
     [["python-helper"]],
+    [["ts-client"]],
     [["audit"]],
     [["sql", "SELECT count(*) FROM run_steps"]],
     [["backup", `${place}/backup`]],
@@ -370,7 +371,12 @@ async function everyVerb(): Promise<void> {
     [["watch", "two"]],
     [["top"], 2],
     [["run", "-n", "long", "--", "sh", "-c", sleeps]],
-    ...[["pause", "long"], ["resume", "long"], ["throttle", "long", "--hz", "5"], ["reset", "long"]]
+    ...[["pause", "long"], ["resume", "long"], ["throttle", "long", "--hz", "5"], [
+      "retry",
+      "long",
+      "--from",
+      "beginning",
+    ]]
       .map((words): [string[]] => [words]),
     [["cancel", "long", "--wait"]],
     [["wait", "one"]],

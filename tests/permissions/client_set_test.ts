@@ -102,6 +102,17 @@ Deno.test("client: a shell only to look who listens where a token is to go witho
   assert.deepEqual(setOf(["list"], { MOSAIC_TOKEN: "t", MOSAIC_TARGET: "127.0.0.1:8055" }).run, ["/bin/sh"]);
 });
 
+Deno.test("client: ssh, with the user's environment, for whoever names another host", () => {
+  for (const words of [["--host", "gpu1"], ["--host=gpu1"], ["--all-hosts"]]) {
+    const { read, write, run, env } = setOf(["list", ...words]);
+    assert.deepEqual([run, env], [["/bin/sh"], "all"]);
+    assert.ok(
+      read.includes("/home/u/.config/mosaic/hosts.json") && write !== "all" &&
+        !write.includes("/home/u/.config/mosaic"),
+    );
+  }
+});
+
 Deno.test("client: few verbs may do more, and what is in its name", () => {
   const beyond: Record<string, (granted: Permissions) => unknown> = {
     submit: ({ read, run }) => read === "all" && run.includes("/bin/sh"),
@@ -119,6 +130,9 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     backup: ({ read, write, run }) => read === "all" && write === "all" && run.includes("/bin/sh"),
     permissions: ({ read, env }) => read === "all" && env === "all",
     audit: ({ read, write }) => read.includes(STATE) && !write.includes(STATE),
+    host: ({ read, write, run, env }) =>
+      [read, write].every((paths) => paths.includes("/home/u/.config/mosaic")) && run.includes("/bin/sh") &&
+      env === "all",
     token: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
     sql: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
     doctor: ({ read, write, run }) => read === "all" && write.includes(STATE) && run.includes("/bin/sh"),

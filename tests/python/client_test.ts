@@ -34,6 +34,9 @@ pythonTest(
         "lr-3": ["FAULTED", "failed", "exit_code_1"],
       });
       assert.deepEqual(got.names, ["lr-2", "lr-3"]);
+      const trials = [[4, 0], [4, 1], [5, 0], [5, 1]].map((values) => [...values, "succeeded"]);
+      assert.deepEqual(got.sweep.slice(0, 3), ["finished", trials, 5]);
+      assert.equal(got.sweep[3][0], "already_exists");
       assert.equal(got.pages, 2);
       assert.deepEqual(got.best, ["lr-2", { lr: 2 }, "lr-2"]);
       assert.deepEqual(got.points, [1, 2, 3, 4, 5].map((step) => [step, 2 / step]));
@@ -46,6 +49,7 @@ pythonTest(
       );
       assert.ok(got.columns.includes("value") && got.columns.includes("step"), String(got.columns));
       assert.equal(got.table, 2);
+      assert.deepEqual(got.frames, [[got.series, []], 5]);
       assert.equal(got.events.length, 1);
       assert.deepEqual(got.html, [1, true]);
       assert.deepEqual(got.unknown[0], "not_found");

@@ -64,6 +64,8 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
       "runs": ["child", "agent"],
       "child": [["loss", 7]],
       "unknown": "ENDPOINT_NOT_FOUND",
+      "registered": [["1", "READY"], ["2", "READY"]],
+      "not registered": "RESOURCE_DOES_NOT_EXIST",
       "without token": 401,
       "other run": 401,
     });

@@ -86,7 +86,11 @@ history = call("GET", "metrics/get-history", run_id=run, metric_key="loss")["met
 said["history"] = history[:-1] == points and (history[-1]["value"], history[-1]["step"]) == ("NaN", 1000)
 said["runs"] = [r["info"]["run_name"] for r in call("POST", "runs/search", experiment_ids=[experiment])["runs"]]
 said["child"] = [(m["key"], m["value"]) for m in call("GET", "runs/get", run_id=child)["run"]["data"]["metrics"]]
-said["unknown"] = call("POST", "registered-models/create", name="x")["error_code"]
+said["unknown"] = call("POST", "traces/create", name="x")["error_code"]
+call("POST", "registered-models/create", name="x")
+versions = [call("POST", "model-versions/create", name="x", source="s")["model_version"] for _ in range(2)]
+said["registered"] = [(version["version"], version["status"]) for version in versions]
+said["not registered"] = call("GET", "registered-models/get", name="y")["error_code"]
 said["without token"] = call("GET", "runs/get", token="", run_id=run).get("status")
 said["other run"] = call("GET", "runs/get", uri=URI[:-26] + "01ARZ3NDEKTSV4RRFFQ69G5FAV", run_id=run).get("status")
 json.dump(said, open("said.json", "w"))

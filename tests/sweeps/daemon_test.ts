@@ -9,6 +9,9 @@ import { configOf } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 
+const hasPython =
+  new Deno.Command("/bin/sh", { args: ["-c", "command -v python3"], stdout: "null" }).outputSync().success;
+
 async function mosaic(daemon: TestDaemon, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const [program, ...first] = [...PROGRAM, ...args];
   const { code, stdout, stderr } = await new Deno.Command(program!, {
@@ -254,8 +257,17 @@ Deno.test("command line: a sweep whose trials can never run is refused as a whol
   assert.equal((await mosaic(daemon, "sweep", "list")).out, "");
 });
 
-/** An optimizer that halves the distance to 8 and keeps nothing in memory: what it is told is enough. */
-async function optimize(daemon: TestDaemon, args: string[], diesAtAsk = Infinity) {
+/** What a program answers to a message; undefined: nothing. */
+type Answer = (message: Record<string, unknown>, told: readonly Record<string, unknown>[]) => string | undefined;
+
+/** Halves the distance to 8 and keeps nothing in memory: what it is told is enough. */
+const halving: Answer = (message, told) => {
+  if (message.type !== "ask") return undefined;
+  const known = told.filter(({ type }) => type === "tell").length;
+  return `{"parameters": {"x": ${8 - 8 / 2 ** known}}}`;
+};
+
+async function optimize(daemon: TestDaemon, args: string[], diesAtAsk = Infinity, answer = halving) {
   const [program, ...first] = [...PROGRAM, "sweep", "--optimizer", ...args];
   const child = new Deno.Command(program!, {
     args: first,
@@ -274,12 +286,12 @@ async function optimize(daemon: TestDaemon, args: string[], diesAtAsk = Infinity
     left = lines.pop()!;
     for (const message of lines.map((line) => JSON.parse(line))) {
       told.push(message);
-      if (message.type !== "ask") continue;
-      if (++asked >= diesAtAsk) await writer.close();
-      else {
-        const known = told.filter(({ type }) => type === "tell").length;
-        await writer.write(new TextEncoder().encode(`{"parameters": {"x": ${8 - 8 / 2 ** known}}}\n`));
+      if (message.type === "ask" && ++asked >= diesAtAsk) {
+        await writer.close();
+        continue;
       }
+      const said = answer(message, told);
+      if (said !== undefined) await writer.write(new TextEncoder().encode(`${said}\n`));
     }
   }
   const { code } = await child.status;
@@ -314,4 +326,108 @@ Deno.test("optimizer: it is told every trial and chooses the next; after its dea
   assert.deepEqual((told.at(-1)!.best as { parameters: unknown }).parameters, { x: 7 });
   const { states } = await untilState(daemon, "o", "finished");
   assert.deepEqual(states, { terminated: 4 });
+});
+
+Deno.test("optimizer: one that says garbage, leaves the space or says nothing ends with the reason; its trials go on, and so does the next", async () => {
+  await using daemon = await TestDaemon.start();
+  const run = ["--name", "o", "--metric", "score:max", "--budget", "3runs", "--space", "x=uniform(0,8)"];
+  const command = ["--", "/bin/sh", "-c", `echo '{"score": '$1', "step": 1}'`, "x", "{x}"];
+  const once = (answer: string | undefined): Answer => (message, told) =>
+    message.type !== "ask" ? undefined : message.trial === 1 ? answer : halving(message, told);
+  for (
+    const [answer, code, message] of [
+      ["hello", 2, /the optimizer's answer is "hello"/],
+      ["[1]", 2, /the optimizer's answer is "\[1\]"/],
+      [`{"parameters": 5}`, 2, /the optimizer's answer is/],
+      [`{"parameters": {"x": 9}}`, 2, /outside of the space: x is 9; it must be a number from 0 to 8/],
+      [`{"parameters": {"y": 1}}`, 2, /outside of the space: there is no parameter "y"/],
+      [`{"parameters": {}}`, 2, /outside of the space: x is missing/],
+      [undefined, 3, /the optimizer has not answered for 0\.3 s/],
+    ] as const
+  ) {
+    const failed = await optimize(daemon, [...run, "--optimizer-timeout", "300ms", ...command], Infinity, once(answer));
+    assert.equal(failed.code, code, failed.err);
+    assert.match(failed.err, message);
+  }
+  const { code, told, err } = await optimize(daemon, [...run, ...command]);
+  assert.equal(code, 0, err);
+  assert.deepEqual(told[0]!.space, [{ name: "x", type: "uniform", low: 0, high: 8 }]);
+  assert.deepEqual((await untilState(daemon, "o", "finished")).states, { terminated: 3 });
+});
+
+Deno.test("optimizer: it is told values at rungs and ends trials, each decision with its reason; an earlier start's are told again", async () => {
+  await using daemon = await TestDaemon.start();
+  // A bad trial would go on for an hour.
+  const script = `echo '{"score": '$1', "step": 10}'; [ $1 = 9 ] || sleep 3600`;
+  const args = ["--name", "r", "--metric", "score:max", "--budget", "2runs", "--stop", "optimizer:min=10,max=30"];
+  const command = ["--grid", "seed=7", "--", "/bin/sh", "-c", script, "x", "{x}", "{seed}"];
+  const pruning = (prune: string): Answer => ({ type, trial, asks }) => {
+    if (type === "ask") return `{"parameters": {"x": ${trial === 0 ? 1 : 9}}}`;
+    if (type !== "report" || asks !== true) return undefined;
+    return trial === 0 ? prune : `{"prune": false}`;
+  };
+  const garbage = await optimize(daemon, [...args, ...command], Infinity, pruning(`{"prune": "yes"}`));
+  assert.equal(garbage.code, 2);
+  assert.match(garbage.err, /the optimizer's answer is .*prune/);
+  const { code, told, err } = await optimize(daemon, [...args, ...command], Infinity, pruning(`{"prune": true}`));
+  assert.equal(code, 0, err);
+  const reports = told.filter(({ type, trial }) => type === "report" && trial === 0);
+  assert.deepEqual(reports, [
+    { type: "report", trial: 0, rung: 1, step: 10, value: 1, parameters: { x: 1 }, asks: true },
+  ]);
+  const { states, detail } = await untilState(daemon, "r", "finished");
+  assert.deepEqual(states, { pruned: 1, terminated: 1 });
+  assert.equal(detail!.stopped[0]!.reason, "rung 1 of 2: 1, and the optimizer stops it");
+  const nobody = await mosaic(daemon, "sweep", ...args, "--grid", "x=1", "--", "/bin/echo", "{x}");
+  assert.equal(nobody.code, 2);
+  assert.match(nobody.err, /there is no program that decides/);
+});
+
+Deno.test({
+  name:
+    "optimizer: a sweep file of Weights & Biases with method: bayes and early_terminate is taken as it is by a driver",
+  ignore: !hasPython,
+  fn: async () => {
+    await using daemon = await TestDaemon.start({ args: ["--max-runs", "4"] });
+    const bin = `${daemon.stateDir}/bin`;
+    Deno.mkdirSync(bin);
+    const words = PROGRAM.map((word) => `'${word}'`).join(" ");
+    Deno.writeTextFileSync(`${bin}/mosaic`, `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
+    const program = `${daemon.stateDir}/train.sh`;
+    const body = `echo "{\\"val\\": $(echo $1 $2 | tr -dc 0-9 | cut -c 1-6), \\"step\\": 1}"`;
+    Deno.writeTextFileSync(program, `#!/bin/sh\n${body}\n`, { mode: 0o755 });
+    const file = `${daemon.stateDir}/sweep.yaml`;
+    Deno.writeTextFileSync(
+      file,
+      `program: ${program}
+method: bayes
+run_cap: 12
+metric: {name: val, goal: minimize}
+early_terminate: {type: hyperband, min_iter: 3}
+parameters:
+  lr: {distribution: log_uniform_values, min: 1e-5, max: 1e-2}
+  layers: {values: [1, 2, 3]}
+  epochs: {value: 5}
+command: ["\${program}", "\${args}"]
+`,
+    );
+    const driver = new URL("../../examples/evolution_sweep.py", import.meta.url).pathname;
+    const { code, stdout, stderr } = await new Deno.Command("python3", {
+      args: [driver, "--name", "b", file],
+      env: { MOSAIC_STATE_DIR: daemon.stateDir, NO_COLOR: "1", PATH: `${bin}:${Deno.env.get("PATH")}` },
+      stdin: "null",
+    }).output();
+    assert.equal(code, 0, new TextDecoder().decode(stderr));
+    assert.match(new TextDecoder().decode(stdout), /^best: \{"trial": \d+, /);
+    const { states, detail, parameters } = await untilState(daemon, "b", "finished");
+    assert.deepEqual(states, { terminated: 12 });
+    assert.deepEqual(parameters.sort(), ["epochs", "layers", "lr"]);
+    for (const { parameters: { lr, layers, epochs } } of detail!.trials) {
+      assert.ok(Number(lr) >= 1e-5 && Number(lr) <= 1e-2 && [1, 2, 3].includes(Number(layers)) && epochs === 5);
+    }
+    assert.ok(new Set(detail!.trials.map(({ parameters: { lr } }) => lr)).size > 6);
+    const alone = await mosaic(daemon, "sweep", file);
+    assert.equal(alone.code, 2);
+    assert.match(alone.err, /sweep\.yaml:2: method: "bayes" needs an optimizer/);
+  },
 });

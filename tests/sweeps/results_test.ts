@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
 import { statement } from "../../src/sweeps/results/statement.ts";
 import type { PointJson, SweepJson, TrialJson } from "../../src/sweeps/results/sweep_json.ts";
-import { csvBytes, parquetBytes, sweepTable } from "../../src/sweeps/results/sweep_table.ts";
+import { tableBytes } from "../../src/sweeps/results/sweep_table.ts";
 
 const sweep: SweepJson = {
   sweep_id: "01K9ABCDEFGHJKMNPQRSTVWXYZ",
@@ -68,18 +68,33 @@ Deno.test("tables: points best first and trials by number, as CSV and as typed P
   });
   const detail = {
     ...sums,
-    ...{ best: null, winner, statement: "", judged_at: null, points: [bad, good], best_so_far: [], stopped: [] },
+    ...{
+      best: null,
+      winner,
+      statement: "",
+      next_seeds: null,
+      judged_at: null,
+      points: [bad, good],
+      best_so_far: [],
+      stopped: [],
+    },
     trials: [trial(1, { lr: 0.5, value: "=1+1", deep: [1], on: true }), trial(0, { lr: 0.25, value: 7, on: false })],
   };
-  const text = (of: "points" | "trials") => new TextDecoder().decode(csvBytes(sweepTable({ ...sweep, detail }, of)));
-  assert.equal(text("points").split("\n")[1], "0.1,200,195,205,4,3,-1,0");
+  const text = async (of: string, format = "csv") =>
+    new TextDecoder().decode(await tableBytes({ ...sweep, detail }, of, format));
+  assert.equal((await text("points")).split("\n")[1], "0.1,200,195,205,4,3,-1,0");
   assert.equal(
-    text("trials"),
+    await text("trials"),
     "trial,run_id,state,lr,param.value,on,deep,value,steps,seconds,started_at,finished_at,reason\n" +
       "0,r0,terminated,0.25,7,false,,0,10,1.5,2026-11-27T10:00:00.000Z,,\n" +
       "1,r1,terminated,0.5,'=1+1,true,[1],0.5,10,1.5,2026-11-27T10:00:00.000Z,,\n",
   );
-  const { buffer } = await parquetBytes(sweepTable({ ...sweep, detail }, "trials"));
+  assert.deepEqual(JSON.parse(await text("points", "json"))[1], {
+    ...{ lr: 0.001, mean: 20, low: null, high: null, values: 1, trials: 3, pruned: 2, failed: 0 },
+  });
+  await assert.rejects(text("point"), /table is "point"\. Did you mean points\?/);
+  await assert.rejects(text("points", "xlsx"), /format is "xlsx"/);
+  const { buffer } = await tableBytes({ ...sweep, detail }, "trials", "parquet");
   assert.deepEqual(
     await parquetReadObjects({ file: buffer }),
     [

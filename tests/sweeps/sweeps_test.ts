@@ -211,6 +211,25 @@ Deno.test("sweeps: trials with large configs live a few at a time, whatever max_
   assert.equal(played.made.length, 6);
 });
 
+Deno.test("sweeps: those that have not finished have a bound together, and a list follows what a sweep becomes", async () => {
+  await using played = new Played();
+  const rows = Array.from({ length: 3650 }, (_, i) => ({ a: `${i}${"v".repeat(1000)}` }));
+  const begin = (name: string) =>
+    played.begin({ name, max_parallel: 1, parts: [partFrom({ axes: [], space: [], rows })] });
+  const ids = Array.from({ length: 9 }, (_, i) => begin(`s${i}`));
+  assert.throws(() => begin("more"), hasCode("resource_exhausted", /more than 32 MiB of points/));
+  const { sweeps } = played.registry;
+  const extend = (id: string, more: Record<string, unknown>) =>
+    played.sweeps.change(sweeps.get(id)!, "extend", JSON.stringify({ axes: [], space: [], ...more }));
+  assert.throws(() => extend(ids[0]!, { rows: rows.slice(0, 400) }), hasCode("resource_exhausted"));
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 1);
+  extend(ids[1]!, { max_parallel: 2 });
+  assert.equal(played.sweeps.outlineOf(sweeps.get(ids[1]!)!).max_parallel, 2);
+  await played.sweeps.change(sweeps.get(ids[0]!)!, "cancel", "");
+  await until(() => sweeps.get(ids[0]!)!.state === "cancelled", { what: "one to be cancelled" });
+  begin("more");
+});
+
 Deno.test("sweeps: what would make every list of sweeps fail is not stored: too many names, or more than can be read again", async () => {
   await using played = new Played();
   const names = (from: number) => Array.from({ length: 400 }, (_, i) => [`n${from + i}`, "x"]);
@@ -268,6 +287,38 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   extend({ axes: [gridAxis("a=7..11")], max_parallel: 6 });
   await played.untilMade(11);
   assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
+});
+
+Deno.test("sweeps: further seeds of one point are not stopped early, and later extensions neither repeat nor lose them", async () => {
+  await using played = new Played();
+  const parts = [partFrom({ axes: [gridAxis("a=1e-1,2")], space: [], seeds: wholeAxis("seed", "1..2") })];
+  const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
+  const metric = { name: "score", goal: "max" } as const;
+  played.begin({ config, parts, max_parallel: 9, metric, stop: stopOf("asha:min=10,max=90", {}) });
+  await played.untilMade(4);
+  const extend = (extension: object) =>
+    played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
+  await extend({ seeds: wholeAxis("seed", "3..4"), like: 2 });
+  await played.untilMade(6);
+  const [first, , , , last] = played.made as [string, string, string, string, string, string];
+  played.report(first, 5);
+  // It would be the worst of two.
+  played.report(last, 1);
+  await until(() => played.registry.sweeps.reports(played.row().sweepId).length === 1, { what: "the first report" });
+  await played.again();
+  played.report(played.made[1]!, 4);
+  await until(() => played.cancelled.length === 1, { what: "a trial to be stopped" });
+  assert.deepEqual(played.cancelled, [[played.made[1], "pruned"]]);
+  await extend({ seeds: wholeAxis("seed", "5") });
+  await extend({ axes: [gridAxis("a=7")], seeds: wholeAxis("seed", "1") });
+  const spec = played.sweeps.specOf(played.row());
+  assert.deepEqual(Array.from({ length: trialCount(spec) }, (_, trial) => [...valuesAt(spec, trial).values()]), [
+    ...[["1e-1", 1], ["2", 1], ["1e-1", 2], ["2", 2]],
+    // As they were written, not as they are meant.
+    ...[["1e-1", 3], ["1e-1", 4], ["1e-1", 5], ["2", 5], ["7", 1]],
+  ]);
+  assert.throws(() => extend({ seeds: wholeAxis("seed", "3"), like: 99 }), hasCode("invalid_argument", /no trial 99/));
+  assert.throws(() => extend({ random: 3, like: 0 }), hasCode("invalid_argument", /differ in their seeds only/));
 });
 
 Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no other from it", async () => {

@@ -110,3 +110,55 @@ for (const count of [1, 20, 130, ...(LONG_TESTS ? [1000] : [])]) {
     }
   });
 }
+
+inBrowser("a run's rail: reward and progress in large, the time left, its command on request", async (scene) => {
+  const { core, page, base } = scene;
+  const run = liveRun(core);
+  core.registry.update(run.runId, {
+    configJson: JSON.stringify({ ...JSON.parse(run.configJson), schedule: { max_steps: 11_800 } }),
+  });
+  await page.goto(`${base}/runs/${run.runId}`);
+  const rail = page.getByRole("complementary", { name: "The run" });
+  await rail.getByText("Reward, mean of the last 100 episodes").waitFor();
+  await rail.locator(".large", { hasText: "29.5" }).waitFor();
+  await rail.locator(".large", { hasText: /^10 %$/ }).waitFor();
+  await rail.getByText(/k of 1[\d.]+k steps/).waitFor();
+  // Slots are a fact that says something; an only attempt is none.
+  await rail.locator(".facts dt", { hasText: "GPUs" }).waitFor();
+  assert.equal(await rail.locator(".facts dt", { hasText: "Attempt" }).count(), 0);
+  await rail.getByText("Command and code").click();
+  await rail.getByText("/bin/true").waitFor();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const [chart, details] = await Promise.all(
+    [page.locator("[data-series=episode_reward]"), rail.getByRole("heading", { name: "Details" })].map(async (one) =>
+      (await one.boundingBox())!.y
+    ),
+  );
+  assert.ok(chart! < details!, "on a phone the charts come before the details");
+  assert.deepEqual(await violations(page), []);
+});
+
+inBrowser("a computed chart is drawn, in the address, and removed", async ({ core, page, base }) => {
+  const { runId } = core.addExecuting("computed");
+  core.addEpisodes(runId, 60, 5);
+  await page.goto(`${base}/runs/${runId}`);
+  await until(() => points(page, "episode_reward"), { what: "the charts" });
+  await page.getByRole("button", { name: "Compute …" }).click();
+  const field = page.getByRole("dialog").getByLabel("Expression");
+  await field.fill("episode_reward / nothing");
+  await page.keyboard.press("Enter");
+  await page.getByText('"episode_reward / nothing" is no expression of these charts').waitFor();
+  await page.getByRole("button", { name: "Compute …" }).click();
+  await field.fill("episode_reward / episode_length");
+  await page.keyboard.press("Enter");
+  const chart = page.locator("[data-series='episode_reward / episode_length']");
+  await chart.locator("canvas").first().waitFor();
+  // Each step has a reward of 1.
+  await chart.locator(".readout", { hasText: /^1$/ }).waitFor();
+  await page.reload();
+  await chart.locator("canvas").first().waitFor();
+  await chart.getByRole("button", { name: /^More of / }).click();
+  await chart.getByRole("button", { name: /^Remove / }).click();
+  await chart.waitFor({ state: "detached" });
+  assert.ok(!page.url().includes("expr="));
+});

@@ -10,9 +10,29 @@ const DEEP_LINE = /^[ \t]*(?:(?:[>*+-]|\d{1,9}[.)])[ \t]*){32}/m;
 /** Beginnings in HTML, each of which is searched for its end up to the end of a paragraph. */
 const ENDS = [["<!--", "-->"], ["<?", "?>"], ["<![CDATA[", "]]>"]] as const;
 
+/** Characters that are searched in vain for the ends of emphases; later signs of emphasis stay text. */
+const SEARCHED = 4 << 20;
+
 /** Looks once in a text for an end that is not there. */
 class LinearTokenizer extends Tokenizer {
   missing = new Set<string>();
+  #left = SEARCHED;
+
+  override emStrong(...given: Parameters<Tokenizer["emStrong"]>) {
+    return this.#bounded(given[0], () => super.emStrong(...given));
+  }
+
+  override del(...given: Parameters<Tokenizer["del"]>) {
+    return this.#bounded(given[0], () => super.del(...given));
+  }
+
+  /** Each beginning of an emphasis is searched for its end up to the end of a paragraph. */
+  #bounded<T>(source: string, read: () => T | undefined): T | undefined {
+    if (!/^[*_~]/.test(source) || this.#left < 0) return undefined;
+    const found = read();
+    if (found === undefined) this.#left -= source.length;
+    return found;
+  }
 
   override tag(source: string) {
     const [, end] = ENDS.find(([begin]) => source.startsWith(begin)) ?? [];

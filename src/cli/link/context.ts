@@ -39,6 +39,8 @@ export interface Context {
   ask(question: string): Promise<string | undefined>;
   /** Runs another command of mosaic on the same terminal. @returns its exit code */
   runSelf(args: readonly string[]): Promise<number>;
+  /** Runs a program on the same terminal. @returns its exit code; 127: there is no such program */
+  runHere(argv: readonly string[]): Promise<number>;
   /** The output of `/bin/sh -c SCRIPT WORDS…` in a directory, with this environment only. @throws if it takes too long */
   runScript(
     script: string,

@@ -53,18 +53,25 @@ mosaic metrics RUN loss --points --tail 20 -o csv
 Columns are \`name\`, \`state\`, \`steps\`, \`param.NAME\`, \`metric.NAME\` and \`metric.NAME:min|max|mean\`.
 An exact question that these do not answer: \`mosaic sql "SELECT … FROM run_metrics"\`.
 
+## Many runs of one command
+
+\`\`\`
+mosaic sweep --name lr --grid lr=1e-3,3e-4 --seeds 1..3 --metric reward:max -- python train.py --lr {lr} --seed {seed}
+mosaic sweep show lr                # trials, the best point with its interval
+\`\`\`
+
 ## Why did it fail?
 
 1. \`mosaic show RUN\` names the reason, and what to do if the cause is known.
 2. \`mosaic logs RUN --stderr --tail 100\` has the traceback; \`--attempt 1\` that of an earlier attempt.
 3. \`mosaic events RUN\` shows lost heartbeats, full disks, files that were not read.
-4. \`mosaic retry RUN\` runs it again, from its newest checkpoint if it has one; \`mosaic reset RUN\` from the beginning.
+4. \`mosaic retry RUN\` runs it again, from its newest checkpoint if it has one; \`--from beginning\` from the beginning.
 
 ## Change runs
 
 - \`mosaic cancel RUN\` ends a run; \`mosaic pause RUN\` and \`mosaic resume RUN\` hold it, if it can be paused.
-- \`mosaic tag RUN good\`, \`mosaic note RUN TEXT\`, \`mosaic rename RUN NAME\`.
-- \`mosaic delete RUN\` removes its records. Ask the person first, and never cancel or delete runs that you did not start.
+- \`mosaic edit RUN --tag good --name NAME --note TEXT\`.
+- \`mosaic delete RUN\` puts it into the trash; \`mosaic restore RUN\` brings it back. Ask the person first, and never cancel or delete runs that you did not start.
 
 ## Rules
 

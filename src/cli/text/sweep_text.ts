@@ -104,14 +104,6 @@ function courseLine({ detail, created_at }: SweepJson): string[] {
   ];
 }
 
-/** Seeds after those that were tried: as many as these. */
-function nextSeeds({ detail, seeds }: SweepJson): string | undefined {
-  const tried = new Set(detail!.trials.flatMap(({ parameters }) => seeds.map((name) => parameters[name])));
-  const numbers = [...tried].filter((seed) => typeof seed === "number");
-  const most = Math.max(...numbers);
-  return numbers.length === 0 ? undefined : `${most + 1}..${most + numbers.length}`;
-}
-
 export function sweepText(sweep: SweepJson, terminal: Terminal): string {
   const { detail, metric, stop, budget } = sweep;
   const lines = [`${sweep.name}  ${statesLine(sweep)}`];
@@ -151,10 +143,11 @@ export function sweepText(sweep: SweepJson, terminal: Terminal): string {
       } early`,
     );
   }
-  const more = nextSeeds(sweep);
-  if (keeps !== null && keeps === winner && more !== undefined && sweep.state === "finished") {
+  if (keeps !== null && keeps === winner && detail.next_seeds !== null && sweep.state === "finished") {
     lines.push(
-      `next   more seeds for the winner: mosaic sweep extend ${shellLine([sweep.name])} --winner --seeds ${more}`,
+      `next   more seeds for the winner: mosaic sweep extend ${
+        shellLine([sweep.name])
+      } --winner --seeds ${detail.next_seeds}`,
     );
   }
   let text = lines.map((line) => `${escapeControl(line)}\n`).join("") + importanceLines(sweepImportance(sweep), sweep);

@@ -29,7 +29,7 @@ export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]):
 }
 
 /** Prints candidates for a run, one per line; prints nothing if the daemon is unreachable. */
-const RUNS = "mosaic completions runs 2>/dev/null";
+const RUNS = (word: string) => `mosaic completions runs -- ${word} 2>/dev/null`;
 const COLUMNS = "mosaic completions columns 2>/dev/null";
 
 /** Ids and names for completion; omits names with control characters and names that look like options. */
@@ -67,7 +67,7 @@ _mosaic_runs() {
   while IFS= read -r run; do
     printf -v quoted %q "$run"
     if [[ $run == "$1"* || $quoted == "$1"* ]]; then COMPREPLY+=("$quoted"); fi
-  done < <(${RUNS})
+  done < <(${RUNS('"$1"')})
 }
 _mosaic_columns() {
   local column quoted word=\${1##*,}
@@ -122,7 +122,7 @@ function zsh(verbs: readonly CompletedVerb[]): string {
 # zsh completion of mosaic: mosaic completions zsh > "\${fpath[1]}/_mosaic"
 _mosaic_runs() {
   local -a runs
-  runs=(\${(f)"$(${RUNS})"})
+  runs=(\${(f)"$(${RUNS('"$PREFIX"')})"})
   compadd -a runs
 }
 _mosaic_columns() {
@@ -172,7 +172,7 @@ function fish(verbs: readonly CompletedVerb[]): string {
   for (const v of verbs) {
     const inVerb = `-n "__fish_seen_subcommand_from ${v.name}"`;
     lines.push(`complete -c mosaic -n __fish_use_subcommand -a ${v.name} -d ${quoted(v.summary)}`);
-    if (v.takesRuns) lines.push(`complete -c mosaic ${inVerb} -a "(${RUNS})"`);
+    if (v.takesRuns) lines.push(`complete -c mosaic ${inVerb} -a "(${RUNS("(commandline -ct)")})"`);
     else lines.push(`complete -c mosaic ${inVerb} -F`);
     for (const o of v.options) {
       const names = [

@@ -22,13 +22,13 @@ type Flags = Record<string, unknown>;
 export interface RunsVerb<A> extends Manual {
   description: string;
   /** Adds the verb's own options, which its help shows first. */
-  options?: (command: Command) => Command;
+  options?: (command: Command, context: Context) => Command;
   request: (link: Link, ref: string, flags: Flags) => Promise<A>;
   /** The output line of a run, and its JSON. */
   line: (answer: A) => string;
   json: (answer: A) => unknown;
   /** States that a selection is limited to: in others the daemon would refuse. */
-  states: readonly RunState[];
+  states: readonly RunState[] | ((flags: Flags) => readonly RunState[]);
   /** Its runs may be in the trash, or are all there. */
   trash?: (flags: Flags) => "also" | "only" | "never";
   /**
@@ -47,7 +47,7 @@ export interface RunsVerb<A> extends Manual {
 export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
   return (command, context, result) => {
     command.description(verb.description);
-    selectionOptions(verb.options?.(command) ?? command).argument("[run...]", RUN_ARGUMENT);
+    selectionOptions(verb.options?.(command, context) ?? command).argument("[run...]", RUN_ARGUMENT);
     if (verb.confirm !== undefined) command.option("-y, --yes", "do not ask, also on a terminal");
     connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
       .addHelpText("after", manual(verb))
@@ -90,11 +90,12 @@ async function selected(
     tags: (flags["tag"] as string[] | undefined) ?? [],
     where: String(flags["where"] ?? ""),
   });
-  const runs = found.filter(({ state }) => states.includes(state));
+  const fitting = typeof states === "function" ? states(flags) : states;
+  const runs = found.filter(({ state }) => fitting.includes(state));
   const others = found.length - runs.length;
   if (others > 0) {
     const left = `${others} of ${found.length} selected runs ${others === 1 ? "is" : "are"} left out`;
-    context.err.write(`mosaic: ${left}: this is for ${states.map(stateWord).join(", ")}\n`);
+    context.err.write(`mosaic: ${left}: this is for ${fitting.map(stateWord).join(", ")}\n`);
   } else if (found.length === 0) context.err.write("mosaic: no run matches\n");
   return runs;
 }

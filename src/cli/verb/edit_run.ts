@@ -1,4 +1,4 @@
-/** Shared by the verbs with which people describe a run: rename, tag, note. */
+/** Shared by the verbs with which people describe a run: edit; rename, tag, note. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import type { EditRequestSchema, Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
@@ -27,8 +27,10 @@ export function editVerb({ description, argument, examples, edit, done }: EditVe
     argument(command.description(description).argument("<run>", RUN_ARGUMENT));
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText("after", manual({ examples, exits: { 0: "written", 4: "no such run" } }))
-      .action(async (run: string, words: string | string[], flags: Flags) => {
-        const change = await edit([words].flat(), flags, context);
+      .action(async (run: string, ...given: unknown[]) => {
+        const flags = command.opts<Flags>();
+        // Between the run and what commander adds, the options and the command: the verb's own argument, if it has one.
+        const change = await edit(given.slice(0, -2).flat() as string[], flags, context);
         using link = await Link.open(context, connectionFlags(flags));
         const edited = await link.unary(link.methods.editRun, { run, ...change });
         const text = flags["output"] === "json"

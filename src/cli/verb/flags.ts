@@ -14,7 +14,8 @@ export function connectionOptions(command: Command): Command {
       "--target <address>",
       "daemon's address: HOST:PORT or unix:PATH (default: $MOSAIC_TARGET, else from the state directory)",
     )
-    .option("--state-dir <dir>", "state directory of the daemon");
+    .option("--state-dir <dir>", "state directory of the daemon")
+    .option("--host <name>", 'run this command on a host of "mosaic host list", by ssh');
 }
 
 export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags {

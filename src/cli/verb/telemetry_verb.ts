@@ -1,7 +1,7 @@
 /** Shared by `steps`, `episodes`, `metrics` and `events --worker`: reads a run's records and prints them. */
 import type { Command } from "commander";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { type Manual, manual } from "./verb_parser.ts";
+import { formerly, type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "../link/context.ts";
 import { EXIT } from "../link/exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";
@@ -17,12 +17,13 @@ import type { VerbModule } from "./verb.ts";
 const TABLE_TAIL = 20;
 const FOLLOW_RETRY_MS = 120_000;
 
-export function telemetryOptions(command: Command): Command {
+export function telemetryOptions(command: Command, context: Context): Command {
   command
     .option("-f, --follow", "continue with new records until the run has ended")
     .option("--since <seq>", "only records after this seq", wholeNumber())
-    .option("-n, --limit <n>", "maximum number of records", wholeNumber(1))
+    .option("-l, --limit <n>", "maximum number of records", wholeNumber(1))
     .option("--tail <n>", "only the newest n records (with --follow: and new ones)", wholeNumber());
+  formerly(command, context, "-n <n>", "--limit");
   return connectionOptions(outputOption(command, ["table", "jsonl", "json", "csv"]));
 }
 
@@ -35,7 +36,7 @@ export interface RecordsVerb extends Manual {
 export function recordsVerb({ kind, description, ...sections }: RecordsVerb): VerbModule["define"] {
   return (command, context, result) => {
     command.description(description).argument("<run>", RUN_ARGUMENT);
-    telemetryOptions(command)
+    telemetryOptions(command, context)
       .addHelpText("after", manual({ exits: { 130: "interrupted by Ctrl-C; the run continues" }, ...sections }))
       .action(async (run: string, flags: Record<string, unknown>) => {
         result.code = await printTelemetry(context, { run, kind }, flags);

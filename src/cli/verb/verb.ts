@@ -15,6 +15,8 @@ export interface Verb {
   aliases?: readonly string[];
   group: string;
   summary: string;
+  /** Of an older word: what is said today. It works as it always has. */
+  now?: string;
   /** Loads the verb's module; absent for daemon, up and proxy, which parse their own arguments and are started by src/main.ts. */
   load?: () => Promise<VerbModule>;
 }

@@ -1,5 +1,6 @@
 /** Common setup of the verbs' argument parsers, and the sections that --help prints after the options. */
-import { type Argument, Command, InvalidArgumentError, type Option, type ParseOptionsResult } from "commander";
+import type { EventEmitter } from "node:events";
+import { type Argument, Command, InvalidArgumentError, Option, type ParseOptionsResult } from "commander";
 import { didYouMean } from "../../base/text/nearest.ts";
 import type { Context } from "../link/context.ts";
 import type { Verb } from "./verb.ts";
@@ -52,6 +53,21 @@ export function plainError(message: string): string {
     "'$1' is invalid for <$2>.",
   )
     .replace(/\n\(Did you mean (?:one of )?(.+)\?\)/, ". Did you mean $1?");
+}
+
+/**
+ * An older short form of an option, whose letter means something else in other verbs: it works, and says so.
+ * @param flags such as "-n <n>" @param long such as "--limit"
+ */
+export function formerly(command: Command, context: Context, flags: string, long: string): Command {
+  const old = new Option(flags).hideHelp();
+  const today = command.options.find((option) => option.long === long)!;
+  command.addOption(old);
+  return command.on(`option:${old.name()}`, (value: unknown) => {
+    context.err.write(`mosaic: ${old.short} is now ${[today.short, long].filter(Boolean).join(" or ")}\n`);
+    // Commander's own way to an option's value, with its checks; its types leave it out.
+    (command as unknown as EventEmitter).emit(`option:${today.name()}`, value);
+  });
 }
 
 /** Restricts an option or argument to these values; the error for another value suggests the nearest one. */

@@ -141,7 +141,7 @@ export class Control {
         "failed_precondition",
         `run ${runId} is ${row.state}; only a run that has ended is retried`,
         {
-          hint: `To start it again: mosaic reset ${runId}`,
+          hint: `To stop it and start it again: mosaic retry ${runId} --from beginning (or a checkpoint)`,
         },
       );
     }

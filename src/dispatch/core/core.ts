@@ -107,8 +107,15 @@ export interface Core {
   /** Its runs stay. @returns the sweep as it was @throws MosaicError `not_found`, `failed_precondition` while it has something to do */
   deleteSweep(ref: string): Promise<SweepJson>;
   /**
-   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "extend"
-   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, as JSON
+   * Tries the points of a sweep with further seeds. @param seeds such as `4..8` @param winner only the best point
+   * @throws MosaicError `invalid_argument`, `failed_precondition`
+   */
+  moreSeeds(ref: string, seeds: string, winner: boolean): Promise<SweepJson>;
+  /** A sweep's `points` or `trials` as a file: `csv`, `json` or `parquet`. @throws MosaicError `invalid_argument` */
+  sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>>;
+  /**
+   * @param action "pause", "resume", "cancel", "retry_failed", "retry", "prune", "extend"
+   * @param extension for "extend": the pieces to add, for "retry": the numbers of the trials, for "prune": trial and rung, as JSON
    * @throws MosaicError `not_found`, `failed_precondition`, `invalid_argument`
    */
   changeSweep(ref: string, action: string, extension: string): Promise<SweepJson>;

@@ -1,6 +1,7 @@
 /** The daemon's core: connects its parts, and implements the adapters' interface (core.ts) with them. */
 import type { AlertRule } from "../../config/alerts.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { yieldToOthers } from "../../base/time/sleep.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { SlurmFields } from "../../config/schema.ts";
@@ -142,6 +143,8 @@ export interface EngineOptions {
 
 /** Patience with calls of an engine when the daemon stops. */
 const ENGINE_CLOSE_MS = 1000;
+/** A list is made in turns with other work. */
+const LIST_TURN_MS = 10;
 
 export class Engine implements Core {
   readonly runs: RunReader;
@@ -440,9 +443,16 @@ export class Engine implements Core {
   }
   async listSweeps(limit: number): Promise<SweepJson[]> {
     const { sweeps, summary } = await this.#sweepParts();
-    return this.#options.registry.sweeps.list(limit).map((row) =>
-      summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), sweeps.troubleOf(row.sweepId))
-    );
+    const found: SweepJson[] = [];
+    let began = performance.now();
+    for (const row of this.#options.registry.sweeps.list(limit)) {
+      const trouble = sweeps.troubleOf(row.sweepId);
+      found.push(summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), trouble));
+      if (performance.now() < began + LIST_TURN_MS) continue;
+      await yieldToOthers();
+      began = performance.now();
+    }
+    return found;
   }
   async getSweep(ref: string, trials: number): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
@@ -450,10 +460,32 @@ export class Engine implements Core {
     const trouble = sweeps.troubleOf(row.sweepId);
     return await summary.sweepSummary(this.#sweepReaders, row, sweeps.specOf(row), trials, trouble);
   }
+  async moreSeeds(ref: string, seeds: string, winner: boolean): Promise<SweepJson> {
+    const { name, seeds: [seed], detail } = await this.getSweep(ref, 0);
+    if (seed === undefined) {
+      throw new MosaicError("failed_precondition", `sweep ${name} has no seeds`, {
+        hint: "Begin it with --seeds, and with {seed} in its command.",
+      });
+    }
+    if (winner && !detail!.winner) {
+      throw new MosaicError("failed_precondition", `sweep ${name} has no best point yet`);
+    }
+    const { wholeAxis } = await import("../../sweeps/words.ts");
+    const like = winner ? { like: detail!.winner!.trial } : {};
+    const extension = { axes: [], space: [], seeds: wholeAxis(seed, seeds), ...like };
+    return this.changeSweep(ref, "extend", JSON.stringify(extension));
+  }
+  async sweepTable(ref: string, of: string, format: string): Promise<Uint8Array<ArrayBuffer>> {
+    const [sweep, { tableBytes }] = await Promise.all([
+      this.getSweep(ref, Infinity),
+      import("../../sweeps/results/sweep_table.ts"),
+    ]);
+    return await tableBytes(sweep, of, format);
+  }
   async deleteSweep(ref: string): Promise<SweepJson> {
     const row = this.#options.registry.sweeps.resolve(ref);
     const { sweeps, summary } = await this.#sweepParts();
-    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.specOf(row), undefined);
+    const outline = summary.sweepOutline(this.#sweepReaders, row, sweeps.outlineOf(row), undefined);
     sweeps.delete(row);
     return outline;
   }

@@ -17,7 +17,7 @@ import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Turn, Wishes } from "./turn.ts";
 import { type Turns, wishesOf } from "./predecessors.ts";
 import type { Preemptions } from "./preemptions.ts";
-import type { Users } from "./users.ts";
+import { sweepOf, type Users } from "./users.ts";
 import type { Holder } from "./wait_reasons.ts";
 
 const SAFETY_NET_MS = 2000;
@@ -61,6 +61,8 @@ function backOffEnd(row: RunRow): number | null {
 interface Waiting extends WaitingRun {
   /** Null: it has none. */
   wishes: Wishes | null;
+  /** The sweep it is a trial of; "": none. */
+  sweep: string;
 }
 
 function waitingOf(row: RunRow, users: Users): Waiting {
@@ -68,6 +70,7 @@ function waitingOf(row: RunRow, users: Users): Waiting {
     rank: 0,
     owner: users.ownerOf(row),
     wishes: wishesOf(row),
+    sweep: sweepOf(row.tags),
     runId: row.runId,
     priority: row.priority,
     createdAt: row.createdAt,
@@ -252,7 +255,7 @@ export class Dispatcher {
   }
 
   /** The run, held back until its turn by its own wishes; undefined if that never comes and it has ended. */
-  #turn(run: Waiting): WaitingRun | undefined {
+  #turn(run: Waiting): Waiting | undefined {
     if (run.wishes === null) return run;
     const turn = this.#options.turns.of(run.wishes);
     switch (turn.t) {
@@ -267,7 +270,7 @@ export class Dispatcher {
     }
   }
 
-  #end(run: Waiting, turn: Turn & { t: "over" }): WaitingRun | undefined {
+  #end(run: Waiting, turn: Turn & { t: "over" }): Waiting | undefined {
     try {
       this.#options.onEnded(this.#options.turns.end(run.runId, turn));
       return undefined;

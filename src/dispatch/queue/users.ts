@@ -8,6 +8,11 @@ import { type Ranked, ranks, type Shares, Uses } from "./shares.ts";
 /** Use that is older than this many half-lives is less than a thousandth. */
 const HALF_LIVES = 10;
 
+/** The tag that all runs of a sweep have (src/sweeps/trial_config.ts); "": none. */
+export function sweepOf(tags: readonly string[]): string {
+  return tags.find((tag) => tag.startsWith("sweep:")) ?? "";
+}
+
 export interface UsersOptions {
   registry: Registry;
   /** Undefined: runs of one priority start in order of submission, whoever owns them. */
@@ -41,7 +46,9 @@ export class Users {
     if (shares === undefined) return;
     const since = Date.now() - HALF_LIVES * shares.halfLifeMs;
     for (const { owner, gpus, ...ran } of registry.attemptsSince(since)) {
-      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), units: Math.max(1, gpus) });
+      // Only of those that run the sweep matters.
+      const sweep = ran.to === null ? sweepOf(registry.get(ran.runId)?.tags ?? []) : "";
+      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), sweep, units: Math.max(1, gpus) });
     }
   }
 
@@ -58,14 +65,23 @@ export class Users {
     if (!runs) this.#uses.ended(runId, Date.now());
     else if (!this.#uses.isRunning(runId)) {
       const units = Math.max(1, gpuSlots.length);
-      this.#uses.add({ runId, owner: this.ownerOf(row), units, from: startedAt ?? Date.now(), to: null });
+      this.#uses.add({
+        runId,
+        owner: this.ownerOf(row),
+        sweep: sweepOf(row.tags),
+        units,
+        from: startedAt ?? Date.now(),
+        to: null,
+      });
     }
   }
 
   /** Ranks by fair shares; empty without them. */
   ranks(waiting: readonly Ranked[]): ReadonlyMap<string, number> {
     const { shares } = this.#options;
-    return shares === undefined ? new Map() : ranks(waiting, this.#uses!.at(Date.now()), shares);
+    return shares === undefined
+      ? new Map()
+      : ranks(waiting, this.#uses!.at(Date.now()), shares, this.#uses!.runningBySweep());
   }
 
   /** Runs on this host that each owner has. @param starting those about to start */

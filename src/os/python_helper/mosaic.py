@@ -26,7 +26,7 @@ import time
 
 __all__ = [
     "init", "log", "episode", "video", "checkpoint", "resume_path", "use_artifact", "active",
-    "runs", "get_run", "submit", "Daemon", "Run", "Runs", "Table", "MosaicError",
+    "runs", "get_run", "submit", "sweep", "Daemon", "Run", "Runs", "Sweep", "Table", "MosaicError",
     "SB3Callback", "LightningCallback", "RecordSteps",
 ]
 
@@ -459,6 +459,22 @@ class Daemon:
         answer = self.call("gymgui.trainer.TrainerService/SubmitRun", {"configJson": json.dumps(config)})
         return self.get_run(answer["runId"])
 
+    def sweep(self, command, name, grid=None, points=None, seeds=None, metric=None, max_parallel=None, tags=(), gpus=0,
+              env=None, cwd=None, **options):
+        config = _config_of(command, name, _several(tags), gpus, env, cwd, options)
+        part = {"axes": [{"name": key, "values": list(values)} for key, values in (grid or {}).items()]}
+        if points is not None:
+            part["rows"] = [dict(point) for point in points]
+        if seeds is not None:
+            part["seeds"] = {"name": "seed", "values": list(range(seeds)) if isinstance(seeds, int) else list(seeds)}
+        spec = {"name": name, "config": config, "pass": "flags", "parts": [part], "budget": {}}
+        if metric is not None:
+            known, goal = metric.rsplit(":", 1) if metric.endswith((":max", ":min")) else (metric, "max")
+            spec["metric"] = {"name": known, "goal": goal}
+        if max_parallel is not None:
+            spec["max_parallel"] = max_parallel
+        return Sweep(self, self.call("mosaic.v1.Mosaic/CreateSweep", {"specJson": json.dumps(_plain(spec))}))
+
 
 def _target_of_state_dir():
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -622,14 +638,7 @@ class Run:
 
     def wait(self, timeout=None):
         """Waits until the run has ended; returns it. Raises TimeoutError after that many seconds."""
-        end = None if timeout is None else time.monotonic() + timeout
-        pause = 0.1
-        while not self.refresh().outcome:
-            if end is not None and time.monotonic() >= end:
-                raise TimeoutError("run %s is still %s" % (self.id, self.state))
-            time.sleep(pause if end is None else min(pause, max(0.0, end - time.monotonic())))
-            pause = min(2.0, pause * 1.5)
-        return self
+        return _ended(self, lambda: self.refresh().outcome, timeout)
 
     def cancel(self):
         self.data = self._daemon.call("mosaic.v1.Mosaic/CancelRun", {"run": self.id})
@@ -674,6 +683,51 @@ def _html(value):
     return html.escape("%.6g" % value if isinstance(value, float) else str(value))
 
 
+class Sweep:
+    """A sweep as it was when it was read; `refresh()` reads it anew. `data` has all fields of the API."""
+
+    def __init__(self, daemon, data):
+        self._daemon = daemon
+        self.data = data
+
+    id = property(lambda self: self.data["sweepId"])
+    name = property(lambda self: self.data["name"])
+    state = property(lambda self: self.data["state"], doc="running, paused, cancelling, cancelled, finished")
+
+    def runs(self, where="", sort="", limit=None):
+        """The runs of its trials that are made, newest first."""
+        return self._daemon.runs(where=where, tags=["sweep:" + self.name], sort=sort, limit=limit)
+
+    def refresh(self):
+        self.data = self._daemon.call("mosaic.v1.Mosaic/GetSweep", {"sweep": self.id})
+        return self
+
+    def wait(self, timeout=None):
+        """Waits until all trials have ended; returns the sweep. Raises TimeoutError after that many seconds."""
+        return _ended(self, lambda: self.refresh().state in ("finished", "cancelled"), timeout)
+
+    def cancel(self):
+        self.data = self._daemon.call("mosaic.v1.Mosaic/ChangeSweep", {"sweep": self.id, "action": "cancel"})
+        return self
+
+    def __repr__(self):
+        return "<Sweep %s %s %s>" % (self.id, self.name, self.state)
+
+    def _repr_html_(self):
+        return self.runs()._repr_html_()
+
+
+def _ended(what, is_over, timeout):
+    end = None if timeout is None else time.monotonic() + timeout
+    pause = 0.1
+    while not is_over():
+        if end is not None and time.monotonic() >= end:
+            raise TimeoutError("%r has not ended" % what)
+        time.sleep(pause if end is None else min(pause, max(0.0, end - time.monotonic())))
+        pause = min(2.0, pause * 1.5)
+    return what
+
+
 def runs(where="", tags=(), name="", states=(), sort="", limit=None):
     """Runs of the daemon, newest first: runs(where="lr<1e-3 and seed=1", tags="study", sort="-reward").
 
@@ -694,6 +748,16 @@ def submit(command=None, config=None, **options):
     restart={"max_attempts": 3}. Raises MosaicError.
     """
     return Daemon().submit(command, config, **options)
+
+
+def sweep(command, name, **options):
+    """Tries a command with many values of its parameters; returns the sweep. "{NAME}" in the command is a value; a
+    parameter that it does not name is added as "--NAME=value".
+
+    Options: grid (a dict of lists: every combination), points (a list of dicts), seeds (a number, or a list), metric such as
+    "eval/reward:max", max_parallel, and those of submit. Raises MosaicError.
+    """
+    return Daemon().sweep(command, name, **options)
 
 
 # ------------------------------------------------------------------------------------------------- for other libraries

@@ -30,7 +30,8 @@ export interface SweepRow {
   sweepId: string;
   name: string;
   state: SweepState;
-  specJson: string;
+  /** Read when it is asked for: it may have megabytes, and lists and passes need it once for each sweep. */
+  readonly specJson: string;
   /** Who began it, as `submitter` of a run. */
   submitter: string;
   /** Trials 0 to nextTrial - 1 are made. */
@@ -81,6 +82,8 @@ export interface SweepReport {
 /** Of the column `stops`. */
 const [GOES_ON, STOPS, HOLDS] = [0, 1, 2];
 
+const SELECT_SWEEP = "SELECT sweep_id, name, state, submitter, next_trial, created_at, updated_at FROM sweeps";
+
 const SELECT_TRIALS =
   `SELECT t.trial, t.run_id, t.refusal, r.state, r.name, r.reason, r.attempt, r.started_at, r.finished_at
   FROM sweep_trials t LEFT JOIN runs r ON r.run_id = t.run_id AND r.deleted_at IS NULL`;
@@ -120,8 +123,8 @@ export class SweepRows {
   }
 
   get(sweepId: string): SweepRow | undefined {
-    const row = this.#sql.get("SELECT * FROM sweeps WHERE sweep_id = ?", sweepId);
-    return row === undefined ? undefined : sweepFrom(row);
+    const row = this.#sql.get(`${SELECT_SWEEP} WHERE sweep_id = ?`, sweepId);
+    return row === undefined ? undefined : this.#sweepFrom(row);
   }
 
   hasName(name: string): boolean {
@@ -131,9 +134,9 @@ export class SweepRows {
   /** By name, id, or "@last". @throws `not_found` with a similar name */
   resolve(ref: string): SweepRow {
     const row = ref === "@last"
-      ? this.#sql.get("SELECT * FROM sweeps ORDER BY created_at DESC, sweep_id DESC LIMIT 1")
-      : this.#sql.get("SELECT * FROM sweeps WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1", ref);
-    if (row !== undefined) return sweepFrom(row);
+      ? this.#sql.get(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT 1`)
+      : this.#sql.get(`${SELECT_SWEEP} WHERE name = ?1 OR sweep_id = ?1 ORDER BY name = ?1 DESC LIMIT 1`, ref);
+    if (row !== undefined) return this.#sweepFrom(row);
     if (ref === "@last") throw new MosaicError("not_found", "there is no sweep yet");
     const newest = this.#sql.all("SELECT name FROM sweeps ORDER BY created_at DESC LIMIT 1000");
     const names = newest.map(({ name }) => name as string);
@@ -146,16 +149,26 @@ export class SweepRows {
     return this.#sql.get("SELECT count(*) AS n FROM sweeps")!.n as number;
   }
 
+  /** Bytes of the specs of unfinished sweeps, without this one. */
+  unfinishedBytes(without: string): number {
+    return this.#sql.get(
+      "SELECT coalesce(sum(octet_length(spec_json)), 0) AS n FROM sweeps WHERE sweep_id <> ? AND state IN ('running', 'paused', 'cancelling')",
+      without,
+    )!.n as number;
+  }
+
   /** Newest first. */
   list(limit: number): SweepRow[] {
-    return this.#sql.all("SELECT * FROM sweeps ORDER BY created_at DESC, sweep_id DESC LIMIT ?", limit).map(sweepFrom);
+    return this.#sql.all(`${SELECT_SWEEP} ORDER BY created_at DESC, sweep_id DESC LIMIT ?`, limit).map((row) =>
+      this.#sweepFrom(row)
+    );
   }
 
   /** Sweeps for which a daemon has something to do, oldest first. */
   unfinished(): SweepRow[] {
     return this.#sql.all(
-      "SELECT * FROM sweeps WHERE state IN ('running', 'paused', 'cancelling') ORDER BY created_at, sweep_id",
-    ).map(sweepFrom);
+      `${SELECT_SWEEP} WHERE state IN ('running', 'paused', 'cancelling') ORDER BY created_at, sweep_id`,
+    ).map((row) => this.#sweepFrom(row));
   }
 
   change(sweepId: string, fields: Partial<Pick<SweepRow, "state" | "specJson">>): SweepRow {
@@ -302,17 +315,21 @@ export class SweepRows {
       }
     });
   }
-}
 
-function sweepFrom(row: SqlRow): SweepRow {
-  return {
-    sweepId: row.sweep_id as string,
-    name: row.name as string,
-    state: row.state as SweepState,
-    specJson: row.spec_json as string,
-    submitter: row.submitter as string,
-    nextTrial: row.next_trial as number,
-    createdAt: row.created_at as number,
-    updatedAt: row.updated_at as number,
-  };
+  #sweepFrom(row: SqlRow): SweepRow {
+    const sweepId = row.sweep_id as string;
+    const specOf = () => this.#sql.get("SELECT spec_json FROM sweeps WHERE sweep_id = ?", sweepId)!.spec_json as string;
+    return {
+      sweepId,
+      name: row.name as string,
+      state: row.state as SweepState,
+      get specJson() {
+        return specOf();
+      },
+      submitter: row.submitter as string,
+      nextTrial: row.next_trial as number,
+      createdAt: row.created_at as number,
+      updatedAt: row.updated_at as number,
+    };
+  }
 }

@@ -6,11 +6,19 @@ import { SWEEP_FILE, SWEEP_FILE_FIELDS, type SweepFileField } from "./file_schem
 import { wandbSweep } from "./wandb_sweep.ts";
 import { arrayWords, budgetOf, distributionOf, gridAxis, metricOf, rowsOf, stopOf, wholeAxis } from "../words.ts";
 
-/** @param readFile reads a file that a field names, relative to the sweep's */
-export function sweepFile(text: string, file: string, readFile: (path: string) => string): Described {
+/**
+ * @param readFile reads a file that a field names, relative to the sweep's
+ * @param optimized an optimizer chooses the points
+ */
+export function sweepFile(
+  text: string,
+  file: string,
+  readFile: (path: string) => string,
+  optimized = false,
+): Described {
   const fields = new Fields(text, file);
   const { values } = fields;
-  if (isObject(values.parameters) || typeof values.method === "string") return wandbSweep(fields);
+  if (isObject(values.parameters) || typeof values.method === "string") return wandbSweep(fields, optimized);
   fields.requireKnown([], values, SWEEP_FILE_FIELDS);
   const read: Record<SweepFileField, (value: unknown) => Partial<Described>> = {
     name: (value) => ({ name: textIn(value) }),

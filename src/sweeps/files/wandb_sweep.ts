@@ -23,12 +23,12 @@ const METHODS = ["grid", "random"];
 /** Macros of a command, and how the parameters after them reach the program. */
 const PASSES: Record<string, "flags" | "hydra"> = { "${args}": "flags", "${args_no_hyphens}": "hydra" };
 
-export function wandbSweep(fields: Fields): Described {
+export function wandbSweep(fields: Fields, optimized: boolean): Described {
   const { values } = fields;
   fields.requireKnown([], values, FIELDS);
   const at = <T>(field: string, read: (value: unknown) => T): T | undefined =>
     values[field] === undefined ? undefined : fields.at([field], () => read(values[field]));
-  const method = fields.at(["method"], () => methodIn(values.method));
+  const method = fields.at(["method"], () => methodIn(values.method, optimized));
   const cap = at("run_cap", wholeIn);
   const parameters = fields.at(["parameters"], () => objectIn(values.parameters));
   const { axes, space } = parametersIn(fields, ["parameters"], "", parameters, method);
@@ -36,12 +36,13 @@ export function wandbSweep(fields: Fields): Described {
   const metric = at("metric", metricIn);
   const stop = at("early_terminate", (value) => stopIn(fields, value));
   const name = at("name", textIn);
+  const drawn = space.length > 0 && !optimized;
   const ignored = OF_WANDB.filter((field) => values[field] !== undefined);
   return {
     ...NOTHING,
     ...(name === undefined ? {} : { name }),
-    pieces: { axes, space, ...(space.length > 0 && cap !== undefined ? { random: cap } : {}) },
-    budget: cap === undefined || space.length > 0 ? {} : { runs: cap },
+    pieces: { axes, space, ...(drawn && cap !== undefined ? { random: cap } : {}) },
+    budget: cap === undefined || drawn ? {} : { runs: cap },
     ...(command === undefined ? {} : { command }),
     pass,
     ...(metric === undefined ? {} : { metric }),
@@ -52,11 +53,13 @@ export function wandbSweep(fields: Fields): Described {
   };
 }
 
-function methodIn(value: unknown): string {
+/** Its methods say how points are chosen, which is the optimizer's. */
+function methodIn(value: unknown, optimized: boolean): string {
+  if (optimized) return "random";
   if (METHODS.includes(String(value))) return String(value);
   return refuse(
     `"${value}" needs an optimizer that learns from earlier trials; mosaic itself tries grids and random samples`,
-    "Write method: random with run_cap: N, or run an optimizer of your own (docs/how-to/sweeps.md).",
+    "Write method: random with run_cap: N, or let Optuna choose: python examples/optuna_sweep.py --name NAME FILE",
   );
 }
 

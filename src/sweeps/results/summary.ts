@@ -2,14 +2,16 @@
 import { withoutSecrets } from "../../base/text/secrets.ts";
 import { yieldToOthers } from "../../base/time/sleep.ts";
 import { presentConfig } from "../../config/present_config.ts";
+import { LIVE_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { SweepReport, SweepRow, TrialRow } from "../../registry/sweeps/sweep_rows.ts";
 import { spreadOf } from "../../telemetry/series/groups.ts";
 import type { TelemetryReader } from "../../telemetry/telemetry_log.ts";
 import { PRUNED } from "../judge.ts";
-import { namesOf, trialCount, valuesAt } from "../points.ts";
+import { valuesAt } from "../points.ts";
 import { stepsOf } from "../spent.ts";
 import { rungsOf } from "../stopping.ts";
+import { seedsOf, type SpecOutline, specOutline } from "../outline.ts";
 import { MOST_TRIALS, type SweepSpec, type Value } from "../spec.ts";
 import { commandOf, meaningOf, shellLine } from "../trial_config.ts";
 import { statement } from "./statement.ts";
@@ -30,7 +32,7 @@ const iso = (ms: number) => new Date(ms).toISOString();
 export function sweepOutline(
   { registry }: Readers,
   row: SweepRow,
-  spec: SweepSpec,
+  { total, ...of }: SpecOutline,
   trouble: string | undefined,
 ): SweepJson {
   return {
@@ -38,17 +40,12 @@ export function sweepOutline(
     name: row.name,
     state: row.state,
     created_at: iso(row.createdAt),
-    total: trialCount(spec),
+    total,
     made: row.nextTrial,
     states: Object.fromEntries(
       Object.entries(registry.sweeps.counts(row.sweepId)).map(([state, n]) => [state.toLowerCase(), n]),
     ),
-    parameters: namesOf(spec),
-    seeds: [...seedsOf(spec)],
-    max_parallel: spec.max_parallel ?? null,
-    budget: spec.budget,
-    metric: spec.metric ?? null,
-    stop: spec.stop ?? null,
+    ...of,
     waiting_for: trouble ?? null,
   };
 }
@@ -89,7 +86,7 @@ export async function sweepSummary(
   const winner = winning === null ? null : winnerJson(registry, winning, second, trials, spec);
   const best = trials.filter(counts)
     .reduce<TrialJson | null>((best, one) => best === null || better(one.value!, best.value!) ? one : best, null);
-  const outline = sweepOutline(readers, row, spec, trouble);
+  const outline = sweepOutline(readers, row, specOutline(spec), trouble);
   const sums = {
     spent: {
       seconds: Math.round(registry.sweeps.runMs(row.sweepId) / 1000),
@@ -104,10 +101,12 @@ export async function sweepSummary(
       best: best === null ? null : { ...bestOf(best), command: commandLine(registry, best.run_id!) },
       winner,
       statement: statement(outline, { ...sums, winner, points }, stop === undefined ? [] : rungsOf(stop, 0)),
+      next_seeds: nextSeeds(trials, seedsOf(spec)),
       judged_at: atFirstRung ? rungsOf(stop, 0)[0]! : null,
       points: points.slice(0, MOST_LISTED),
       trials: trials.toReversed().slice(0, Math.min(listed, MOST_LISTED)),
       best_so_far: bestSoFar(trials, rows, better),
+      ...(stop?.rule === "optimizer" ? { reports: reported(reports, trials) } : {}),
       stopped: stopped(reports, trials),
     },
   };
@@ -143,9 +142,6 @@ function trialJson(
 function counts({ state, value }: Pick<TrialJson, "state" | "value">): boolean {
   return value !== null && !["pruned", "faulted", "cancelled", "refused", "deleted"].includes(state);
 }
-
-const seedsOf = ({ parts }: SweepSpec) =>
-  new Set(parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));
 
 /** By name: `sweep extend` may give the parameters of a point in another order. */
 function unseeded({ parameters }: TrialJson, seeds: ReadonlySet<string>): [name: string, value: Value][] {
@@ -194,6 +190,14 @@ function winnerJson(
   };
 }
 
+/** After those that were tried, as many as these; null if no seed is a number. */
+function nextSeeds(trials: readonly TrialJson[], seeds: ReadonlySet<string>): string | null {
+  const tried = new Set(trials.flatMap(({ parameters }) => [...seeds].map((name) => parameters[name])));
+  const numbers = [...tried].filter((seed) => typeof seed === "number");
+  const most = numbers.reduce((most, seed) => Math.max(most, seed), -Infinity);
+  return numbers.length === 0 ? null : `${most + 1}..${most + numbers.length}`;
+}
+
 const bestOf = ({ trial, run_id, value, parameters }: TrialJson) => ({
   trial,
   run_id: run_id!,
@@ -220,6 +224,16 @@ function bestSoFar(trials: readonly TrialJson[], rows: readonly TrialRow[], bett
     best = value;
     return [{ at: iso(at), trial, value }];
   });
+}
+
+/** The newest value of each live trial waits for a decision. */
+function reported(reports: readonly SweepReport[], trials: readonly TrialJson[]) {
+  const newest = new Map(reports.map(({ trial, rung }) => [trial, rung]));
+  const isLive = ({ state }: TrialJson) => LIVE_STATES.some((live) => live.toLowerCase() === state);
+  return reports.filter(({ stops }) => !stops).map(({ trial, rung, step, value }) => ({
+    ...{ trial, rung, step, value: Number.isFinite(value) ? value : null },
+    waits: newest.get(trial) === rung && trials[trial] !== undefined && isLive(trials[trial]),
+  }));
 }
 
 function stopped(reports: readonly SweepReport[], trials: readonly TrialJson[]) {

@@ -74,12 +74,16 @@ export interface SweepJson {
     winner: WinnerJson | null;
     /** For a paper or a message: the estimate with its interval, the number of trials, what was discarded. */
     statement: string;
+    /** Seeds to go on with, such as `4..6`; null: none is known. */
+    next_seeds: string | null;
     /** The first rung, in the unit of the rule, at which `judged` compares trials; null: by their values. */
     judged_at: number | null;
     points: PointJson[];
     /** Newest first. */
     trials: TrialJson[];
     best_so_far: { at: string; trial: number; value: number }[];
+    /** Of `stop: optimizer`: values at rungs, in the order in which they came. `waits`: nobody has decided about it. */
+    reports?: { trial: number; rung: number; step: number; value: number | null; waits: boolean }[];
     stopped: {
       trial: number;
       run_id: string;

@@ -1,15 +1,17 @@
-/** A sweep as a table, of its points or of its trials: CSV and Parquet. */
+/** A sweep as a table, of its points or of its trials: CSV, JSON and Parquet. */
+import { MosaicError } from "../../base/errors.ts";
 import { csv } from "../../base/text/csv_text.ts";
+import { didYouMean } from "../../base/text/nearest.ts";
 import type { PointJson, SweepJson } from "./sweep_json.ts";
 
-export interface SweepTable {
+interface SweepTable {
   header: string[];
   rows: unknown[][];
 }
 
 export const TABLES = ["points", "trials"] as const;
-export type TableOf = typeof TABLES[number];
-export const FORMATS = ["csv", "parquet"] as const;
+type TableOf = typeof TABLES[number];
+const FORMATS = ["csv", "json", "parquet"] as const;
 
 /** The names of parameters in any of the rows. */
 export function namesIn(rows: readonly { parameters: Record<string, unknown> }[]): string[] {
@@ -35,7 +37,7 @@ const TIMES = ["started_at", "finished_at"];
 const headings = (names: readonly string[]) => names.map((name) => OWN.includes(name) ? `param.${name}` : name);
 
 /** Points best first, trials by number. */
-export function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTable {
+function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTable {
   if (of === "points") {
     const points = ranked(detail?.points ?? [], metric?.goal ?? "max");
     const names = namesIn(points);
@@ -56,8 +58,28 @@ export function sweepTable({ detail, metric }: SweepJson, of: TableOf): SweepTab
   };
 }
 
-export function csvBytes({ header, rows }: SweepTable): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(csv(header, rows));
+/** @throws MosaicError `invalid_argument` for a table or a format that is none */
+export async function tableBytes(sweep: SweepJson, of: string, format: string): Promise<Uint8Array<ArrayBuffer>> {
+  const table = sweepTable(sweep, oneOf("table", of, TABLES));
+  const { header, rows } = table;
+  switch (oneOf("format", format, FORMATS)) {
+    case "csv":
+      return new TextEncoder().encode(csv(header, rows));
+    case "json": {
+      const objects = rows.map((row) => Object.fromEntries(header.map((name, i) => [name, row[i]])));
+      return new TextEncoder().encode(`${JSON.stringify(objects, null, 2)}\n`);
+    }
+    case "parquet":
+      return await parquetBytes(table);
+  }
+}
+
+function oneOf<T extends string>(what: string, given: string, known: readonly T[]): T {
+  const found = known.find((one) => one === given);
+  if (found !== undefined) return found;
+  throw new MosaicError("invalid_argument", `${what} is "${given}".${didYouMean(given, known)}`, {
+    hint: `It is one of ${known.join(", ")}.`,
+  });
 }
 
 type ParquetType = "INT64" | "TIMESTAMP" | "DOUBLE" | "BOOLEAN" | "STRING";
@@ -66,7 +88,7 @@ type ParquetType = "INT64" | "TIMESTAMP" | "DOUBLE" | "BOOLEAN" | "STRING";
  * Counts are whole numbers, times are times. Of parameters, numbers are doubles and flags booleans where a column has nothing
  * else; all else is text, as JSON if it is none.
  */
-export async function parquetBytes({ header, rows }: SweepTable): Promise<Uint8Array<ArrayBuffer>> {
+async function parquetBytes({ header, rows }: SweepTable): Promise<Uint8Array<ArrayBuffer>> {
   const { parquetWriteBuffer } = await import("hyparquet-writer");
   const columnData = header.map((name, i) => {
     const values = rows.map((row) => row[i] ?? null);

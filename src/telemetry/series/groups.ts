@@ -14,6 +14,9 @@ export interface Groupable {
 
 const SEED = /(?:^|[._/-])(?:seed|run_name|exp_name|run_id)$/i;
 
+/** Whether a parameter of this name tells repetitions apart, and nothing that one would choose. */
+export const isSeed = (name: string): boolean => SEED.test(name);
+
 /** At the end of a name, unless it is part of a number such as `0.003`, `.99` or `1e-3`. */
 const SEED_AT_END = /(?:[_ ]|(?<!\de)-|(?<=[a-z])\.)+s?\d+$/i;
 
@@ -32,7 +35,7 @@ export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
   const values = runs.map(({ parameters = [] }) => new Map(parameters.map(({ name, value }) => [name, text(value)])));
   const names = by.startsWith("parameter:")
     ? [by.slice("parameter:".length)]
-    : [...new Set(values.flatMap((v) => [...v.keys()]))].filter((n) => !SEED.test(n)).sort(natural);
+    : [...new Set(values.flatMap((v) => [...v.keys()]))].filter((n) => !isSeed(n)).sort(natural);
   const differing = names.filter((n) => new Set(values.map((v) => v.get(n))).size > 1);
   const shown = differing.length > 0 || names.length !== 1 ? differing : names;
   return values.map((v) => shown.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");

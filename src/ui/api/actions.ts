@@ -165,12 +165,24 @@ export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
   return { done: ids.length - failed.length, failed };
 }
 
-/** @throws MosaicError as the core does; both outcomes are in the audit log */
-export async function changeSweep(core: Core, sweep: string, action: string, actor: Actor): Promise<SweepJson> {
+/**
+ * @param bodyText of `extend`, `{"seeds", "winner"}`: further seeds for all points, or for the best one
+ * @throws MosaicError as the core does; both outcomes are in the audit log
+ */
+export async function changeSweep(
+  core: Core,
+  sweep: string,
+  action: string,
+  bodyText: string,
+  actor: Actor,
+): Promise<SweepJson> {
   const entry = { action: `page/sweep_${action}`, run: sweep };
   try {
     requireOwn(actor, "sweep", () => core.ownerOfSweep(sweep));
-    const changed = await core.changeSweep(sweep, action, "");
+    const { seeds, winner } = action === "extend" ? parseBody(bodyText) : {};
+    const changed = action === "extend"
+      ? await core.moreSeeds(sweep, String(seeds ?? ""), winner === true)
+      : await core.changeSweep(sweep, action, "");
     actor.entered({ ...entry, outcome: "ok" });
     return changed;
   } catch (error) {

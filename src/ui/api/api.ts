@@ -195,13 +195,25 @@ function actorIn(c: Ctx, log: Logger, audit: Audit | undefined): Actor {
 const SWEEPS_LIMIT = 1000;
 const TRIALS_LIMIT = 10_000;
 
-function sweepsApi(core: Core, { log, audit }: Pick<ApiOptions, "log" | "audit">) {
+const FILE_TYPES: Record<string, string> = {
+  csv: "text/csv; charset=utf-8",
+  json: "application/json",
+  parquet: "application/vnd.apache.parquet",
+};
+
+function sweepsApi(core: Core, { log, audit, body }: Pick<ApiOptions, "log" | "audit" | "body">) {
   return new Hono<PageEnv>()
     .get("/", async (c) => c.json({ sweeps: await core.listSweeps(SWEEPS_LIMIT) }))
     .get("/:id", async (c) => c.json(await core.getSweep(c.req.param("id"), TRIALS_LIMIT)))
-    .post("/:id/:action", async (c) => {
+    .get("/:id/table", takes<{ query: { of?: string; format?: string } }>(), async (c) => {
+      const { of = "points", format = "csv" } = c.req.query();
+      const bytes = await core.sweepTable(c.req.param("id"), of, format);
+      return c.body(bytes, 200, { "content-type": FILE_TYPES[format]!, "content-disposition": "attachment" });
+    })
+    .post("/:id/:action", takes<{ json: { seeds?: string; winner?: boolean } }>(), async (c) => {
       const { id, action } = c.req.param();
-      return c.json(await changeSweep(core, id, action, actorIn(c, log, audit)));
+      const text = await textOf(c.req.raw, body);
+      return c.json(await changeSweep(core, id, action, text, actorIn(c, log, audit)));
     });
 }
 

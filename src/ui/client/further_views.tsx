@@ -2,9 +2,10 @@
 import { Explorer } from "./charts/explorer.tsx";
 import { Again } from "./run/again.tsx";
 import { Code } from "./run/code.tsx";
-import { Frames } from "./run/frames.tsx";
+import { Command } from "./run/command_facts.tsx";
+import { Frames } from "./media/frames.tsx";
 import { LogPane } from "./run/log_pane.tsx";
-import { Media } from "./run/media.tsx";
+import { Media } from "./media/media.tsx";
 import { Columns } from "./runs/choose_columns.tsx";
 import { ConfigDifferences } from "./run/config_diff.tsx";
 import { Nowhere } from "./nowhere.tsx";
@@ -16,6 +17,7 @@ export const VIEWS = {
   Again,
   Code,
   Columns,
+  Command,
   ConfigDifferences,
   Explorer,
   Frames,

@@ -2,7 +2,7 @@
 import { now, onConnection } from "./parts/api.ts";
 import { fill, h } from "./parts/dom.ts";
 import { listenToKeys } from "./parts/keys.tsx";
-import { Wall } from "./run/live_tiles.tsx";
+import { Wall } from "./media/live_tiles.tsx";
 import { Icon, Later } from "./parts/parts.tsx";
 import { type JSX, render } from "./parts/preact.ts";
 import { Run } from "./run/run.tsx";

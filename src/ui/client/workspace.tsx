@@ -16,7 +16,7 @@ import { isTyping } from "./parts/keys.tsx";
 import { Island, Later, useRedraw, WhenSeen } from "./parts/parts.tsx";
 import { type ComponentChildren, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts/preact.ts";
 import type { DifferencesProps } from "./run/config_diff.tsx";
-import { LoadedScatter } from "./sweeps/load_sweeps.tsx";
+import { LoadedInsight } from "./sweeps/load_sweeps.tsx";
 import type { ComparedRun } from "../api/page_json.ts";
 import type { ColumnsProps } from "./runs/choose_columns.tsx";
 import type { TrashProps } from "./runs/trash.tsx";
@@ -570,7 +570,9 @@ function Drawn({ model, runs, charted, changes, groups, grouped }: DrawnProps): 
       <Charts runs={charted} changes={changes} />
       {runs.length > 1 && (
         <WhenSeen
-          of={() => <Insight model={model} charted={charted} runs={runs} groups={grouped ? groups : []} />}
+          of={() => (
+            <Insight model={model} charted={charted} runs={runs} groups={grouped ? groups : []} changes={changes} />
+          )}
         />
       )}
     </>
@@ -579,7 +581,7 @@ function Drawn({ model, runs, charted, changes, groups, grouped }: DrawnProps): 
 
 /** What the runs' parameters have to do with their results. */
 function Insight(
-  { model, charted, runs, groups }: { model: RunsModel; charted: ChartRun[]; runs: RunJson[]; groups: string[] },
+  { model, charted, runs, groups, changes }: Omit<DrawnProps, "grouped">,
 ) {
   const redraw = useRedraw();
   const unknown = runs.filter((r) => !model.parameters.has(r.run_id)).map((r) => r.run_id);
@@ -592,9 +594,9 @@ function Insight(
   }, [unknown.join()]);
   const compared = useMemo(
     () =>
-      charted.map(({ run_id, name }, i): ComparedRun => ({
+      charted.map(({ run_id, name, color }, i): ComparedRun & { color: string } => ({
         ...runs[i]!,
-        ...{ name, parameters: model.parameters.get(run_id) ?? [] },
+        ...{ name, color, parameters: model.parameters.get(run_id) ?? [] },
       })),
     [charted, unknown.length],
   );
@@ -602,7 +604,7 @@ function Insight(
   return (
     <div class="insight">
       <h2>Parameters and results</h2>
-      <LoadedScatter runs={compared} groups={groups} />
+      <LoadedInsight runs={compared} groups={groups} changes={changes} />
       {!isCrowd(runs) && (
         <>
           <h2>Where the configs differ</h2>

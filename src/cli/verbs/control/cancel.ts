@@ -7,15 +7,18 @@ import { untilEnded } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { FOLLOW_RETRY_MS } from "../runs/submit.ts";
 import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { formerly } from "../../verb/verb_parser.ts";
 
 export const define = controlVerb({
   states: LIVE_STATES,
   description:
     "Cancels runs: SIGTERM to the worker's process group, SIGKILL after the grace period. Returns at once; a run is CANCELLED and its GPUs are free when all its processes are gone. Cancelling an ended run changes nothing.",
-  options: (command) =>
+  options: (command, context) => {
     command
       .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
-      .option("-w, --wait", "wait until the runs have ended, and print how"),
+      .option("--wait", "wait until the runs have ended, and print how");
+    return formerly(command, context, "-w", "--wait");
+  },
   examples: [
     ["mosaic cancel @last", "cancel the newest run"],
     ["mosaic cancel --wait --grace 30 01K9ZQ", "allow it 30 s to save its work"],

@@ -11,7 +11,7 @@ export const define = controlVerb({
       "checkpoint to start from: an artifact listed by mosaic show, or a path for the worker (default: from the beginning)",
     ),
   examples: [
-    ["mosaic reset @last", "restart from the beginning"],
+    ["mosaic reset @last", "restart from the beginning; now: mosaic retry --from beginning"],
     ["mosaic reset @last --from checkpoints/episode-000050.json", "restart from this checkpoint"],
   ],
   exits: {

@@ -23,7 +23,6 @@ export const define = runsVerb({
   examples: [
     ["mosaic delete 01K9ZQ", "put one run into the trash"],
     ["mosaic delete -t scratch -s failed", "the failed runs with a tag"],
-    ["mosaic restore 01K9ZQ", "bring it back"],
     ["mosaic prune --older-than 30d --dry-run", "show what a policy would remove for good"],
   ],
   exits: { 0: "deleted, or nothing was done", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },

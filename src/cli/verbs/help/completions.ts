@@ -15,8 +15,8 @@ import { Link } from "../../link/daemon_link.ts";
 import { listColumns } from "../../text/runs_table.ts";
 import type { Verb } from "../../verb/verb.ts";
 
-/** The newest runs offered as candidates. */
-const RUNS_OFFERED = 50;
+/** Runs offered as candidates: the newest of those that fit. */
+const RUNS_OFFERED = 200;
 /** Options whose values are columns of the table of runs. */
 const OF_COLUMNS: Readonly<Record<string, "one" | "several">> = {
   "--columns": "several",
@@ -41,7 +41,8 @@ export function define(
         "runs",
         "columns",
       ]),
-    );
+    )
+    .argument("[word]", "for runs: what is typed so far, of any of all runs");
   connectionOptions(command)
     .addHelpText(
       "after",
@@ -53,11 +54,12 @@ export function define(
         ],
       }),
     )
-    .action(async (shell: Shell | "runs" | "columns", flags: Record<string, unknown>) => {
+    .action(async (shell: Shell | "runs" | "columns", word: string | undefined, flags: Record<string, unknown>) => {
       if (shell === "runs") {
         using link = await Link.open(context, connectionFlags(flags));
-        const { runs } = await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED });
-        context.out.write(runCandidates(runs).map((candidate) => `${candidate}\n`).join(""));
+        context.out.write(
+          runCandidates(await runsLike(link, word ?? "")).map((candidate) => `${candidate}\n`).join(""),
+        );
         return;
       }
       if (shell === "columns") {
@@ -71,10 +73,25 @@ export function define(
     });
 }
 
+/** The newest runs whose name or id may begin with the word, however old they are. */
+async function runsLike(link: Link, word: string): Promise<{ runId: string; name: string }[]> {
+  // A shell's quoting: it compares the candidates itself.
+  if (!/^[\w.:/@-]+$/.test(word)) return (await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED })).runs;
+  const isId = /^[0-9A-Z]+$/i.test(word);
+  const [named, byId] = await Promise.all([
+    link.unary(link.methods.listRuns, { limit: RUNS_OFFERED, nameContains: word }),
+    isId
+      ? link.unary(link.methods.listRuns, { limit: RUNS_OFFERED, where: `run_id like "${word.toUpperCase()}%"` })
+      : undefined,
+  ]);
+  return [...named.runs, ...byId?.runs ?? []];
+}
+
 /** Names, summaries and options of all verbs. */
 export async function describeVerbs(context: Context, verbs: readonly Verb[]): Promise<CompletedVerb[]> {
   const described: CompletedVerb[] = [];
-  for (const verb of verbs) {
+  // Older words work, and are not offered.
+  for (const verb of verbs.filter(({ now }) => now === undefined)) {
     const command = newCommand(verb, context);
     (await verb.load?.())?.define(command, context, { code: 0 }, verbs);
     described.push({

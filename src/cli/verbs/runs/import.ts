@@ -80,7 +80,7 @@ export function define(command: Command, caller: Context, result: { code: number
       if (files.length > 0) {
         if (files.length < paths.length || flags["name"] !== undefined || flags["tag"] !== undefined) {
           throw new MosaicError("invalid_argument", `${files[0]} is a run of mosaic: it keeps its name and tags`, {
-            hint: "Import such files on their own, without --name and --tag; mosaic rename and tag change them later.",
+            hint: "Import such files on their own, without --name and --tag; mosaic edit changes them later.",
           });
         }
         using link = flags["dryRun"] === true ? undefined : await Link.open(context, connectionFlags(flags));

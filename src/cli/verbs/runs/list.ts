@@ -44,6 +44,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("--mine", "only your runs: those of your token, or of your user")
     .option("--within <run>", "the runs within this run: trials, jobs and tracker runs of its program")
+    .option("--all-hosts", 'the runs of this host and of all of "mosaic host list"')
     .option("--trash", "deleted runs, which mosaic restore brings back")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
     .option("-a, --all", "all runs, also on a terminal")

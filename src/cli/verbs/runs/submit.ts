@@ -8,6 +8,7 @@ import { codeOption, connectionFlags, connectionOptions, outputOption, repeated 
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { isStandardInput } from "../../link/standard_streams.ts";
 import { explainPath } from "../../../permissions/missing.ts";
+import { EXIT } from "../../link/exit.ts";
 import { followRun } from "../../link/following.ts";
 import { interruptible } from "../../link/interrupt.ts";
 import { isTransient, Link } from "../../link/daemon_link.ts";
@@ -31,13 +32,16 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
     .option("--no-observe", "read no files of trackers, whatever the config says")
-    .addOption(codeOption());
+    .addOption(codeOption())
+    .option("--check", "submit nothing: print the config's digest, or every violation; needs no daemon")
+    .option("--canonical", "with --check: print the canonical form, whose SHA-256 is the digest");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic submit train.json", "submit, print the run's id"],
+          ["mosaic submit --check train.json", "say whether it is valid"],
           ["mosaic submit --follow train.json && mosaic export @last --format csv", "train, then export"],
           ["jq '.metadata.worker.config.seed = 7' train.json | mosaic submit -", "submit a variation"],
         ],
@@ -45,6 +49,10 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
+      if (flags["check"] === true) {
+        result.code = await check(file, flags, context);
+        return;
+      }
       const given = await readConfigText(file, context);
       const { changedConfig } = await import("../../verb/changed_config.ts");
       const configJson = changedConfig(given, {
@@ -120,7 +128,7 @@ export async function submit(
 }
 
 /**
- * The daemon reports all violations of a config on one line; prints them one per line, as `validate` does. Other errors
+ * The daemon reports all violations of a config on one line; prints them one per line, as `--check` does. Other errors
  * (and violations that only the daemon's version finds) are returned unchanged.
  */
 async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
@@ -146,4 +154,25 @@ export async function readConfigText(file: string, context: Context): Promise<st
     if (known instanceof MosaicError) throw known;
     throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+/** Prints a config's digest, its canonical form, or its violations. @returns the exit code */
+export async function check(file: string, flags: Record<string, unknown>, context: Context): Promise<number> {
+  const text = await readConfigText(file, context);
+  const { readConfig, violationsOf } = await import("../../../config/config.ts");
+  const violations = violationsOf(text);
+  const valid = violations.length === 0;
+  const digest = valid ? readConfig(text).digest : null;
+  if (flags["output"] === "json") {
+    context.out.write(`${JSON.stringify({ valid, digest, violations }, null, 2)}\n`);
+  } else if (!valid) {
+    for (const { path, message } of violations) context.err.write(`${escapeControl(`${path} ${message}`)}\n`);
+    context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
+  } else if (flags["canonical"] === true) {
+    // No newline: the digest is the SHA-256 of exactly this text.
+    context.out.write(readConfig(text).canonicalJson);
+  } else {
+    context.out.write(`valid, digest ${digest}\n`);
+  }
+  return valid ? EXIT.ok : EXIT.usage;
 }

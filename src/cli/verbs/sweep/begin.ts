@@ -31,12 +31,17 @@ export async function beginSweep(words: readonly string[], flags: Flags, context
     (command === undefined ? String(config.run_name ?? "sweep") : nameOf(command.map(withoutTemplates)));
   if (run !== undefined) warnOfLeftOut(run.missing, context);
   if (flags["optimizer"] === true) {
-    const optimized = optimizedBy(described, config, given);
+    const optimized = await optimizedBy(described, config, given, flags["optimizerTimeout"] as number | undefined);
     if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
     using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
     return await driveSweep(link, context, optimized);
   }
   const spec = specOf({ ...described, name }, config, name);
+  if (spec.stop?.rule === "optimizer") {
+    throw new MosaicError("invalid_argument", "--stop optimizer: there is no program that decides", {
+      hint: "Add --optimizer, or choose asha, hyperband, median or pbt.",
+    });
+  }
   if (flags["dryRun"] === true) return await dryRun(spec, flags, context);
   if (run?.here === true) await offerDaemon(context, connectionFlags(flags));
   const follow = flags["follow"] === true;
@@ -54,23 +59,46 @@ export async function beginSweep(words: readonly string[], flags: Flags, context
   return follow ? await followSweep(link, context, sweep.name) : 0;
 }
 
+/** An optimizer may think this long about an answer. */
+const ANSWER_MS = 300_000;
+
 /** @throws MosaicError `invalid_argument` for what an optimizer needs and is not given, or for points of another origin */
-function optimizedBy(described: Described, config: Record<string, unknown>, name: string | undefined): Optimized {
+async function optimizedBy(
+  described: Described,
+  config: Record<string, unknown>,
+  name: string | undefined,
+  answerMs = ANSWER_MS,
+): Promise<Optimized> {
+  const [{ axisValues }, { meaningOf }] = await Promise.all([
+    import("../../../sweeps/points.ts"),
+    import("../../../sweeps/trial_config.ts"),
+  ]);
   const need = (what: string, why: string) =>
     new MosaicError("invalid_argument", `--optimizer needs ${what}`, { hint: why });
   const { metric, budget, pieces, max_parallel: parallel = 1 } = described;
   if (name === undefined) throw need("--name NAME", "By its name, the same command continues the sweep.");
   if (metric === undefined) throw need("--metric NAME:max", "Its value is what the optimizer is told.");
   if (budget.runs === undefined) throw need("--budget Nruns", "It says how many points are asked for.");
-  const { axes, space, ...others } = pieces;
-  if (axes.length + space.length + Object.keys(others).length > 0) {
+  const { axes, space: drawn, ...others } = pieces;
+  if (Object.keys(others).length > 0) {
     throw new MosaicError(
       "invalid_argument",
-      "--optimizer chooses all points: leave --grid, --random, --points and --seeds out",
+      "--optimizer chooses all points: leave --random, --points, --seeds and --when out",
     );
   }
+  const given = axes.map((axis) => ({ name: axis.name, values: axisValues(axis) }));
+  const fixed = Object.fromEntries(
+    given.filter(({ values }) => values.length === 1).map(({ name, values }) => [name, meaningOf(values[0]!)]),
+  );
+  const space = [
+    ...drawn,
+    ...given.filter(({ values }) => values.length > 1).map(({ name, values }) => ({
+      name,
+      distribution: { type: "choice" as const, values: values.map(meaningOf) },
+    })),
+  ];
   return {
-    ...{ name, runs: budget.runs, parallel, metric },
+    ...{ name, runs: budget.runs, parallel, metric, space, fixed, answerMs },
     specWith: async (parameters) => {
       const { specOf } = await import("../../../sweeps/described.ts");
       const rows = [parameters as Record<string, Value>];
@@ -116,6 +144,7 @@ async function describe(words: readonly string[], flags: Flags, context: Context
     await readConfigText(word!, context),
     word!,
     (path) => Deno.readTextFileSync(word === "-" ? path : resolve(dirname(word!), path)),
+    flags["optimizer"] === true,
   );
   if (file.command === undefined && file.config === undefined) {
     throw new MosaicError("invalid_argument", `${word} names no command and no config`, {

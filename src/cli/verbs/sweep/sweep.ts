@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { describedOptions } from "../../verb/sweep_options.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import { connectionOptions, outputOption, wholeNumber } from "../../verb/flags.ts";
+import { connectionOptions, durationValue, outputOption, wholeNumber } from "../../verb/flags.ts";
 import type { Context } from "../../link/context.ts";
 import { queueOptions } from "../../verb/queue_flags.ts";
 import { runOptions } from "../runs/run.ts";
@@ -32,6 +32,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "stop bad trials early: asha, hyperband, median or pbt, as in asha:max=100000,min=1000,reduction=3",
     )
     .option("--optimizer", "ask a program on standard input and output for each point (mosaic-optimizer/1)")
+    .option("--optimizer-timeout <duration>", "how long it may think about an answer (default: 5m)", durationValue)
     .option("--sweep-name <name>", "name of the sweep (default: --name, else from the command)");
   queueOptions(runOptions(command)).option("--dry-run", "print the command line of each trial, and start nothing");
   connectionOptions(outputOption(command, ["table", "json"]))

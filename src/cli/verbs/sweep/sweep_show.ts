@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { MosaicError } from "../../../base/errors.ts";
 import type { SweepJson } from "../../../sweeps/results/sweep_json.ts";
-import { csvBytes, parquetBytes, sweepTable, type TableOf, TABLES } from "../../../sweeps/results/sweep_table.ts";
+import { tableBytes, TABLES } from "../../../sweeps/results/sweep_table.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { manual, oneOf } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
@@ -72,13 +72,10 @@ export function showVerbs(
       using link = await Link.open(context, connectionFlags(flags));
       const answer = await link.unary(link.methods.getSweep, { sweep, trials: ALL_TRIALS });
       const json = JSON.parse(answer.json) as SweepJson;
-      const table = () => sweepTable(json, flags["table"] as TableOf);
       switch (output) {
         case "csv":
-          context.out.writeBytes(csvBytes(table()));
-          break;
         case "parquet":
-          context.out.writeBytes(await parquetBytes(table()));
+          context.out.writeBytes(await tableBytes(json, flags["table"] as string, output));
           break;
         case "json":
           context.out.write(

@@ -1,6 +1,6 @@
 /** `mosaic events` and `mosaic watch` */
 import type { Command } from "commander";
-import { manual } from "../../verb/verb_parser.ts";
+import { formerly, manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { eventLine } from "../../text/events_text.ts";
 import { EXIT } from "../../link/exit.ts";
@@ -25,19 +25,21 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("[run]", "only events of this run")
     .option("-f, --follow", "continue with new events (of one run: until it has ended)")
     .option(
-      "-t, --tail <n>",
+      "--tail <n>",
       "start with the newest n events (default: all; with -f for all runs: 10)",
       wholeNumber(1),
     )
     .option("--since <when>", "start after this seq, this long ago (2h), or at this time")
     .option("-k, --kind <kinds>", "only these kinds (comma-separated), such as failed,checkpoint_saved")
     .option("--worker", "print the lifecycle events that the worker reported");
+  formerly(command, context, "-t <n>", "--tail");
   connectionOptions(outputOption(command, ["table", "jsonl", "json"]))
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic events -f", "the newest ten events of this host, then new ones"],
+          ["mosaic events -f -k state", "state changes alone"],
           ["mosaic events -k failed --since 1d", "failures of the last day, with reasons and hints"],
           ["mosaic events @last", "events of the newest run"],
           ['mosaic events -f -o jsonl | while read -r event; do notify "$event"; done', "run a command for each event"],

@@ -1,7 +1,7 @@
 /** `mosaic logs` */
 import type { Command } from "commander";
 import type { Run } from "../../../gen/mosaic/v1/mosaic_pb.ts";
-import { manual } from "../../verb/verb_parser.ts";
+import { formerly, manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { EXIT } from "../../link/exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../../verb/flags.ts";
@@ -23,9 +23,9 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--stderr", "print standard error instead of standard output")
     .option("--rank <n>", "of a run on several nodes: the output of this rank (default: 0)", wholeNumber())
     .option("--attempt <n>", "the output of this attempt, from 1 (default: the newest)", wholeNumber(1))
-    .option("-n, --tail <n>", "only the last n lines", wholeNumber(1))
+    .option("--tail <n>", "only the last n lines", wholeNumber(1))
     .option("--since-offset <bytes>", "start at this byte offset", wholeNumber());
-  connectionOptions(command)
+  connectionOptions(formerly(command, context, "-n <n>", "--tail"))
     .addHelpText(
       "after",
       manual({

@@ -31,7 +31,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "list what wrote each series, and the less exact copies by other sources, which are not listed otherwise",
     )
     .option("--points", "print the points; implied by --follow, --since, --limit and --tail");
-  telemetryOptions(command)
+  telemetryOptions(command, context)
     .addHelpText(
       "after",
       manual({

@@ -54,6 +54,24 @@ export function Terms({ kind, of }: { kind: string; of: (readonly [string, Compo
   );
 }
 
+/** A text with a button that copies it. */
+export function Copied({ text, what }: { text: string; what: string }) {
+  return (
+    <>
+      {text}
+      <button
+        type="button"
+        class="icon"
+        aria-label={`Copy ${what}`}
+        title={`Copy ${what}`}
+        onClick={() => navigator.clipboard.writeText(text)}
+      >
+        <Icon name="copy" />
+      </button>
+    </>
+  );
+}
+
 /** A function that draws the component again. */
 export function useRedraw(): () => void {
   return useReducer((n: number) => n + 1, 0)[1] as () => void;
@@ -102,6 +120,7 @@ export type View =
   | "Again"
   | "Code"
   | "Columns"
+  | "Command"
   | "ConfigDifferences"
   | "Explorer"
   | "Frames"

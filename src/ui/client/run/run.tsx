@@ -1,16 +1,13 @@
 /** One run: its current state, its history, and everything it recorded. */
-import { RUN_FACTS, TELEMETRY_FACTS } from "../../../runs/fields/run_facts.ts";
-import { isStale, msOf, note } from "../../../runs/fields/run_texts.ts";
+import { msOf } from "../../../runs/fields/run_texts.ts";
 import type { RunPage } from "../../api/page_json.ts";
 import type { RunJson } from "../../../runs/fields/run_types.ts";
-import { Actions } from "../parts/actions.tsx";
 import { colored } from "../parts/ansi.ts";
 import {
   answer,
   heardTime,
   listRuns,
   live,
-  now,
   param,
   readOnly,
   Refused,
@@ -28,60 +25,24 @@ import type { ExplorerProps } from "../charts/explorer.tsx";
 import type { DifferencesProps } from "./config_diff.tsx";
 import { figure, moment, whole, words } from "../parts/format.ts";
 import { bytes } from "../../../base/text/format.ts";
-import type { FramesProps, Sought } from "./frames.tsx";
-import { Lifecycle } from "./lifecycle.tsx";
-import { LiveTiles } from "./live_tiles.tsx";
+import type { FramesProps, Sought } from "../media/frames.tsx";
+import { LiveTiles } from "../media/live_tiles.tsx";
 import type { LogPaneProps } from "./log_pane.tsx";
-import { artifactPath, SaveLink } from "./save_link.tsx";
-import { type MediaProps, pick } from "./media.tsx";
-import type { Moment } from "./media_entries.ts";
+import { artifactPath, SaveLink } from "../media/save_link.tsx";
+import { type MediaProps, pick } from "../media/media.tsx";
+import type { Moment } from "../media/media_entries.ts";
+import { Rail } from "./rail.tsx";
 import { RunPicker } from "../runs/run_picker.tsx";
-import { Icon, Later, ScrollTable, Terms, useNow } from "../parts/parts.tsx";
+import { Icon, Later, ScrollTable, Terms } from "../parts/parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "../parts/preact.ts";
-import { Chip, isEnded, sentence } from "../parts/states.tsx";
+import { isEnded } from "../parts/states.tsx";
 import { Tabs } from "../parts/tabs.tsx";
-import { Name, Notes, Tags } from "./written.tsx";
-
-const OF_ALL = new Map([...RUN_FACTS, ...TELEMETRY_FACTS].map((fact) => [fact.name, fact]));
-/** The facts above everything else, which change; the others are details. */
-const FACTS = [
-  ...["steps", "progress", "episodes", "reward", "elapsed", "waits", "last record", "last output", "backlog"],
-  ...["gpus", "attempt", "rate limit"],
-];
-/** They stand elsewhere on the page. */
-const ELSEWHERE = ["outcome", "reason", "hint", "notes"];
-const DETAILS = [...OF_ALL.keys()].filter((name) => ![...FACTS, ...ELSEWHERE].includes(name));
-
-const heading = (name: string) => name.charAt(0).toUpperCase() + name.slice(1);
-
-function detailOf(name: string, run: RunPage, now: number): ComponentChildren {
-  const text = OF_ALL.get(name)!.text(run, { now });
-  if (name === "tags") return readOnly && text === "" ? "" : <Tags run={run} />;
-  if (name !== "run") return text;
-  return (
-    <>
-      {text}
-      <button
-        type="button"
-        class="icon"
-        aria-label="Copy the run id"
-        title="Copy the run id"
-        onClick={() => navigator.clipboard.writeText(text)}
-      >
-        <Icon name="copy" />
-      </button>
-    </>
-  );
-}
 
 /** The contents of a tick besides the run's numbers. */
 interface Tick {
   at: number;
   logs: Record<string, number>;
 }
-
-/** A parameter's value for display. */
-const parameterText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 
 /** The end of stderr explains a failure, so it is in view; earlier lines can be scrolled to. */
 function LastLines({ text }: { text: string }) {
@@ -172,165 +133,115 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
   if (tab === "overview") points.current = heads.steps + heads.episodes + heads.metrics;
 
   return (
-    <>
-      <Head run={run} />
-      {run.state === "FAULTED" && (
-        <section class="failure" aria-label="Failure">
-          <h2>{words(run.reason ?? "failed")}</h2>
-          {run.hint && <p>{run.hint}</p>}
-          {run.stderr_tail.length > 0 && <LastLines text={run.stderr_tail.join("\n")} />}
-        </section>
-      )}
-      <Alerts runId={runId} changes={events} />
-      <Tabs
-        inSight={setTab}
-        list={[
-          {
-            id: "overview",
-            label: "Overview",
-            content: () => (
-              <div>
-                <LeftOut runId={runId} changes={events} />
-                {run.base_dir === "evals" && <Evaluation runId={runId} state={run.state} />}
-                <div ref={curves} class="curves">
-                  {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
-                  <Charts runs={charted} changes={points.current} />
+    <div class="run-view">
+      <Rail run={run} />
+      <div class="run-main">
+        {run.state === "FAULTED" && (
+          <section class="failure" aria-label="Failure">
+            <h2>{words(run.reason ?? "failed")}</h2>
+            {run.hint && <p>{run.hint}</p>}
+            {run.stderr_tail.length > 0 && <LastLines text={run.stderr_tail.join("\n")} />}
+          </section>
+        )}
+        <Alerts runId={runId} changes={events} />
+        <Tabs
+          inSight={setTab}
+          list={[
+            {
+              id: "overview",
+              label: "Overview",
+              content: () => (
+                <div>
+                  <LeftOut runId={runId} changes={events} />
+                  {run.base_dir === "evals" && <Evaluation runId={runId} state={run.state} />}
+                  <div ref={curves} class="curves">
+                    {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
+                    <Charts runs={charted} changes={points.current} />
+                  </div>
                 </div>
-                <Notes run={run} />
-                <div class="two">
-                  <section>
-                    <h2>Lifecycle</h2>
-                    <Lifecycle run={run} />
-                  </section>
-                  <section>
-                    <h2>Details</h2>
-                    <Terms
-                      kind="details"
-                      of={DETAILS.map((name) => [heading(name), detailOf(name, run, now())] as const).filter((
-                        [, value],
-                      ) => value)}
-                    />
-                    {run.parameters.length > 0 && (
-                      <>
-                        <h2>Parameters</h2>
-                        <Terms
-                          kind="details"
-                          of={run.parameters.map(({ name, value }) => [name, parameterText(value)])}
-                        />
-                      </>
-                    )}
-                  </section>
-                </div>
-              </div>
-            ),
-          },
-          {
-            id: "steps",
-            label: "Steps",
-            content: () => (
-              <Later
-                view="Explorer"
-                props={{ runId, kind: "steps", head: heads.steps, inSight: tab === "steps" } satisfies ExplorerProps}
-              />
-            ),
-          },
-          {
-            id: "episodes",
-            label: "Episodes",
-            content: () => (
-              <Later
-                view="Explorer"
-                props={{
-                  runId,
-                  kind: "episodes",
-                  head: heads.episodes,
-                  inSight: tab === "episodes",
-                } satisfies ExplorerProps}
-              />
-            ),
-          },
-          {
-            id: "frames",
-            label: "Frames",
-            content: () => (
-              <Later
-                view="Frames"
-                props={{ runId, heads, inSight: tab === "frames", sought: frame } satisfies FramesProps}
-              />
-            ),
-          },
-          {
-            id: "media",
-            label: "Media",
-            content: () => (
-              <Later
-                view="Media"
-                props={{ run, sought, inSight: tab === "media" } satisfies MediaProps}
-              />
-            ),
-          },
-          {
-            id: "logs",
-            label: "Logs",
-            content: () => (
-              <Later
-                view="LogPane"
-                props={{
-                  runId,
-                  sizes: tick.current?.logs,
-                  attempt: run.attempt,
-                  inSight: tab === "logs",
-                } satisfies LogPaneProps}
-              />
-            ),
-          },
-          { id: "config", label: "Config", content: () => <Config run={run} /> },
-          {
-            id: "code",
-            label: "Code",
-            content: () => <Later view="Code" props={{ run } satisfies { run: RunPage }} />,
-          },
-          { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
-          {
-            id: "artifacts",
-            label: "Artifacts",
-            content: () => (
-              <>
-                <Artifacts run={run} />
-                <Lineage run={run} />
-              </>
-            ),
-          },
-        ]}
-      />
-    </>
-  );
-}
-
-function Head({ run }: { run: RunPage }) {
-  const at = useNow();
-  return (
-    <>
-      <header class="run-head">
-        <div class="run-title">
-          <Name run={run} />
-          <Chip state={run.state} />
-          <span class="why">{note(run, at) === run.reason ? sentence(run.reason) : note(run, at)}</span>
-        </div>
-        <Actions run={run} done={(action) => action === "delete" && go("/")} />
-      </header>
-      <dl class="facts">
-        {FACTS.map((name) => [name, OF_ALL.get(name)!.text(run, { now: at })] as const).filter(([, value]) =>
-          value !== ""
-        )
-          .map(([name, value]) => (
-            <div key={name}>
-              <dt>{heading(name)}</dt>
-              <dd class={name === "last record" && isStale(run, at) ? "stale" : undefined}>{value}</dd>
-            </div>
-          ))}
-      </dl>
-    </>
+              ),
+            },
+            {
+              id: "steps",
+              label: "Steps",
+              content: () => (
+                <Later
+                  view="Explorer"
+                  props={{ runId, kind: "steps", head: heads.steps, inSight: tab === "steps" } satisfies ExplorerProps}
+                />
+              ),
+            },
+            {
+              id: "episodes",
+              label: "Episodes",
+              content: () => (
+                <Later
+                  view="Explorer"
+                  props={{
+                    runId,
+                    kind: "episodes",
+                    head: heads.episodes,
+                    inSight: tab === "episodes",
+                  } satisfies ExplorerProps}
+                />
+              ),
+            },
+            {
+              id: "frames",
+              label: "Frames",
+              content: () => (
+                <Later
+                  view="Frames"
+                  props={{ runId, heads, inSight: tab === "frames", sought: frame } satisfies FramesProps}
+                />
+              ),
+            },
+            {
+              id: "media",
+              label: "Media",
+              content: () => (
+                <Later
+                  view="Media"
+                  props={{ run, sought, inSight: tab === "media" } satisfies MediaProps}
+                />
+              ),
+            },
+            {
+              id: "logs",
+              label: "Logs",
+              content: () => (
+                <Later
+                  view="LogPane"
+                  props={{
+                    runId,
+                    sizes: tick.current?.logs,
+                    attempt: run.attempt,
+                    inSight: tab === "logs",
+                  } satisfies LogPaneProps}
+                />
+              ),
+            },
+            { id: "config", label: "Config", content: () => <Config run={run} /> },
+            {
+              id: "code",
+              label: "Code",
+              content: () => <Later view="Code" props={{ run } satisfies { run: RunPage }} />,
+            },
+            { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
+            {
+              id: "artifacts",
+              label: "Artifacts",
+              content: () => (
+                <>
+                  <Artifacts run={run} />
+                  <Lineage run={run} />
+                </>
+              ),
+            },
+          ]}
+        />
+      </div>
+    </div>
   );
 }
 

@@ -1,32 +1,45 @@
-/** The list of sweeps, and one sweep: the best so far, parameters against the metric, points, trials, what was stopped. */
+/** The list of sweeps, and one sweep: its winner, the best so far, what matters, curves, points, trials, what was stopped. */
 import { metricColumn } from "../../../runs/query/query_columns.ts";
 import type { SweepJson } from "../../../dispatch/core/core.ts";
 import { duration } from "../../../base/text/format.ts";
-import { ticksOf } from "../../../base/time/ticks.ts";
 import { answer, api, readOnly } from "../parts/api.ts";
-import { attempt } from "../parts/dialog.tsx";
-import { Scatter } from "../charts/scatter.tsx";
+import { colorsOfGroups } from "../parts/colors.ts";
+import { stateWord } from "../../../runs/fields/lifecycle_states.ts";
+import { ask, attempt } from "../parts/dialog.tsx";
+import type { ChartRun } from "../charts/charts.tsx";
+import { BestSoFar } from "../insight/best_so_far.tsx";
+import { ImportanceOf } from "../insight/importance.tsx";
+import { Insight } from "../insight/insight.tsx";
 import { figure, plural, whole } from "../parts/format.ts";
 import { ScrollTable, Terms } from "../parts/parts.tsx";
-import { render, useEffect, useState } from "../parts/preact.ts";
-import { Chip } from "../parts/states.tsx";
+import { render, useEffect, useRef, useState } from "../parts/preact.ts";
+import { SaveLink } from "../media/save_link.tsx";
 
 type Detail = NonNullable<SweepJson["detail"]>;
+type Trial = Detail["trials"][number];
+/** Draws the curves of a metric. @param runs null: the charts end @param changes another number when there are new points */
+type DrawCurves = (element: HTMLElement, runs: ChartRun[] | null, metric: string, changes: number) => void;
 
 const POLL_MS = 2000;
 /** The view rests for this many times the time of an answer. */
 const POLL_REST = 9;
 /** Rows of a table until a person asks for all. */
 const FIRST_ROWS = 50;
+/** Points whose curves are drawn until a person asks for all. */
+const FIRST_CURVES = 8;
+/** Runs of one chart. */
+const MOST_CURVES = 1000;
 
 /** Draws into an element of the page. @param name of one sweep; "": all @returns ends it */
-export function show(element: HTMLElement, name: string): () => void {
-  render(name === "" ? <All /> : <One name={name} />, element);
+export function show(element: HTMLElement, name: string, drawCurves: DrawCurves): () => void {
+  render(name === "" ? <All /> : <One name={name} drawCurves={drawCurves} />, element);
   return () => render(null, element);
 }
 
-export function showScatter(element: HTMLElement, props: Parameters<typeof Scatter>[0]): void {
-  render(<Scatter {...props} />, element);
+/** @returns ends it */
+export function showInsight(element: HTMLElement, props: Parameters<typeof Insight>[0]): () => void {
+  render(<Insight {...props} />, element);
+  return () => render(null, element);
 }
 
 /** Reads again while the view is open; faults are shown once, by the state of the connection. */
@@ -54,7 +67,11 @@ function usePolled<T>(read: () => Promise<T>): [T | undefined, () => void] {
   return [value, () => ask(asked + 1)];
 }
 
-const statesText = ({ states }: SweepJson) => Object.entries(states).map(([state, n]) => `${n} ${state}`).join(", ");
+/** As people say it; a run's states, and what only a trial can be. */
+const trialWord = (state: string) =>
+  ({ pruned: "Stopped early", refused: "Refused", deleted: "Deleted" })[state] ?? stateWord(state.toUpperCase());
+const statesText = ({ states }: SweepJson) =>
+  Object.entries(states).map(([state, n]) => `${whole(n)} ${trialWord(state).toLowerCase()}`).join(", ");
 
 function All() {
   const [sweeps] = usePolled(async () => (await answer(api.sweeps.$get()) as { sweeps: SweepJson[] }).sweeps);
@@ -101,7 +118,7 @@ const CHANGES: Record<string, string[]> = {
   cancelled: ["resume"],
 };
 
-function One({ name }: { name: string }) {
+function One({ name, drawCurves }: { name: string; drawCurves: DrawCurves }) {
   const [sweep, readAgain] = usePolled(async () =>
     await answer(api.sweeps[":id"].$get({ param: { id: encodeURIComponent(name) } })) as SweepJson
   );
@@ -111,12 +128,26 @@ function One({ name }: { name: string }) {
   if (sweep?.detail === undefined) return <h1>{name}</h1>;
   const { detail, metric } = sweep;
   const { best, winner, saved, spent } = detail;
-  const change = (action: string) => () =>
+  const change = (action: string, json: { seeds?: string; winner?: boolean } = {}) =>
     attempt(async () => {
-      await answer(api.sweeps[":id"][":action"].$post({ param: { id: encodeURIComponent(name), action } }));
+      await answer(api.sweeps[":id"][":action"].$post({ param: { id: encodeURIComponent(name), action }, json }));
       readAgain();
     });
+  const moreSeeds = async (winner: boolean) => {
+    const seeds = await ask({
+      title: winner ? "More seeds for the best point" : "More seeds for all points",
+      text: `The sweep goes on with ${
+        winner ? "this point" : plural(detail.points.length, "point")
+      } and each of these seeds.`,
+      confirm: "Add trials",
+      field: { label: "Seeds, such as 4..8 or 11,12", value: detail.next_seeds! },
+    });
+    if (seeds !== undefined) await change("extend", { seeds, winner });
+  };
   const failed = sweep.states["faulted"] ?? 0;
+  // The point is what a person keeps; one trial says little of it if there are several.
+  const keeps = winner !== null && winner.values > 1 ? winner : best;
+  const ended = detail.trials.filter(({ finished_at }) => finished_at !== null).length;
   return (
     <>
       <h1>{name}</h1>
@@ -124,12 +155,26 @@ function One({ name }: { name: string }) {
         <span>{`${sweep.state}: ${whole(sweep.made)} of ${whole(sweep.total)} made, ${statesText(sweep)}`}</span>
         {!readOnly &&
           (CHANGES[sweep.state] ?? []).map((action) => (
-            <button key={action} type="button" onClick={change(action)}>
+            <button
+              key={action}
+              type="button"
+              onClick={() => change(action)}
+            >
               {action[0]!.toUpperCase() + action.slice(1)}
             </button>
           ))}
         {!readOnly && failed > 0 && (
-          <button type="button" onClick={change("retry_failed")}>{`Retry ${plural(failed, "failed trial")}`}</button>
+          <button type="button" onClick={() => change("retry_failed")}>
+            {`Retry ${plural(failed, "failed trial")}`}
+          </button>
+        )}
+        {!readOnly && detail.next_seeds !== null && (
+          <>
+            {winner !== null && detail.points.length > 1 && (
+              <button type="button" onClick={() => moreSeeds(true)}>More seeds for the best …</button>
+            )}
+            <button type="button" onClick={() => moreSeeds(false)}>More seeds …</button>
+          </>
         )}
         <a href={`/?where=${encodeURIComponent(`sweep = ${JSON.stringify(name)}`)}`}>Its runs</a>
       </div>
@@ -160,18 +205,48 @@ function One({ name }: { name: string }) {
           ]),
         ]}
       />
-      {best !== null && (
+      {keeps !== null && (
         <p class="command">
-          <code>{best.command}</code>{" "}
-          <button type="button" class="link" onClick={() => attempt(() => navigator.clipboard.writeText(best.command))}>
-            Copy
-          </button>
+          <code>{keeps.command}</code> <Copy text={keeps.command} />
         </p>
       )}
-      <BestSoFar detail={detail} begun={Date.parse(sweep.created_at)} />
-      {metric !== null && <Results detail={detail} result={metricColumn(metric.name, "last")} />}
-      <Points detail={detail} goal={metric?.goal ?? "max"} />
-      <Trials detail={detail} />
+      <details class="statement">
+        <summary>A statement to publish</summary>
+        <p>
+          {detail.statement} <Copy text={detail.statement} />
+        </p>
+      </details>
+      {metric !== null && (
+        <div class="insights">
+          <div>
+            <h2>Best so far</h2>
+            <BestSoFar
+              ends={detail.trials.flatMap(({ run_id, trial, finished_at, value, state }) =>
+                finished_at === null || value === null || state !== "terminated"
+                  ? []
+                  : [{ run_id: run_id!, name: `trial ${trial}`, at: Date.parse(finished_at), result: value }]
+              )}
+              begun={Date.parse(sweep.created_at)}
+              goal={metric.goal}
+            />
+          </div>
+          <div>
+            <h2>What matters</h2>
+            <ImportanceOf
+              outcomes={detail.trials.flatMap(({ parameters, judged }) =>
+                judged === null ? [] : [{ parameters: unseeded(parameters, sweep), result: judged }]
+              )}
+              note={detail.judged_at === null
+                ? ""
+                : "Trials are compared at the first rung, which those that were stopped have reached, too."}
+            />
+          </div>
+        </div>
+      )}
+      {metric !== null && <Curves sweep={sweep} draw={drawCurves} />}
+      {metric !== null && <Results detail={detail} metric={metric} changes={`${sweep.made} ${ended}`} />}
+      <Points sweep={sweep} goal={metric?.goal ?? "max"} />
+      <Trials sweep={sweep} />
       {detail.stopped.length > 0 && (
         <>
           <h2>Stopped early</h2>
@@ -192,83 +267,118 @@ function One({ name }: { name: string }) {
   );
 }
 
+function Copy({ text }: { text: string }) {
+  return (
+    <button type="button" class="link" onClick={() => attempt(() => navigator.clipboard.writeText(text))}>Copy</button>
+  );
+}
+
 const valueText = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
 const parametersText = (parameters: Record<string, unknown>) =>
   Object.entries(parameters).map(([name, value]) => `${name}=${valueText(value)}`).join(" ");
+const unseeded = (parameters: Trial["parameters"], { seeds }: SweepJson) =>
+  Object.fromEntries(Object.entries(parameters).filter(([name]) => !seeds.includes(name)));
+const keyOf = (parameters: Trial["parameters"]) => JSON.stringify(Object.entries(parameters).sort());
 
-const SIZE = { width: 720, height: 220, left: 64, right: 24, top: 12, bottom: 32 };
+/** Best first; points without a value last. */
+function ranked({ points }: Detail, goal: "max" | "min"): Detail["points"] {
+  const sign = goal === "min" ? 1 : -1;
+  return points.toSorted((a, b) =>
+    a.mean === null || b.mean === null ? Number(a.mean === null) - Number(b.mean === null) : sign * (a.mean - b.mean)
+  );
+}
 
-/** Steps at the ends of trials that were better than all before. */
-function BestSoFar({ detail, begun }: { detail: Detail; begun: number }) {
-  const points = detail.best_so_far.map(({ at, value, trial }) => ({
-    x: (Date.parse(at) - begun) / 1000,
-    value,
-    trial,
-  }));
-  if (points.length < 2) return null;
-  const { width, height, left, right, top, bottom } = SIZE;
-  const values = points.map(({ value }) => value);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const last = Math.max(points.at(-1)!.x, 1);
-  const px = (x: number) => left + x / last * (width - left - right);
-  const py = (v: number) => height - bottom - (high === low ? 0.5 : (v - low) / (high - low)) * (height - top - bottom);
-  const path = points.map(({ x, value }, i) => i === 0 ? `M${px(x)} ${py(value)}` : `H${px(x)}V${py(value)}`).join("");
+/** The metric of the best points over steps, each the mean over its seeds. */
+function Curves({ sweep, draw }: { sweep: SweepJson; draw: DrawCurves }) {
+  const place = useRef<HTMLDivElement>(null);
+  const [all, setAll] = useState(false);
+  const { made, metric } = sweep;
+  const detail = sweep.detail!;
+  const trials = Map.groupBy(
+    detail.trials.filter(({ run_id, state }) => run_id !== null && state !== "deleted"),
+    ({ parameters }) => keyOf(unseeded(parameters, sweep)),
+  );
+  const points = ranked(detail, metric!.goal).filter(({ parameters }) => trials.has(keyOf(parameters)));
+  const shown = points.slice(0, all ? undefined : FIRST_CURVES);
+  const colors = colorsOfGroups(shown.map(({ parameters }) => parametersText(parameters)));
+  const runs = shown.flatMap(({ parameters }) => {
+    const group = parametersText(parameters);
+    return trials.get(keyOf(parameters))!.map(({ run_id, trial, started_at }) => ({
+      ...{ run_id: run_id!, name: `trial ${trial}`, started_at, group },
+      color: colors.get(group)!,
+    }));
+  }).slice(0, MOST_CURVES);
+  const drawn = new Set(runs.map(({ group }) => group)).size;
+  const changes = made + detail.spent.seconds + detail.spent.steps;
+  useEffect(() => {
+    if (runs.length > 0) draw(place.current!, runs, metric!.name, changes);
+  }, [runs.map(({ run_id }) => run_id).join(), changes]);
+  useEffect(() => {
+    const element = place.current!;
+    return () => draw(element, null, "", 0);
+  }, []);
   return (
     <>
-      <h2>Best so far</h2>
-      <section class="scatter">
-        <svg
-          viewBox={`0 0 ${width} ${height}`}
-          role="img"
-          aria-label={`Best so far: from ${figure(values[0]!)} to ${figure(values.at(-1)!)}`}
-        >
-          {ticksOf(low, high, 4).map((v) => (
-            <g key={v}>
-              <line class="grid" x1={left} x2={width - right} y1={py(v)} y2={py(v)} />
-              <text x={left - 8} y={py(v)} text-anchor="end" dominant-baseline="middle">{figure(v)}</text>
-            </g>
-          ))}
-          {ticksOf(0, last, 6).map((x) => (
-            <text key={x} x={px(x)} y={height - 10} text-anchor="middle">{duration(x * 1000)}</text>
-          ))}
-          <path d={path} fill="none" stroke="var(--accent)" stroke-width="2" />
-          {points.map(({ x, value, trial }) => (
-            <circle key={trial} cx={px(x)} cy={py(value)} r="4" fill="var(--accent)">
-              <title>{`trial ${trial}: ${figure(value)}`}</title>
-            </circle>
-          ))}
-        </svg>
-      </section>
+      <h2>Curves by point</h2>
+      <div class="sweep-curves" ref={place} />
+      {drawn < points.length && (
+        <p class="sub">
+          {`The best ${drawn} of ${plural(points.length, "point")}. `}
+          {!all && <button type="button" class="link" onClick={() => setAll(true)}>All points</button>}
+        </p>
+      )}
     </>
   );
 }
 
-/** Drawn again only when another trial has ended or begun: its results are read once for all. */
-function Results({ detail, result }: { detail: Detail; result: string }) {
+function Results(
+  { detail, metric, changes }: { detail: Detail; metric: NonNullable<SweepJson["metric"]>; changes: string },
+) {
   const runs = detail.trials.filter(({ value, run_id }) => value !== null && run_id !== null).map((trial) => ({
-    run_id: trial.run_id!,
-    name: `trial ${trial.trial}`,
+    ...{ run_id: trial.run_id!, name: `trial ${trial.trial}` },
     parameters: Object.entries(trial.parameters).map(([name, value]) => ({ name, value })),
+    ...{ started_at: trial.started_at, finished_at: trial.finished_at },
   }));
-  const ended = detail.trials.filter(({ state }) => state === "terminated" || state === "pruned").length;
   if (runs.length < 2) return null;
   return (
     <>
       <h2>Parameters and results</h2>
-      <Scatter key={`${runs.length} ${ended}`} runs={runs} groups={[]} result={result} />
+      <Insight
+        runs={runs}
+        groups={[]}
+        result={metricColumn(metric.name, "last")}
+        goal={metric.goal}
+        changes={changes}
+      />
     </>
   );
 }
 
-function Points({ detail, goal }: { detail: Detail; goal: string }) {
+/** The table behind a heading, as files. */
+function Files({ name, of }: { name: string; of: "points" | "trials" }) {
+  return (
+    <p class="sub">
+      As {["csv", "json", "parquet"].map((format, i) => (
+        <span key={format}>
+          {i === 0 ? "" : ", "}
+          <SaveLink
+            url={`/api/sweeps/${encodeURIComponent(name)}/table?of=${of}&format=${format}`}
+            path={`${name}-${of}.${format}`}
+          >
+            {{ csv: "CSV", json: "JSON", parquet: "Parquet" }[format]}
+          </SaveLink>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function Points({ sweep, goal }: { sweep: SweepJson; goal: "max" | "min" }) {
   const [all, setAll] = useState(false);
+  const detail = sweep.detail!;
   const { points } = detail;
   if (points.length === 0 || points.length === detail.trials.length) return null;
-  const names = Object.keys(points[0]!.parameters);
-  const sign = goal === "min" ? 1 : -1;
-  const ranked = points.toSorted((a, b) =>
-    a.mean === null || b.mean === null ? Number(a.mean === null) - Number(b.mean === null) : sign * (a.mean - b.mean)
-  );
+  const names = [...new Set(points.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters)))];
   return (
     <>
       <h2>Points</h2>
@@ -280,7 +390,7 @@ function Points({ detail, goal }: { detail: Detail; goal: string }) {
           "num",
         ]]}
       >
-        {ranked.slice(0, all ? undefined : FIRST_ROWS).map((point, i) => (
+        {ranked(detail, goal).slice(0, all ? undefined : FIRST_ROWS).map((point, i) => (
           <tr key={i}>
             {names.map((name) => <td key={name}>{valueText(point.parameters[name])}</td>)}
             <td class="num">{figure(point.mean)}</td>
@@ -292,13 +402,14 @@ function Points({ detail, goal }: { detail: Detail; goal: string }) {
         ))}
       </ScrollTable>
       <More of={points.length} all={all} show={() => setAll(true)} />
+      <Files name={sweep.name} of="points" />
     </>
   );
 }
 
-function Trials({ detail }: { detail: Detail }) {
+function Trials({ sweep }: { sweep: SweepJson }) {
   const [all, setAll] = useState(false);
-  const { trials } = detail;
+  const { trials } = sweep.detail!;
   if (trials.length === 0) return null;
   const names = [...new Set(trials.slice(0, FIRST_ROWS).flatMap(({ parameters }) => Object.keys(parameters)))];
   return (
@@ -317,7 +428,7 @@ function Trials({ detail }: { detail: Detail }) {
                 : <a href={`/runs/${trial.run_id}`}>{trial.trial}</a>}
             </td>
             <td>
-              <Chip state={trial.state.toUpperCase()} />
+              <span class="chip" data-state={trial.state.toUpperCase()}>{trialWord(trial.state)}</span>
             </td>
             {names.map((name) => <td key={name}>{valueText(trial.parameters[name])}</td>)}
             <td class="num">{figure(trial.value)}</td>
@@ -328,6 +439,7 @@ function Trials({ detail }: { detail: Detail }) {
         ))}
       </ScrollTable>
       <More of={trials.length} all={all} show={() => setAll(true)} />
+      <Files name={sweep.name} of="trials" />
     </>
   );
 }
