@@ -4,9 +4,12 @@
  * runs 40 schedules and then starts the next process, because the runtime retains some memory of every gRPC connection.
  */
 import { runSchedule } from "../tests/faults/run_schedule.ts";
+import { runSweepSchedule } from "../tests/faults/sweeps/sweep_schedule.ts";
 import { taskArguments } from "./task_arguments.ts";
 
 const PER_PROCESS = 40;
+/** One in so many seeds also has a schedule of a sweep. */
+const SWEEP_EACH = 10;
 const { values } = taskArguments(import.meta.url, {
   runs: { type: "string", default: "50" },
   seed: { type: "string", default: "1" },
@@ -24,10 +27,14 @@ async function share(first: number, count: number): Promise<number> {
   let failed = 0;
   await Promise.all(Array.from({ length: jobs }, async () => {
     while (next < first + count) {
-      const verdict = await runSchedule(next++);
-      if (verdict.findings.length === 0) continue;
-      failed++;
-      console.log(`FAILED seed ${verdict.seed}\n  ${verdict.findings.join("\n  ")}\n${verdict.evidence}`);
+      const now = next++;
+      const verdicts = [await runSchedule(now)];
+      if (now % SWEEP_EACH === 0) verdicts.push(await runSweepSchedule(now / SWEEP_EACH));
+      const wrong = verdicts.filter(({ findings }) => findings.length > 0);
+      if (wrong.length > 0) failed++;
+      for (const { findings, evidence } of wrong) {
+        console.log(`FAILED seed ${now}\n  ${findings.join("\n  ")}\n${evidence}`);
+      }
     }
   }));
   return failed;

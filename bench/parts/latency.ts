@@ -37,6 +37,7 @@ function latency(part: string, name: string, times: number[]): Figure {
   const detail = {
     p90: quantile(times, 0.9),
     p99: quantile(times, 0.99),
+    least: Math.min(...times),
     worst: Math.max(...times),
     calls: times.length,
   };

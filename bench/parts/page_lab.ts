@@ -39,7 +39,22 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
   await painted(page);
   const zoomed = await page.evaluate(zoomRepeatedly, zooms);
   await close();
+  const hovered = await hover(browser, address);
+  const whole = await open(new URL("/?pane=both", address).href);
   return [
+    {
+      ...{ part: "page", name: "hover of 40 lines: frames", value: hovered.perSecond, unit: "frames/s" },
+      detail: { "frames beyond 20 ms": hovered.late, "of": hovered.frames, "longest ms": hovered.longest },
+    },
+    {
+      ...{
+        part: "page",
+        name: `list of ${size.runs} runs beside charts: first paint`,
+        value: whole.firstPaint,
+        unit: "ms",
+      },
+      detail: { "all charts in sight": whole.painted, requests: whole.requests, kB: whole.bytes / 1000 },
+    },
     {
       ...{ part: "page", name: `${name}: all charts in sight painted`, value: of("painted"), unit: "ms" },
       detail: {
@@ -70,6 +85,41 @@ export async function measureLab(browser: Browser, address: string, size: LabSiz
       },
     },
   ];
+}
+
+/** Moves the pointer over a chart of 40 lines for two seconds, once in each frame, and times the frames. */
+async function hover(browser: Browser, address: string) {
+  const few = new URL(address);
+  few.searchParams.set("runs", few.searchParams.get("runs")!.split(",").slice(0, 40).join());
+  const { page, close } = await openPage(browser);
+  await watchTasks(page);
+  await page.goto(few.href);
+  await painted(page);
+  const found = await page.evaluate(async () => {
+    const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
+    const over = document.querySelector<HTMLElement>("[data-series] .u-over")!;
+    const { left, top, width, height } = over.getBoundingClientRect();
+    const times: number[] = [];
+    let before = await frame();
+    const start = before;
+    for (let i = 0; before - start < 2000; i++) {
+      const [clientX, clientY] = [left + width * ((i * 7) % 100) / 100, top + height * (0.3 + 0.4 * Math.sin(i / 9))];
+      over.dispatchEvent(new MouseEvent("mousemove", { clientX, clientY, bubbles: true }));
+      const now = await frame();
+      times.push(now - before);
+      before = now;
+    }
+    return { times, tip: document.querySelectorAll(".tip .value").length };
+  });
+  await close();
+  if (found.tip === 0) throw new Error("the pointer met no line");
+  const { times } = found;
+  return {
+    perSecond: 1000 * times.length / times.reduce((a, b) => a + b, 0),
+    late: times.filter((ms) => ms > 20).length,
+    frames: times.length,
+    longest: Math.max(...times),
+  };
 }
 
 /** Records the page's long tasks from its beginning. */

@@ -8,7 +8,7 @@ import { requireSeries, xLabel } from "../runs/curves.ts";
 import { z } from "zod";
 import { points, trend } from "./curve_words.ts";
 import { errorLines, lastLines } from "./log_errors.ts";
-import { outcomeOrState, rewardOf, runLine, shortText } from "./run_text.ts";
+import { outcomeOrState, rewardOf, runLine, shortText, sweepLines } from "./run_text.ts";
 import { type Tool, tool, type ToolApi } from "./tool.ts";
 
 const { method } = Mosaic;
@@ -185,6 +185,16 @@ export const READ_TOOLS: readonly Tool[] = [
           )
         ),
       ];
+    },
+  }),
+  tool({
+    name: "show_sweep",
+    description:
+      "A sweep (many runs of one command): its state, how many trials are in which state, and the best so far with its values. " +
+      'Its runs have the tag sweep:NAME: list_runs with where tags="sweep:NAME".',
+    input: { sweep: z.string().default("@last").describe("its name or id; @last: the newest") },
+    async answer({ sweep }, api) {
+      return sweepLines(await api.unary(method.getSweep, { sweep, trials: 0 }));
     },
   }),
   tool({

@@ -1,5 +1,5 @@
 /** A run in few words, for a model. Pure. */
-import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run, Sweep } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { count, number } from "../base/text/format.ts";
 import { stepsReached } from "../records/progress_series.ts";
 import { valueText } from "../runs/parameter_text.ts";
@@ -32,6 +32,36 @@ export function runLine(run: Run): string {
     ...(run.reason === "" || run.outcome === "succeeded" ? [] : [run.reason]),
     ...(run.waitingFor === "" ? [] : [`waits for ${run.waitingFor}`]),
   ].join(" | ");
+}
+
+/** What is read of a sweep's JSON; the best and the statement come with a single one. */
+interface SweepFacts {
+  parameters: string[];
+  metric: { name: string; goal: string } | null;
+  waiting_for: string | null;
+  detail?: {
+    statement: string;
+    best: { trial: number; run_id: string; value: number; parameters: Record<string, unknown> } | null;
+  };
+}
+
+/** Name, state and trials in a line; then what is compared, and which is the best so far. */
+export function sweepLines({ sweepId, name, state, total, made, states, json }: Sweep): string[] {
+  const { parameters, metric, waiting_for: waiting, detail } = JSON.parse(json) as SweepFacts;
+  const best = detail?.best;
+  const counts = Object.entries(states).map(([of, n]) => `${n} ${of}`).join(", ");
+  return [
+    [sweepId, name, state, `${made} of ${total} trials made${counts === "" ? "" : `: ${counts}`}`].join(" | "),
+    `parameters: ${parameters.join(", ")}`,
+    ...(metric === null ? [] : [`compared by ${metric.name}, ${metric.goal}`]),
+    ...(waiting === null ? [] : [`waits for ${waiting}`]),
+    ...(best === null || best === undefined ? [] : [
+      `best: trial ${best.trial}, run ${best.run_id}: ${number(best.value)} with ${
+        Object.entries(best.parameters).map(([key, value]) => `${key}=${shortText(value)}`).join(", ")
+      }`,
+    ]),
+    ...(detail === undefined || detail.statement === "" ? [] : [detail.statement]),
+  ];
 }
 
 /** A value of a parameter or metric; what has none is `-`. */

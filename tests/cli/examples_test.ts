@@ -76,6 +76,7 @@ Deno.test("examples: what --help shows works", async (t) => {
     await ended("prepare");
     await ended("cart-lr-3e-3", ["sweep"]);
     let last = await ended("cart-lr-1e-2", ["sweep"]);
+    await ended("cart", [], ["/bin/sh", "-c", 'echo 1 >"$MOSAIC_CHECKPOINT_DIR/best.pt"']);
     Deno.writeTextFileSync("train.json", configOf({ name: "train", command: talks }));
     Deno.mkdirSync("results", { recursive: true });
     for (const path of ["training.csv", "results/scores.csv"]) Deno.writeTextFileSync(path, "step,loss\n1,0.5\n");
@@ -135,10 +136,13 @@ Deno.test("examples: what --help shows works", async (t) => {
         if (/ssh HOST|--all-hosts|^deno run|^source|--format minari|--at-commit/.test(example)) continue;
         await t.step(example, async () => {
           if (CONTROL.includes(verb)) last = alive && verb !== "cancel" ? last : await live();
-          else if (verb === "rerun") {
+          else if (verb === "restore") {
+            last = await ended("deleted");
+            await mosaic(["delete", "-y", last], "");
+          } else if (verb === "rerun") {
             last = await ended("again", [], [...talks, "sh", "--lr=1", "--batch-size=8", "--seed=1"]);
           } else if (verb === "wait") last = await soonOver();
-          else if (changed && NAMES_LAST.test(example)) {
+          else if (changed && NAMES_LAST.test(example) && !example.startsWith("mosaic restore")) {
             last = await ended("subject");
             changed = false;
           }

@@ -671,7 +671,8 @@ const sweeps: Target = {
   read: (bytes) => {
     const text = decoder.decode(bytes);
     const words = [
-      () => sweepFile(text, "a.yaml", () => text),
+      // A person's own file: the library needs some 17 µs for a byte of a text that is full of errors.
+      () => sweepFile(text.slice(0, 4096), "a.yaml", () => text.slice(0, 4096)),
       () => {
         const spec = specFrom(text);
         for (const trial of [0, trialCount(spec) - 1]) shellLine(commandOf(trialConfig(spec, RUN_ID, trial)));

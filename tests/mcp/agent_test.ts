@@ -5,11 +5,12 @@ import { StdioClientTransport } from "npm:@modelcontextprotocol/client@2.4.0/std
 import { configOf } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
 import { readTokens } from "../../src/wire/tokens.ts";
 
-const RUNS = 12;
-const READING = ["compare_runs", "find_names", "list_runs", "read_log", "read_metric", "show_run"];
-const CHANGING = ["annotate_run", "cancel_run", "submit_run"];
+const RUNS = 40;
+const READING = ["compare_runs", "find_names", "list_runs", "read_log", "read_metric", "show_run", "show_sweep"];
+const CHANGING = ["annotate_run", "cancel_run", "cancel_sweep", "start_sweep", "submit_run"];
 const CALL = { "content-type": "application/json", "accept": "application/json, text/event-stream" };
 
 /** A curve that rises to `best` and falls to half of it. */
@@ -76,7 +77,7 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
           limit: 2,
         });
         assert.match(best, new RegExp(`^${ids[7]} \\| seed-7 \\| succeeded .*metric.score:max=900\n`));
-        assert.match(best, /11 more runs match/);
+        assert.match(best, /39 more runs match/);
         const curve = await textOf(client, "read_metric", { runs: [ids[7]], metric: "score", points: 5 });
         assert.ok(curve.split("\n").length <= 2 + 5, curve);
         assert.match(curve, /score .*peak of 900 at 700.*; last 450, min 128 at 100, max 900 at 700, 10 points/s);
@@ -131,6 +132,24 @@ Deno.test("an agent finds the best of many runs and why one failed, and changes 
         await textOf(client, "cancel_run", { run: id });
         const { tags, notes } = await untilState(daemon, id, "CANCELLED");
         assert.deepEqual([tags, notes], [["mine"], "a try"]);
+        const started = await textOf(client, "start_sweep", {
+          ...{
+            command: ["/bin/sh", "-c", 'echo "step=1 score=$(($0 * 10 + ${1#--seed=}))"', "{k}"],
+            cwd: "/",
+            name: way,
+          },
+          ...{ grid: { k: [1, 3, 2] }, seeds: [4, 5], metric: "score:max", tags: ["agent"] },
+        });
+        assert.match(started, new RegExp(`\\| ${way} \\| running \\| .* of 6 trials made`));
+        const ended = await until(async () => {
+          const text = await textOf(client, "show_sweep", { sweep: way });
+          return / finished /.test(text) ? text : undefined;
+        }, { what: "the sweep to end" });
+        assert.match(ended, /6 of 6 trials made: 6 terminated\nparameters: .*\ncompared by score, max\nbest: trial/);
+        assert.match(ended, /best: trial \d+, run \w+: 35 with .*k=3.*seed=5/);
+        const trials = await textOf(client, "list_runs", { where: `tags="sweep:${way}" and tags=agent` });
+        assert.equal(trials.match(/ \| succeeded/g)?.length, 6, trials);
+        assert.match(await textOf(client, "cancel_sweep", { sweep: "nosuch" }), /^ERROR .*nosuch/);
       } finally {
         await client.close();
       }

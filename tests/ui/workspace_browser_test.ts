@@ -137,3 +137,28 @@ inBrowser("a run's rail: reward and progress in large, the time left, its comman
   assert.ok(chart! < details!, "on a phone the charts come before the details");
   assert.deepEqual(await violations(page), []);
 });
+
+inBrowser("a computed chart is drawn, in the address, and removed", async ({ core, page, base }) => {
+  const { runId } = core.addExecuting("computed");
+  core.addEpisodes(runId, 60, 5);
+  await page.goto(`${base}/runs/${runId}`);
+  await until(() => points(page, "episode_reward"), { what: "the charts" });
+  await page.getByRole("button", { name: "Compute …" }).click();
+  const field = page.getByRole("dialog").getByLabel("Expression");
+  await field.fill("episode_reward / nothing");
+  await page.keyboard.press("Enter");
+  await page.getByText('"episode_reward / nothing" is no expression of these charts').waitFor();
+  await page.getByRole("button", { name: "Compute …" }).click();
+  await field.fill("episode_reward / episode_length");
+  await page.keyboard.press("Enter");
+  const chart = page.locator("[data-series='episode_reward / episode_length']");
+  await chart.locator("canvas").first().waitFor();
+  // Each step has a reward of 1.
+  await chart.locator(".readout", { hasText: /^1$/ }).waitFor();
+  await page.reload();
+  await chart.locator("canvas").first().waitFor();
+  await chart.getByRole("button", { name: /^More of / }).click();
+  await chart.getByRole("button", { name: /^Remove / }).click();
+  await chart.waitFor({ state: "detached" });
+  assert.ok(!page.url().includes("expr="));
+});

@@ -53,6 +53,13 @@ mosaic metrics RUN loss --points --tail 20 -o csv
 Columns are \`name\`, \`state\`, \`steps\`, \`param.NAME\`, \`metric.NAME\` and \`metric.NAME:min|max|mean\`.
 An exact question that these do not answer: \`mosaic sql "SELECT … FROM run_metrics"\`.
 
+## Many runs of one command
+
+\`\`\`
+mosaic sweep --name lr --grid lr=1e-3,3e-4 --seeds 1..3 --metric reward:max -- python train.py --lr {lr} --seed {seed}
+mosaic sweep show lr                # trials, the best point with its interval
+\`\`\`
+
 ## Why did it fail?
 
 1. \`mosaic show RUN\` names the reason, and what to do if the cause is known.

@@ -131,8 +131,10 @@ function hostLine(host: HostJson): string {
 function gpuLine(state: TopState, host: HostJson): string {
   if (host.gpus.length === 0) return "no GPU slots";
   const name = (id: string) => state.runs.find((r) => r.run_id === id)?.name ?? id.slice(0, 10);
+  const holders = ({ run_id, shares }: HostJson["gpus"][number]) =>
+    run_id === null ? shares.map((share) => share.run_id) : [run_id];
   return `gpus ${
-    host.gpus.map((g) => `${g.slot}:${g.run_id === null ? "free" : escapeControl(name(g.run_id))}`).join("  ")
+    host.gpus.map((g) => `${g.slot}:${holders(g).map((id) => escapeControl(name(id))).join("+") || "free"}`).join("  ")
   }`;
 }
 

@@ -60,7 +60,10 @@ var SHAPES = {
     observed: "list text",
     progress: "maybe number",
     owner: "text",
-    deletedAt: "time"
+    deletedAt: "time",
+    gpuShare: "number",
+    gpuMemoryMb: "number",
+    gpuPeakMb: "number"
   },
   SeriesData: {
     name: "text",
@@ -262,8 +265,7 @@ var Mosaic = class {
       }
     };
     const data = await this.call("mosaic.v1.Mosaic/CreateSweep", {
-      specJson: JSON.stringify(spec),
-      sweepId: newUlid()
+      specJson: JSON.stringify(spec)
     });
     return new Sweep(this, filled("SweepData", data));
   }
@@ -626,17 +628,6 @@ function configOf(command, options) {
       ...metadata
     }
   };
-}
-function newUlid() {
-  const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  let time = Date.now();
-  let id = "";
-  for (let i = 0; i < 10; i++) {
-    id = digits[time % 32] + id;
-    time = Math.floor(time / 32);
-  }
-  for (const byte of crypto.getRandomValues(new Uint8Array(16))) id += digits[byte % 32];
-  return id;
 }
 export {
   Mosaic,

@@ -473,17 +473,7 @@ class Daemon:
             spec["metric"] = {"name": known, "goal": goal}
         if max_parallel is not None:
             spec["max_parallel"] = max_parallel
-        request = {"specJson": json.dumps(_plain(spec)), "sweepId": _new_ulid()}
-        return Sweep(self, self.call("mosaic.v1.Mosaic/CreateSweep", request))
-
-
-def _new_ulid():
-    import random
-
-    digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-    now, chance = int(time.time() * 1000), random.SystemRandom()
-    when = [digits[now >> shift & 31] for shift in range(45, -1, -5)]
-    return "".join(when + [chance.choice(digits) for _ in range(16)])
+        return Sweep(self, self.call("mosaic.v1.Mosaic/CreateSweep", {"specJson": json.dumps(_plain(spec))}))
 
 
 def _target_of_state_dir():

@@ -113,6 +113,12 @@ export interface RunData {
   owner: string;
   /** when it was put into the trash; null: it is not there */
   deletedAt: string | null;
+  /** the part of each card that it declares, between 0 and 1; null: whole cards, or gpu_memory_mb */
+  gpuShare: number;
+  /** MiB of each card that it declares; null: whole cards, or gpu_share */
+  gpuMemoryMb: number;
+  /** the most MiB of GPU memory that it was seen to use, of all its cards; null: not measured */
+  gpuPeakMb: number;
 }
 
 export interface SeriesData {
@@ -380,6 +386,9 @@ const SHAPES = {
     progress: "maybe number",
     owner: "text",
     deletedAt: "time",
+    gpuShare: "number",
+    gpuMemoryMb: "number",
+    gpuPeakMb: "number",
   },
   SeriesData: {
     name: "text",
@@ -589,7 +598,6 @@ export class Mosaic {
     };
     const data = await this.call("mosaic.v1.Mosaic/CreateSweep", {
       specJson: JSON.stringify(spec),
-      sweepId: newUlid(),
     });
     return new Sweep(this, filled("SweepData", data));
   }
@@ -928,17 +936,4 @@ function configOf(command: readonly string[], options: SubmitOptions): Json {
       ...metadata,
     },
   };
-}
-
-/** Time and chance in Crockford's base 32. */
-function newUlid(): string {
-  const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  let time = Date.now();
-  let id = "";
-  for (let i = 0; i < 10; i++) {
-    id = digits[time % 32]! + id;
-    time = Math.floor(time / 32);
-  }
-  for (const byte of crypto.getRandomValues(new Uint8Array(16))) id += digits[byte % 32];
-  return id;
 }

@@ -86,6 +86,8 @@ const OUTLIERS = 0.02;
 export interface ChartEvents {
   onzoom(): void;
   onpin(): void;
+  /** Of a computed chart, which can be removed. */
+  onforget?(): void;
   /** Labels of the lines that are hidden from now on. */
   onhide(labels: string[]): void;
   /** `own` has changed. */
@@ -225,6 +227,7 @@ export class Chart {
         this.own.trimmed = !this.own.trimmed;
         this.#ownChanged();
       }),
+      this.events.onforget && item("Remove", `Remove ${title}`, () => this.events.onforget!()),
       item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
       item("Download as PNG", `Download ${title} as PNG`, () => this.#saveFigure("png")),
       item("Download as SVG", `Download ${title} as SVG`, () => this.#saveFigure("svg")),

@@ -3,7 +3,7 @@ import { msOf } from "../../../runs/fields/run_texts.ts";
 import { answer, api, Refused, seriesOf } from "../parts/api.ts";
 import { Chart, type Own, type Range } from "./chart.ts";
 import { type ChartStyle, type DataSet, metricOf, type XMode } from "./chart_lines.ts";
-import { attempt, notice } from "../parts/dialog.tsx";
+import { ask, attempt, notice } from "../parts/dialog.tsx";
 import { natural } from "../../../base/text/natural_order.ts";
 import { saveFile, toAddress } from "../parts/dom.ts";
 import { figure, plural } from "../parts/format.ts";
@@ -12,6 +12,7 @@ import { type Band, BANDS, groupOrder } from "../../../telemetry/series/groups.t
 import { colorCode } from "../parts/colors.ts";
 import { Island, ScrollTable, Terms, useRedraw } from "../parts/parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../../api/page_json.ts";
+import { type ChartExpression, chartExpression, computed } from "./computed_chart.ts";
 import { haveOf, joined, overOther } from "./smoothing.ts";
 import { useEffect, useRef, useState } from "../parts/preact.ts";
 
@@ -92,6 +93,7 @@ function toggled(list: readonly string[], one: string, on: boolean): string[] {
 /** Charts are read a little before they come into sight, also in a part of the page that scrolls by itself. */
 const NEARBY: IntersectionObserverInit & { scrollMargin: string } = { rootMargin: "200px", scrollMargin: "200px" };
 const PINNED = "Pinned";
+const COMPUTED = "Computed";
 /** The section of a metric: its name up to the first "/". */
 const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
@@ -101,6 +103,8 @@ class ChartReader {
   /** Series with a single point are values, not lines: with the value of each run, or without values for many runs. */
   single: [name: string, values: (number | null)[]][] = [];
   names: string[] = [];
+  /** Charts that are computed of others, as texts. */
+  expressions = new URLSearchParams(location.search).getAll("expr");
   /** The names of the series have been read once. */
   known = false;
   style: ChartStyle;
@@ -162,6 +166,7 @@ class ChartReader {
       const made = chart = new Chart(TITLES[name] ?? name, unit, {
         onzoom: () => this.#zoomed(name),
         onpin: () => this.pin(name),
+        ...(this.expressionOf(name) === undefined ? {} : { onforget: () => this.forget(name) }),
         onhide: (labels) => this.restyle({ hidden: [...new Set(labels)] }),
         onview: () => {
           const { y: [low, high], trimmed } = made.own;
@@ -261,10 +266,37 @@ class ChartReader {
     if (metricOf(this.style.x) === name) this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
   }
 
+  expressionOf(name: string): ChartExpression | undefined {
+    return this.expressions.includes(name) ? chartExpression(name, this.names) : undefined;
+  }
+
+  /** The charts that there can be: computed ones whose series are there, and all series. */
+  get possible(): string[] {
+    return [...this.expressions.filter((one) => this.expressionOf(one) !== undefined), ...this.names];
+  }
+
+  /** @throws Error if it is none that can be drawn */
+  compute(text: string): void {
+    if (chartExpression(text, this.names) === undefined) {
+      throw new Error(
+        `"${text}" is no expression of these charts: a / b, a - b, max(a) or min(a), with names of metrics`,
+      );
+    }
+    this.expressions = toggled(this.expressions, text, true);
+    this.#toAddress();
+    this.redraw();
+  }
+
+  forget(expression: string): void {
+    this.expressions = toggled(this.expressions, expression, false);
+    this.#toAddress();
+    this.redraw();
+  }
+
   /** Writes the settings and the zooms of existing charts. */
   #toAddress(): void {
     const { x, band, smoothing, log, logX, hidden, overwritten } = this.style;
-    const sections = new Set([...this.names.map(sectionOf), PINNED]);
+    const sections = new Set([...this.names.map(sectionOf), PINNED, COMPUTED]);
     toAddress({
       x,
       band: this.runs.some((r) => r.group !== undefined) ? band : "",
@@ -277,6 +309,7 @@ class ChartReader {
       ),
       trim: [...this.#owns].flatMap(([name, { trimmed }]) => trimmed ? name : []),
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
+      expr: this.expressions,
       pin: this.pinned.filter((name) => this.names.includes(name)),
       fold: this.folded.filter((section) => sections.has(section)),
       zoom: [...this.#zooms].map(([name, range]) => `${name}:${range.join("-")}`),
@@ -334,7 +367,8 @@ class ChartReader {
       );
       if (due.length === 0) break;
       const most = isCrowd(this.runs) ? 1 : NAMES_PER_REQUEST;
-      const whole = due.filter(([, chart]) => !isClose(chart)).slice(0, most);
+      const whole = due.filter(([name, chart]) => !isClose(chart) && this.expressionOf(name) === undefined)
+        .slice(0, most);
       const names = (whole.length > 0 ? whole : due.slice(0, 1)).map(([name]) => name);
       const request = new AbortController();
       this.#reading.set(request, names);
@@ -363,20 +397,27 @@ class ChartReader {
     const rough = isCrowd(runs);
     const width = chart.element.parentElement?.parentElement?.clientWidth ?? 0;
     const ids = runs.map((r) => r.run_id);
+    const expression = this.expressionOf(names[0]!);
+    const asked = expression?.names ?? names;
     const part = range === undefined ? {} : { from: range[0], to: range[1] };
     const wanted = rough
-      ? crowdWanted(ids, names, isClose(chart) ? CLOSE_BUCKETS : undefined)
-      : { runs: ids, names, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
+      ? crowdWanted(ids, asked, isClose(chart) ? CLOSE_BUCKETS : undefined)
+      : { runs: ids, names: asked, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
     // Of a whole curve only what follows the buckets that are here.
-    const before = (name: string) => rough || range !== undefined ? undefined : this.#heldOf(name);
-    const have = names.map((name) => ids.map((id) => haveOf(before(name)?.get(id), wanted.buckets)));
+    const before = (name: string) =>
+      rough || range !== undefined || expression !== undefined ? undefined : this.#heldOf(name);
+    const have = asked.map((name) => ids.map((id) => haveOf(before(name)?.get(id), wanted.buckets)));
     const answers = await seriesOf(
       { ...wanted, ...part, ...(have.flat().some((one) => one !== null) ? { have } : {}) },
       signal,
     );
     if (signal.aborted) return;
-    for (const [n, name] of names.entries()) {
+    for (const [n, name] of asked.entries()) {
       answers[n] = answers[n]!.map((columns, r) => joined(before(name)?.get(ids[r]!), columns, have[n]![r]!));
+    }
+    if (expression !== undefined) {
+      const curves = ids.map((_, r) => computed(expression, answers.map((of) => of[r]!), names[0]!));
+      answers.splice(0, answers.length, curves);
     }
     const order = [...new Set(runs.flatMap((r) => r.group ?? []))].sort(groupOrder);
     for (const [n, name] of names.entries()) {
@@ -390,7 +431,7 @@ class ChartReader {
       })).filter((s) => s.columns.last_x.length > 0)
         .sort((a, b) => order.indexOf(a.group ?? "") - order.indexOf(b.group ?? ""));
       this.#sets.set(name, sets);
-      if (range === undefined && !rough) this.#whole.add(name);
+      if (range === undefined && !rough && expression === undefined) this.#whole.add(name);
       else this.#whole.delete(name);
       this.#fresh.delete(name);
       this.#fresh.add(name);
@@ -473,7 +514,8 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
   const { style } = reader;
   const names = only === undefined ? reader.names : reader.names.filter((name) => name === only);
   const single = only === undefined ? reader.single : [];
-  const shown = words.length === 0 ? names : names.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
+  const possible = only === undefined ? reader.possible : names;
+  const shown = words.length === 0 ? possible : possible.filter((n) => words.every((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
@@ -485,15 +527,17 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
     const idle = requestIdleCallback(() => setCards(cards + CARDS_AT_ONCE), { timeout: 1000 });
     return () => cancelIdleCallback(idle);
   }, [cards, all.length, reader.settled]);
+  const sectionFor = (name: string) =>
+    pinned.has(name) ? PINNED : reader.expressions.includes(name) ? COMPUTED : sectionOf(name);
   const sections = new Map<string, Set<string>>();
   for (const name of all.slice(0, cards)) {
-    const section = pinned.has(name) ? PINNED : sectionOf(name);
+    const section = sectionFor(name);
     sections.set(section, sections.get(section) ?? new Set());
     sections.get(section)!.add(name);
   }
   const counts = new Map<string, number>();
   for (const name of shown) {
-    const section = pinned.has(name) ? PINNED : sectionOf(name);
+    const section = sectionFor(name);
     counts.set(section, (counts.get(section) ?? 0) + 1);
   }
   const settings = single.filter(([name]) => name.startsWith("config."));
@@ -587,12 +631,37 @@ export function Charts({ runs, changes, only }: { runs: ChartRun[]; changes: num
         {only === undefined && (
           <button
             type="button"
+            title="A chart of other charts: a / b, a - b, max(a), min(a)"
+            onClick={() =>
+              attempt(async () => {
+                const text = await ask({
+                  title: "A computed chart",
+                  text: "Of two metrics a / b or a - b, or of one its highest or lowest value so far: max(a), min(a).",
+                  confirm: "Draw it",
+                  field: { label: "Expression", value: names[0] === undefined ? "" : `max(${names[0]})` },
+                });
+                if (text?.trim()) reader.compute(text.trim());
+              })}
+          >
+            Compute …
+          </button>
+        )}
+        {only === undefined && (
+          <button
+            type="button"
             title="One HTML file of these runs, to send to somebody without mosaic"
             disabled={reporting}
             onClick={async () => {
               setReporting(true);
               await attempt(async () =>
-                saveFile("mosaic-report.html", await reportOf(runs, style, words.length > 0 ? shown : undefined))
+                saveFile(
+                  "mosaic-report.html",
+                  await reportOf(
+                    runs,
+                    style,
+                    words.length > 0 ? shown.filter((n) => names.includes(n)) : undefined,
+                  ),
+                )
               );
               setReporting(false);
             }}

@@ -80,29 +80,34 @@ export function ascending(xs: readonly number[]): number[] {
 }
 
 /**
- * A series over another one of the same run instead of over steps. A bucket's position is the other's value when its last
- * point was recorded: at its step, if both have steps and there was one attempt; else at its time; interpolated linearly.
- * Buckets outside of the other's range are left out; the rest are in its order.
+ * The values of another series of the same run when the last point of each bucket was recorded: at its step, if both have
+ * steps and there was one attempt; else at its time; interpolated linearly; undefined outside of the other's range.
  */
-export function overOther(
-  columns: SeriesColumns,
-  other: SeriesColumns | undefined,
-): SeriesColumns & { over: number[] } {
+export function valuesAt(columns: SeriesColumns, other: SeriesColumns | undefined): (number | undefined)[] {
   const bySteps = [columns, other].every((c) => c?.step.every((s) => s !== null) && c.attempt.every((a) => a === null));
   const keys = (c: SeriesColumns) => bySteps ? c.step as number[] : c.at;
   const known = other === undefined ? [] : numbers(other.last)
     .flatMap((value, i) => value === null ? [] : [{ key: keys(other)[i]!, value }])
     .sort((a, b) => a.key - b.key);
-  const overAt = (key: number) => {
+  return keys(columns).map((key) => {
     const next = lowerBound(known, key);
     const [a, b] = [known[next - 1], known[next]];
     if (b?.key === key) return b.value;
     return a === undefined || b === undefined
       ? undefined
       : a.value + (b.value - a.value) * (key - a.key) / (b.key - a.key);
-  };
-  const placed = keys(columns).flatMap((key, i) => {
-    const over = overAt(key);
+  });
+}
+
+/**
+ * A series over another one of the same run instead of over steps, in the order of the other's values. Buckets outside of
+ * the other's range are left out.
+ */
+export function overOther(
+  columns: SeriesColumns,
+  other: SeriesColumns | undefined,
+): SeriesColumns & { over: number[] } {
+  const placed = valuesAt(columns, other).flatMap((over, i) => {
     return over === undefined ? [] : [{ over, i }];
   }).sort((a, b) => a.over - b.over);
   const { name, ...rest } = columns;

@@ -32,7 +32,22 @@ export function crowdWanted(runs: string[], names: string[], all = CROWD_BUCKETS
 
 /** Settings of the charts in the address. */
 export const IN_ADDRESS = [
-  ...["x", "band", "smoothing", "log", "logx", "overwritten", "metrics", "zoom", "pin", "fold", "hide", "y", "trim"],
+  ...[
+    "x",
+    "band",
+    "smoothing",
+    "log",
+    "logx",
+    "overwritten",
+    "metrics",
+    "zoom",
+    "pin",
+    "fold",
+    "hide",
+    "y",
+    "trim",
+    "expr",
+  ],
 ];
 
 export function stored<T>(key: string, otherwise: T): T {
@@ -46,7 +61,7 @@ export function stored<T>(key: string, otherwise: T): T {
 /** Whether the first charts are those of the first names. */
 function inOrder(): boolean {
   const query = new URLSearchParams(location.search);
-  if (["metrics", "zoom", "pin", "fold"].some((name) => query.has(name))) return false;
+  if (["metrics", "zoom", "pin", "fold", "expr"].some((name) => query.has(name))) return false;
   return IN_ADDRESS.some((name) => query.has(name)) ||
     ["mosaic-pinned", "mosaic-folded"].every((key) => stored<string[]>(key, []).length === 0);
 }
