@@ -432,6 +432,9 @@ export const Token = z.strictObject({
 /** Printed once. */
 export const CreatedToken = Token.extend({ secret: text() });
 
+/** A host of `mosaic host list`. */
+export const KnownHost = z.strictObject({ name: text(), ssh: text(), mosaic: text(), version: text(), state: text() });
+
 export const AuditEntry = z.strictObject({
   at: time(),
   who: text(),
@@ -534,6 +537,7 @@ export const SHAPES = {
   "Backup": Backup,
   "Token": Token,
   "CreatedToken": CreatedToken,
+  "KnownHost": KnownHost,
   "AuditEntry": AuditEntry,
   "Step": Step,
   "Episode": Episode,

@@ -1,7 +1,6 @@
 /** The run of a trial: its config, its name and its id. Pure. */
 import { MosaicError } from "../base/errors.ts";
 import { sha256 } from "../base/node_modules.ts";
-import { spelledWord } from "../base/text/terminal_text.ts";
 import { typed } from "../config/parameters.ts";
 import { namesOf, type Values, valuesAt } from "./points.ts";
 import { MOST_SPEC_TEXT, type SweepSpec, type Value } from "./spec.ts";
@@ -177,13 +176,6 @@ export function commandOf(config: Record<string, unknown>): string[] {
   if (typeof script === "string") return [script, ...words];
   if (typeof module === "string") return ["python", "-m", module, ...words];
   return [String(config.entry_point), ...words];
-}
-
-/** Words for a shell, on one line: what a terminal would obey is spelled out. */
-export function shellLine(words: readonly string[]): string {
-  return words.map((word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : spelledWord(word) ?? `'${word.replaceAll("'", `'\\''`)}'`
-  ).join(" ");
 }
 
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";

@@ -413,6 +413,10 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
     const at = ["--state-dir", daemon.stateDir];
     await holds("token create", ["--name", "ci", "--role", "submit", "--ttl", "1d", ...at]);
     await holds("token", ["list", ...at]);
+    Deno.env.set("XDG_CONFIG_HOME", directory);
+    Deno.mkdirSync(`${directory}/mosaic`);
+    Deno.writeTextFileSync(`${directory}/mosaic/hosts.json`, '[{"name":"gpu1","ssh":"gpu1","mosaic":"/bin/mosaic"}]');
+    await holds("host", ["list"]);
     await holds("audit", at);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
     await holds("backup", [...at, `${directory}/backup`]);
@@ -471,10 +475,18 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "RunGpuUse.idle_share",
           // tests/daemon/gpu_sharing_test.ts
           ...["Run.gpu_share", "Run.gpu_memory_mb", "Run.gpu_peak_mb"],
-          ...["Gpu.shares[].run_id", "Gpu.shares[].part", "Gpu.shares[].memory_mb", "Gpu.shares[].used_mb"],
+          ...[
+            "Gpu.shares",
+            "Gpu.shares[].run_id",
+            "Gpu.shares[].part",
+            "Gpu.shares[].memory_mb",
+            "Gpu.shares[].used_mb",
+          ],
           // tests/sweeps
           "Sweep.waiting_for",
           "Series.copy_of",
+          // tests/system/hosts
+          "KnownHost.version",
           "Run.parent",
           "Run.damaged",
           "Run.not_before",

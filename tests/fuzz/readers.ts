@@ -29,7 +29,8 @@ import { chooseUntracked, untrackedOf } from "../../src/provenance/untracked.ts"
 import { pointAt, trialCount } from "../../src/sweeps/points.ts";
 import { specFrom } from "../../src/sweeps/spec.ts";
 import { sweepFile } from "../../src/sweeps/files/sweep_file.ts";
-import { commandOf, shellLine, trialConfig } from "../../src/sweeps/trial_config.ts";
+import { shellLine } from "../../src/base/text/terminal_text.ts";
+import { commandOf, trialConfig } from "../../src/sweeps/trial_config.ts";
 import {
   arrayWords,
   budgetOf,

@@ -2,7 +2,8 @@
 import { strict as assert } from "node:assert";
 import { namesOf, trialCount, valuesAt } from "../../src/sweeps/points.ts";
 import { checked, type Part, type SweepSpec } from "../../src/sweeps/spec.ts";
-import { shellLine, trialConfig, trialRunId } from "../../src/sweeps/trial_config.ts";
+import { shellLine } from "../../src/base/text/terminal_text.ts";
+import { trialConfig, trialRunId } from "../../src/sweeps/trial_config.ts";
 import {
   arrayWords,
   conditionOf,

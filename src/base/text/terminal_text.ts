@@ -26,6 +26,13 @@ export function spelledWord(text: string): string | undefined {
   return `$'${text.replace(/[\\']/g, "\\$&").replaceAll("\n", "\\n").replace(OBEYED, spelled)}'`;
 }
 
+/** Words for a shell, on one line: what a terminal would obey is spelled out. */
+export function shellLine(words: readonly string[]): string {
+  return words.map((word) =>
+    /^[\w@%+=:,./-]+$/.test(word) ? word : spelledWord(word) ?? `'${word.replaceAll("'", `'\\''`)}'`
+  ).join(" ");
+}
+
 /** Escapes control characters in text of several lines; keeps the line breaks. */
 export function escapeControlLines(text: string): string {
   return text.split("\n").map(escapeControl).join("\n");

@@ -12,7 +12,7 @@ import { DEFAULT_COLUMNS, listColumns } from "../text/runs_table.ts";
 import { table } from "../text/table.ts";
 import { commaSeparated } from "../verb/flags.ts";
 import { type Host, readHosts } from "./host_list.ts";
-import { scriptThere, shellLine } from "./ssh.ts";
+import { remoteLine, scriptThere } from "./ssh.ts";
 
 type Found = RunJson & { host: string };
 
@@ -73,7 +73,7 @@ async function listOf(
         cwd: "/",
         limitMs: LIMIT_MS,
       })
-      : await scriptThere(context, host, shellLine([host.mosaic, ...words]), LIMIT_MS);
+      : await scriptThere(context, host, remoteLine([host.mosaic, ...words]), LIMIT_MS);
     if (code !== 0) return { runs: [], why: `host ${name}: ${stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "")}` };
     return { runs: (parsedJson(stdout) as RunJson[]).map((run) => ({ host: name, ...run })) };
   } catch (error) {

@@ -4,7 +4,7 @@ import { escapeControl } from "../../base/text/terminal_text.ts";
 import type { Context } from "../link/context.ts";
 import { CARRY } from "./carry_script.ts";
 import { type Host, hostNamed } from "./host_list.ts";
-import { mosaicThere, scriptThere, shellLine, sshCommand } from "./ssh.ts";
+import { mosaicThere, remoteLine, scriptThere, sshCommand } from "./ssh.ts";
 
 /** Verbs whose programs start in the directory of their code, and what they get there besides. */
 const TAKES_CODE: Readonly<Record<string, readonly string[]>> = { run: ["--snapshot"], sweep: [] };
@@ -47,7 +47,7 @@ function withoutHost(args: readonly string[]): string[] {
 /** @returns the directory there that corresponds to the working directory here */
 async function carry(context: Context, { name, ssh }: Host): Promise<string> {
   const words = sshCommand(context);
-  const env = { ...context.variables(), GIT_SSH_COMMAND: shellLine(words) };
+  const env = { ...context.variables(), GIT_SSH_COMMAND: remoteLine(words) };
   const options = { env, cwd: Deno.cwd(), limitMs: CARRY_MS };
   const { stdout, stderr } = await context.runScript(CARRY, ["sh", ssh, String(MOST_CARRIED_BYTES), ...words], options);
   const lines = stdout.split("\n").map((line) => line.split("\t"));
@@ -66,7 +66,7 @@ async function carry(context: Context, { name, ssh }: Host): Promise<string> {
 
 /** Until Ctrl-C, a port of this host is the page's there. */
 async function openThere(context: Context, host: Host, words: readonly string[]): Promise<number> {
-  const { code, stdout, stderr } = await scriptThere(context, host, shellLine([host.mosaic, "open", ...words]));
+  const { code, stdout, stderr } = await scriptThere(context, host, remoteLine([host.mosaic, "open", ...words]));
   const url = URL.parse(stdout.trim());
   if (code !== 0 || url === null) {
     context.err.write(stderr);
@@ -76,7 +76,7 @@ async function openThere(context: Context, host: Host, words: readonly string[])
   for (let at = port; at < port + PORTS; at++) {
     const here = Object.assign(new URL(url), { hostname: "127.0.0.1", port: String(at) }).href;
     // ssh gives "%" a meaning.
-    const said = `echo ${shellLine([here])}`.replaceAll("%", "%%");
+    const said = `echo ${remoteLine([here])}`.replaceAll("%", "%%");
     const forward = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", `127.0.0.1:${at}:${url.hostname}:${port}`];
     // A connection of its own: the shared one would refuse the port without ending. The command says the address when
     // the port is open.

@@ -21,7 +21,7 @@ export function sshCommand({ env }: Pick<Context, "env">, options: readonly stri
 }
 
 /** A command line of words, for the shell on the other side. */
-export function shellLine(words: readonly string[]): string {
+export function remoteLine(words: readonly string[]): string {
   return words.map((word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
 }
 
@@ -34,8 +34,8 @@ export async function mosaicThere(
 ): Promise<number> {
   // A terminal there, so that tables fit, colours show, and Ctrl-C ends the command there.
   const tty = context.terminal.isTty && context.canAsk ? ["-t", "-q"] : [];
-  const line = `${directory === undefined ? "" : `cd ${shellLine([directory])} && `}exec ${
-    shellLine([mosaic, ...words])
+  const line = `${directory === undefined ? "" : `cd ${remoteLine([directory])} && `}exec ${
+    remoteLine([mosaic, ...words])
   }`;
   const code = await context.runHere([...sshCommand(context, tty), "--", ssh, line]);
   if (code === SSH_FAILED) throw unreachable(name, ssh, "ssh has failed; its message is above");
@@ -52,7 +52,7 @@ export async function scriptThere(
   script: string,
   limitMs = SOON_MS,
 ): Promise<ProgramOutput> {
-  const words = [...sshCommand(context), "--", ssh, `exec sh -c ${shellLine([script])}`];
+  const words = [...sshCommand(context), "--", ssh, `exec sh -c ${remoteLine([script])}`];
   const output = await context.runScript('exec "$@"', ["sh", ...words], {
     env: { ...context.variables() },
     cwd: "/",

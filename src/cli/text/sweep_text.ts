@@ -4,7 +4,7 @@ import { type Importance, importanceOf, importanceText } from "../../runs/import
 import { parametersText } from "../../sweeps/results/statement.ts";
 import type { PointJson, SweepJson, TrialJson } from "../../sweeps/results/sweep_json.ts";
 import { namesIn, ranked } from "../../sweeps/results/sweep_table.ts";
-import { shellLine } from "../../sweeps/trial_config.ts";
+import { shellLine } from "../../base/text/terminal_text.ts";
 import { sparkline } from "./chart.ts";
 import { type Column, table } from "./table.ts";
 import { escapeControl } from "./text.ts";

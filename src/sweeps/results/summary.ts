@@ -13,7 +13,8 @@ import { stepsOf } from "../spent.ts";
 import { rungsOf } from "../stopping.ts";
 import { seedsOf, type SpecOutline, specOutline } from "../outline.ts";
 import { MOST_TRIALS, type SweepSpec, type Value } from "../spec.ts";
-import { commandOf, meaningOf, shellLine } from "../trial_config.ts";
+import { shellLine } from "../../base/text/terminal_text.ts";
+import { commandOf, meaningOf } from "../trial_config.ts";
 import { statement } from "./statement.ts";
 import type { Parameters, PointJson, SweepJson, TrialJson, WinnerJson } from "./sweep_json.ts";
 

@@ -5,7 +5,7 @@ import { escapeControl } from "../../../base/text/terminal_text.ts";
 import { VERSION, VERSION_TEXT } from "../../../base/version.ts";
 import { ownEnvironment } from "../../../os/processes/environment.ts";
 import { type Host, hostNamed, readHosts, requireHost, writeHosts } from "../../hosts/host_list.ts";
-import { mosaicThere, scriptThere, shellLine, sshCommand } from "../../hosts/ssh.ts";
+import { mosaicThere, remoteLine, scriptThere, sshCommand } from "../../hosts/ssh.ts";
 import type { Context } from "../../link/context.ts";
 import { table } from "../../text/table.ts";
 import { outputOption } from "../../verb/flags.ts";
@@ -130,7 +130,7 @@ async function copyExecutable(
   const receive =
     `mkdir -p "$HOME/.local/bin" && cat >"$HOME/.local/bin/mosaic.part" && chmod 755 "$HOME/.local/bin/mosaic.part" &&
     mv "$HOME/.local/bin/mosaic.part" "$HOME/.local/bin/mosaic" && printf %s "$HOME/.local/bin/mosaic"`;
-  const words = [...sshCommand(context), "--", ssh, `exec sh -c ${shellLine([receive])}`];
+  const words = [...sshCommand(context), "--", ssh, `exec sh -c ${remoteLine([receive])}`];
   const options = { env: { ...context.variables() }, cwd: "/", limitMs: COPY_MS };
   const { code, stdout, stderr } = await context.runScript(
     'file=$1; shift; exec "$@" <"$file"',
@@ -164,7 +164,7 @@ async function stateOf(context: Context, host: Host): Promise<{ version: string;
     const { stdout, stderr, code } = await scriptThere(
       context,
       host,
-      `${shellLine([host.mosaic])} --version && ${shellLine([host.mosaic, "status"])} >/dev/null`,
+      `${remoteLine([host.mosaic])} --version && ${remoteLine([host.mosaic, "status"])} >/dev/null`,
     );
     const version = stdout.split("\n")[0]!.replace(/^mosaic /, "");
     return { version, state: code === 0 ? "ready" : stderr.trim().split("\n")[0]!.replace(/^mosaic: /, "") };

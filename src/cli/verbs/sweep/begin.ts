@@ -1,6 +1,7 @@
 /** Begins a sweep, or prints what it would start. */
 import { dirname, resolve } from "node:path";
 import { MosaicError } from "../../../base/errors.ts";
+import { shellLine } from "../../../base/text/terminal_text.ts";
 import { newUlid } from "../../../config/ulid.ts";
 import type { Described } from "../../../sweeps/described.ts";
 import type { SweepSpec, Value } from "../../../sweeps/spec.ts";
@@ -156,7 +157,7 @@ async function describe(words: readonly string[], flags: Flags, context: Context
 
 /** Prints the command line of each trial, variables that templates set before it. */
 async function dryRun(spec: SweepSpec, flags: Flags, context: Context): Promise<number> {
-  const [{ trialCount, valuesAt }, { commandOf, shellLine, textOf, trialConfig }] = await Promise.all([
+  const [{ trialCount, valuesAt }, { commandOf, textOf, trialConfig }] = await Promise.all([
     import("../../../sweeps/points.ts"),
     import("../../../sweeps/trial_config.ts"),
   ]);
