@@ -21,7 +21,7 @@ export const KINDS: readonly (readonly [folder: string, heading: string])[] = [
 ];
 
 /** The order of the tutorial's pages; those of other folders are sorted by title. */
-const LESSONS = ["tutorial/first-run", "tutorial/failure-and-resume", "tutorial/seeds", "tutorial/sweep"];
+const LESSONS = ["first-run", "failure-and-resume", "seeds", "sweep", "public-sweep"].map((name) => `tutorial/${name}`);
 
 let loaded: Promise<ManualPage[]> | undefined;
 

@@ -6,7 +6,7 @@ import type { Registry } from "../registry/registry.ts";
 import type { SweepReport, SweepRow } from "../registry/sweeps/sweep_rows.ts";
 import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import { atRung } from "./curve.ts";
-import { originOf, pointAt, trialCount } from "./points.ts";
+import { isUnstopped, originOf, pointAt, trialCount } from "./points.ts";
 import { successorOf, withSuccessor } from "./population.ts";
 import { MOST_TRIALS, specText, type SweepSpec } from "./spec.ts";
 import { decide, decideHeld, type Decision, type Report, rungsOf } from "./stopping.ts";
@@ -95,6 +95,10 @@ export class Judge {
     for (const trial of watch.held.keys()) if (!alive.has(trial)) watch.held.delete(trial);
     for (const [trial, runId] of [...watch.open].sort(([a], [b]) => a - b)) {
       if (watch.held.has(trial)) continue;
+      if (isUnstopped(spec, trial)) {
+        watch.open.delete(trial);
+        continue;
+      }
       // One that goes on from another has passed that one's rungs.
       const passed = watch.rungs.get(trial) ?? originOf(spec, trial)?.rung ?? 0;
       const rungs = rungsOf(rule, trial);

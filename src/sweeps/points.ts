@@ -91,6 +91,16 @@ export function originOf(spec: Pick<SweepSpec, "parts">, trial: number): Origin 
   return undefined;
 }
 
+/** Whether early stopping leaves a trial alone. */
+export function isUnstopped(spec: Pick<SweepSpec, "parts">, trial: number): boolean {
+  let rest = trial;
+  for (const part of spec.parts) {
+    if (rest < trialsOf(part)) return part.unstopped === true;
+    rest -= trialsOf(part);
+  }
+  return false;
+}
+
 /** The same for trials that differ in their seed only. */
 export function pointAt(spec: Pick<SweepSpec, "parts">, trial: number): string {
   const seeds = new Set(spec.parts.flatMap(({ seeds }) => seeds === undefined ? [] : [seeds.name]));

@@ -69,6 +69,8 @@ const part = z.strictObject({
   }).optional(),
   /** All points are tried with the first, then all with the next. */
   seeds: axis.optional(),
+  /** Further seeds of a point of an earlier part, which early stopping leaves alone: who is left would say too much of it. */
+  unstopped: z.literal(true).optional(),
 }).refine(
   ({ origins, rows, axes, draws, seeds }) =>
     origins === undefined ||

@@ -19,13 +19,13 @@ import {
   checked,
   extensionFrom,
   MOST_NAMES,
+  type Part,
   type Pieces,
   prunedFrom,
   retriedFrom,
   specFrom,
   specText,
   type SweepSpec,
-  type Value,
 } from "./spec.ts";
 import { Judge, type Live } from "./judge.ts";
 import { type SpecOutline, specOutline } from "./outline.ts";
@@ -230,13 +230,16 @@ export class Sweeps {
       }
       case "extend": {
         const spec = this.specOf(row);
-        const { budget, max_parallel, like, ...given } = extensionFrom(extension);
-        const pieces = like === undefined ? given : { ...given, rows: [rowLike(row, spec, like, given)] };
+        const { budget, max_parallel, like, ...pieces } = extensionFrom(extension);
         const more = pieces.axes.length + pieces.space.length > 0 || pieces.rows !== undefined ||
           pieces.random !== undefined || pieces.seeds !== undefined || pieces.when !== undefined;
         const extended = checked({
           ...spec,
-          parts: more ? extendedParts(spec.parts, pieces) : spec.parts,
+          parts: like !== undefined
+            ? [...spec.parts, partLike(row, spec, like, pieces)]
+            : more
+            ? extendedParts(spec.parts, pieces)
+            : spec.parts,
           budget: { ...spec.budget, ...budget },
           ...(max_parallel === undefined ? {} : { max_parallel }),
         });
@@ -440,7 +443,7 @@ export class Sweeps {
 }
 
 /** The point of a trial, which gets further seeds. @throws MosaicError `invalid_argument` */
-function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Record<string, Value> {
+function partLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, given: Pieces): Part {
   if (like >= nextTrial) throw new MosaicError("invalid_argument", `sweep ${name} has no trial ${like}`);
   const { axes, space, rows, random, seeds } = given;
   if (seeds === undefined || axes.length + space.length > 0 || rows !== undefined || random !== undefined) {
@@ -449,7 +452,8 @@ function rowLike({ name, nextTrial }: SweepRow, spec: SweepSpec, like: number, g
     });
   }
   const isSeed = (name: string) => name === seeds.name || spec.parts.some((part) => part.seeds?.name === name);
-  return Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
+  const row = Object.fromEntries([...valuesAt(spec, like)].filter(([name]) => !isSeed(name)));
+  return { axes: [], rows: [row], seeds, unstopped: true };
 }
 
 /** @throws MosaicError `invalid_argument` */

@@ -406,7 +406,7 @@ export function partFrom(pieces: Pieces): Part {
  * @throws MosaicError `invalid_argument`
  */
 export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
-  const last = parts.at(-1)!;
+  const last = parts.findLast(({ unstopped }) => unstopped !== true)!;
   const { axes, rows, random, space, seeds, when } = pieces;
   if (when !== undefined) {
     throw refused("a sweep keeps the conditions with which it began", "Leave --when out, or begin another sweep.");
@@ -414,10 +414,9 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   if (axes.length === 0 && rows === undefined && random === undefined && seeds !== undefined) {
     return [
       ...parts,
-      ...parts.filter((part, i) => !parts.slice(0, i).some((p) => samePoints(p, part))).map((part) => ({
-        ...part,
-        seeds,
-      })),
+      // One that is unstopped has no points of its own.
+      ...parts.filter((part, i) => part.unstopped !== true && !parts.slice(0, i).some((p) => samePoints(p, part)))
+        .map((part) => ({ ...part, seeds })),
     ];
   }
   if (random !== undefined && space.length === 0 && last.draws !== undefined) {
@@ -443,7 +442,10 @@ export function extendedParts(parts: readonly Part[], pieces: Pieces): Part[] {
   const more = partFrom({ ...pieces, seeds: seeds ?? last.seeds });
   // Points that come one by one stay one part.
   const listed = (part: Part) => part.axes.length === 0 && part.draws === undefined && part.seeds === undefined;
-  if (rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) return [...parts, more];
+  const isLast = last === parts.at(-1);
+  if (!isLast || rows === undefined || last.rows === undefined || !listed(last) || !listed(more)) {
+    return [...parts, more];
+  }
   return [...parts.slice(0, -1), { ...last, rows: [...last.rows, ...rows] }];
 }
 

@@ -33,52 +33,57 @@ exec ${words} "$@"
   return path;
 }
 
-pythonTest("tutorial: each page does what it says, from its own text", ["json"], async (python) => {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-tutorial-" });
-  const path = program(directory);
-  Deno.symlinkSync(Deno.realPathSync(python), `${path}/python3`);
-  const work = `${directory}/work`;
-  Deno.mkdirSync(work);
-  const env = {
-    PATH: `${path}:${Deno.env.get("PATH")}`,
-    HOME: directory,
-    MOSAIC_STATE_DIR: `${directory}/state`,
-    NO_COLOR: "1",
-    PYTHONDONTWRITEBYTECODE: "1",
-  };
-  const run = async (command: string) => {
-    const { stdout, stderr } = await new Deno.Command("/bin/sh", {
-      args: ["-c", command],
-      cwd: work,
-      env,
-      stdin: "null",
-      signal: AbortSignal.timeout(120_000),
-    }).output();
-    const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
-    return { out: out!, err: err! };
-  };
-  try {
-    const pages = (await manualPages()).filter(({ name }) => folderOf(name) === "tutorial");
-    assert.ok(pages.length >= 3);
-    for (const page of pages) {
-      for (const part of partsOf(page.text)) {
-        if ("file" in part) {
-          Deno.writeTextFileSync(`${work}/${part.file.name}`, part.file.text);
-          continue;
+pythonTest(
+  "tutorial: each page does what it says, from its own text",
+  ["numpy", "gymnasium", "tensorboardX"],
+  async (python) => {
+    const directory = Deno.makeTempDirSync({ prefix: "mosaic-tutorial-" });
+    const path = program(directory);
+    // A link to the interpreter would leave its environment, and the packages there.
+    Deno.writeTextFileSync(`${path}/python3`, `#!/bin/sh\nexec '${python}' "$@"\n`, { mode: 0o755 });
+    const work = `${directory}/work`;
+    Deno.mkdirSync(work);
+    const env = {
+      PATH: `${path}:${Deno.env.get("PATH")}`,
+      HOME: directory,
+      MOSAIC_STATE_DIR: `${directory}/state`,
+      NO_COLOR: "1",
+      PYTHONDONTWRITEBYTECODE: "1",
+    };
+    const run = async (command: string) => {
+      const { stdout, stderr } = await new Deno.Command("/bin/sh", {
+        args: ["-c", command],
+        cwd: work,
+        env,
+        stdin: "null",
+        signal: AbortSignal.timeout(120_000),
+      }).output();
+      const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+      return { out: out!, err: err! };
+    };
+    try {
+      const pages = (await manualPages()).filter(({ name }) => folderOf(name) === "tutorial");
+      assert.ok(pages.length >= 3);
+      for (const page of pages) {
+        for (const part of partsOf(page.text)) {
+          if ("file" in part) {
+            Deno.writeTextFileSync(`${work}/${part.file.name}`, part.file.text);
+            continue;
+          }
+          const { command, printed } = part.command;
+          const { out, err } = await run(command);
+          // `mosaic up` speaks to a person.
+          const missing = missingLine(printed, `${out}${err}`);
+          assert.equal(
+            missing,
+            undefined,
+            `${page.name}: $ ${command}\nhas no line like: ${missing}\nbut\n${out}\n${err}`,
+          );
         }
-        const { command, printed } = part.command;
-        const { out, err } = await run(command);
-        // `mosaic up` speaks to a person.
-        const missing = missingLine(printed, `${out}${err}`);
-        assert.equal(
-          missing,
-          undefined,
-          `${page.name}: $ ${command}\nhas no line like: ${missing}\nbut\n${out}\n${err}`,
-        );
       }
+    } finally {
+      await run("mosaic down");
+      Deno.removeSync(directory, { recursive: true });
     }
-  } finally {
-    await run("mosaic down");
-    Deno.removeSync(directory, { recursive: true });
-  }
-});
+  },
+);

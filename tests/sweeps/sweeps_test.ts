@@ -289,6 +289,38 @@ Deno.test("sweeps: pause, resume, cancel, retry and extend", async () => {
   assert.throws(() => played.sweeps.change(played.row(), "stop", ""), hasCode("invalid_argument", /action is "stop"/));
 });
 
+Deno.test("sweeps: further seeds of one point are not stopped early, and later extensions neither repeat nor lose them", async () => {
+  await using played = new Played();
+  const parts = [partFrom({ axes: [gridAxis("a=1e-1,2")], space: [], seeds: wholeAxis("seed", "1..2") })];
+  const config = { entry_point: "x", arguments: ["{a}", "{seed}"], environment: {} };
+  const metric = { name: "score", goal: "max" } as const;
+  played.begin({ config, parts, max_parallel: 9, metric, stop: stopOf("asha:min=10,max=90", {}) });
+  await played.untilMade(4);
+  const extend = (extension: object) =>
+    played.sweeps.change(played.row(), "extend", JSON.stringify({ axes: [], space: [], ...extension }));
+  await extend({ seeds: wholeAxis("seed", "3..4"), like: 2 });
+  await played.untilMade(6);
+  const [first, , , , last] = played.made as [string, string, string, string, string, string];
+  played.report(first, 5);
+  // It would be the worst of two.
+  played.report(last, 1);
+  await until(() => played.registry.sweeps.reports(played.row().sweepId).length === 1, { what: "the first report" });
+  await played.again();
+  played.report(played.made[1]!, 4);
+  await until(() => played.cancelled.length === 1, { what: "a trial to be stopped" });
+  assert.deepEqual(played.cancelled, [[played.made[1], "pruned"]]);
+  await extend({ seeds: wholeAxis("seed", "5") });
+  await extend({ axes: [gridAxis("a=7")], seeds: wholeAxis("seed", "1") });
+  const spec = played.sweeps.specOf(played.row());
+  assert.deepEqual(Array.from({ length: trialCount(spec) }, (_, trial) => [...valuesAt(spec, trial).values()]), [
+    ...[["1e-1", 1], ["2", 1], ["1e-1", 2], ["2", 2]],
+    // As they were written, not as they are meant.
+    ...[["1e-1", 3], ["1e-1", 4], ["1e-1", 5], ["2", 5], ["7", 1]],
+  ]);
+  assert.throws(() => extend({ seeds: wholeAxis("seed", "3"), like: 99 }), hasCode("invalid_argument", /no trial 99/));
+  assert.throws(() => extend({ random: 3, like: 0 }), hasCode("invalid_argument", /differ in their seeds only/));
+});
+
 Deno.test("sweeps: a trial that can be neither cancelled nor retried keeps no other from it", async () => {
   await using played = new Played();
   played.begin({});

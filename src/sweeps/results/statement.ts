@@ -52,6 +52,9 @@ export function statement(
       } has the best ${metric.name} (last value of a ` +
         `trial, the ${better} the better): ${estimate(winner, each)}${middle}.`,
     );
+    if (winner.pruned > 0) {
+      said.push(`${count(winner.pruned)} more of its trials were stopped early and are not in it.`);
+    }
     if (second !== null) said.push(`Next is ${parametersText(second.parameters)}: ${estimate(second, each)}.`);
   }
   const discarded = Object.entries(ended).filter(([name]) => of(name) > 0).map(([name, text]) =>

@@ -7,6 +7,8 @@ import { manual } from "../../verb/verb_parser.ts";
 import type { Context } from "../../link/context.ts";
 import { Link } from "../../link/daemon_link.ts";
 import { escapeControl } from "../../text/text.ts";
+import { FOLLOW_RETRY_MS } from "../runs/submit.ts";
+import { followSweep } from "./follow.ts";
 import { statesLine } from "../../text/sweep_text.ts";
 import { MosaicError } from "../../../base/errors.ts";
 
@@ -36,7 +38,7 @@ const EXAMPLES: Record<keyof typeof VERBS, [string, string][]> = {
   ],
   extend: [
     ["mosaic sweep extend ppo --seeds 9..16", "eight more seeds for every point"],
-    ["mosaic sweep extend ppo --winner --seeds 9..16", "eight more seeds for the best point"],
+    ["mosaic sweep extend ppo --winner --seeds 9..16 -f", "eight more seeds for the best point; wait for them"],
     ["mosaic sweep extend ppo --random 20", "20 more random points"],
     ["mosaic sweep extend ppo --budget 48h", "more time"],
   ],
@@ -53,7 +55,13 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
     if (verb === "retry") {
       command.option("--failed", "the trials that failed").option("--trials <numbers>", "these trials, such as 3,7..9");
     }
-    if (verb === "extend") describedOptions(command).option("--winner", "the --seeds are for the best point only");
+    if (verb === "extend") {
+      describedOptions(command).option(
+        "--winner",
+        "the --seeds are for the best point only; none of them is stopped early",
+      )
+        .option("-f, --follow", "wait until the sweep has ended");
+    }
     connectionOptions(outputOption(command, ["table", "json"]))
       .addHelpText(
         "after",
@@ -66,7 +74,8 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
           : trials === undefined
           ? undefined
           : { trials };
-        using link = await Link.open(context, connectionFlags(flags));
+        const follow = flags["follow"] === true;
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
         const like = flags["winner"] === true ? { like: await winnerOf(link, sweep) } : {};
         const extensionJson = extension === undefined ? "" : JSON.stringify({ ...extension, ...like });
         const action = verb === "retry" && trials === undefined ? "retry_failed" : verb;
@@ -79,7 +88,7 @@ export function changeVerbs(parent: Command, context: Context, result: { code: n
             ? `${JSON.stringify(json, null, 2)}\n`
             : `${escapeControl(json.name)}  ${verb === "delete" ? "deleted" : statesLine(json)}\n`,
         );
-        result.code = 0;
+        result.code = follow ? await followSweep(link, context, json.name) : 0;
       });
   }
 }

@@ -22,7 +22,7 @@ export function Lineage({ run }: { run: RunPage }) {
   if (lineage === undefined) return null;
   const { uses, used_by: usedBy, names } = lineage;
   return (
-    <>
+    <div class="code">
       {names.length > 0 && (
         <p class="sub">
           {names.map(({ name, version, aliases, path }) =>
@@ -32,7 +32,7 @@ export function Lineage({ run }: { run: RunPage }) {
       )}
       <Uses heading="Artifacts that it has read" uses={uses} root={run.run_id} />
       <Uses heading="Runs that have read its artifacts" uses={usedBy} root={run.run_id} />
-    </>
+    </div>
   );
 }
 
