@@ -47,6 +47,13 @@ export function looksLogged(head: Uint8Array): boolean {
   return names.length > 1 && (stepName(names) !== undefined || names.some(isResultName));
 }
 
+/** Whether each row is a whole number and another number. */
+export function areScalarRows(head: Uint8Array): boolean {
+  const lines = decoder.decode(head).split("\n").slice(0, -1).slice(0, MAX_LINES);
+  return lines.length > 0 &&
+    lines.every((line) => /^\d{1,15},[^,]+$/.test(line.trim()) && isNumeric(line.trim().split(",")));
+}
+
 /** A row of names, and a row of as many cells with a number. */
 function isTable(head: Uint8Array, newline: number): boolean {
   const separator = separatorOf(head, 0);

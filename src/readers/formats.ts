@@ -4,10 +4,12 @@
  * them share) and a row.
  */
 import type { FormatName, FormatReader, FormatState } from "./format/format_reader.ts";
-import { formatOfContent } from "./content.ts";
+import type { SourceRecord } from "./format/tracker_records.ts";
+import { areScalarRows, formatOfContent } from "./content.ts";
 import { CsvReader } from "./tables/csv_file.ts";
 import { JsonLinesReader } from "./tables/json_lines.ts";
 import { ParametersReader } from "./tables/parameters_file.ts";
+import { ScalarRowsReader } from "./tables/scalar_rows.ts";
 import { EventFileReader } from "./tensorboard/event_file.ts";
 import { TextFileReader } from "./text/text_file.ts";
 import { WandbReader } from "./wandb/wandb_file.ts";
@@ -117,6 +119,15 @@ export const FILE_KINDS: readonly FileKind[] = [
     label: "name",
     accompanies: true,
   },
+  {
+    title: "scalars/*.csv",
+    name: /\.csv$/,
+    directory: "scalars",
+    format: "scalar_rows",
+    tracker: true,
+    label: "directory",
+    byContent: true,
+  },
   { title: "*.csv", name: /\.csv$/, format: "csv", tracker: false, label: "name" },
   { title: "*.jsonl, *.ndjson", name: /\.(?:jsonl|ndjson)$/, format: "jsonl", tracker: false, label: "name" },
 ];
@@ -127,6 +138,7 @@ const READERS: { readonly [format: FormatName]: new (state?: FormatState) => For
   jsonl: JsonLinesReader,
   wandb: WandbReader,
   parameters: ParametersReader,
+  scalar_rows: ScalarRowsReader,
   text: TextFileReader,
 };
 
@@ -147,7 +159,16 @@ export function formatOfName(path: string): FormatName | undefined {
 export function formatOfFile(path: string, head: Uint8Array): FormatName | undefined {
   const kind = fileKindOf(path);
   if (kind !== undefined && kind.byContent !== true) return kind.format;
+  if (kind?.format === "scalar_rows" && areScalarRows(head)) return kind.format;
   return formatOfContent(head);
+}
+
+/** Scalars of a file that has one, without its name in the rows, have the file's. */
+export function withTag(records: SourceRecord[], path: string): SourceRecord[] {
+  for (const record of records) {
+    if (record.kind === "scalar" && record.tag === "") record.tag = baseName(path).replace(/\.[^.]*$/, "");
+  }
+  return records;
 }
 
 /** A reader at the file's beginning, or at a stored state of the same format. */

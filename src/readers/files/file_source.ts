@@ -4,7 +4,7 @@ import { infoOf, openRegularInProxy } from "../../os/files/untrusted.ts";
 import type { WorkerUser } from "../../os/rights/worker_user.ts";
 import { EXPORT_HEAD_BYTES, isExported } from "../tensorboard/exported.ts";
 import { CONTENT_HEAD_BYTES } from "../content.ts";
-import { fileKindOf, formatOfFile, formatOfName, openFormat } from "../formats.ts";
+import { fileKindOf, formatOfFile, formatOfName, openFormat, withTag } from "../formats.ts";
 import { MAX_RECORD_BYTES } from "../format/base_reader.ts";
 import type { FormatName, FormatReader, FormatState, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
@@ -205,7 +205,7 @@ export class FileSource {
       this.#reader.restart();
       this.#state.over = true;
     }
-    const own = this.#reader.offset <= this.#state.from ? [] : records;
+    const own = this.#reader.offset <= this.#state.from ? [] : withTag(records, this.path);
     const due = this.#due(problems, (!again && atEnd) || this.#state.over, end && atEnd);
     const isNothing = own.length + due.length === 0 && !again && atEnd;
     return isNothing ? undefined : { records: own, problems: due, bytes: Math.max(1, this.#reader.offset - from) };

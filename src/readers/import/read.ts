@@ -2,7 +2,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular, type RegularFile } from "../../os/files/untrusted.ts";
 import { CONTENT_HEAD_BYTES } from "../content.ts";
-import { FILE_KINDS, type FileKind, fileKindOf, formatOfFile, formatOfName, openFormat } from "../formats.ts";
+import { FILE_KINDS, type FileKind, fileKindOf, formatOfFile, formatOfName, openFormat, withTag } from "../formats.ts";
 import type { FormatName, Problem } from "../format/format_reader.ts";
 import type { SourceRecord } from "../format/tracker_records.ts";
 
@@ -64,7 +64,7 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
       maxRecords: MAX_RECORDS,
     });
     for (const problem of problems) onProblem(path, problem);
-    yield* withoutParameterTables(records);
+    yield* withoutParameterTables(withTag(records, path));
     if (again) continue;
     if (end) return;
     if (need > buffer.length || reader.offset === from) {

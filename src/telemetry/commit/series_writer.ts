@@ -29,6 +29,11 @@ function reportedReward(state: RunState, { name, rewardRank: rank }: SeriesState
   if (known === null || known.name === name || rank < rewardRank(known.name)) state.reportedReward = { name, value };
 }
 
+/** Whether `name` is the other one behind some directories. */
+function endsWithName(name: string, other: string): boolean {
+  return name === other || name.endsWith(`/${other}`);
+}
+
 function lastPart(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1);
 }
@@ -242,12 +247,12 @@ export class SeriesWriter {
     return known === undefined || known.label === label || known.attempt !== this.#attempt;
   }
 
-  /** Series of other sources whose names have the same last part, as `loss` and `train/loss`. */
+  /** Series of other sources whose names differ by what is before one of them: `loss` and `train/loss`, `a/b` and `ray/tune/a/b`. */
   #compareOthers(state: RunState, added: SeriesState): void {
     const alike = state.live!.byLastPart.get(lastPart(added.name)) ?? [];
     for (const known of alike) {
-      const oneIsWhole = known.name === lastPart(known.name) || added.name === lastPart(added.name);
-      if (oneIsWhole && known.label !== this.#label && known.copyOf === null) this.#compare(state, known, added, false);
+      const isWithin = endsWithName(known.name, added.name) || endsWithName(added.name, known.name);
+      if (isWithin && known.label !== this.#label && known.copyOf === null) this.#compare(state, known, added, false);
     }
     addByLastPart(state.live!.byLastPart, added);
   }
@@ -261,7 +266,9 @@ export class SeriesWriter {
     // The series are read from the tables.
     this.#points.flush();
     this.#buckets.flush();
-    const comparison: Comparison = { twins: new Twins(sameName), of: [known, added] };
+    // Of two that are as exact the first is the series: with other names always the shorter, so that the runs of a sweep agree.
+    const of: Comparison["of"] = known.name.length <= added.name.length ? [known, added] : [added, known];
+    const comparison: Comparison = { twins: new Twins(sameName), of };
     added.wasCompared = true;
     for (const summary of comparison.of) {
       summary.comparisons.push(comparison);

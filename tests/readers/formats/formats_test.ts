@@ -17,6 +17,7 @@ Deno.test("formats: a file's format by its name", () => {
     ["ray/result.json", "jsonl"],
     ["metrics.jsonl", "jsonl"],
     ["params.json", "parameters"],
+    ["logs/scalars/loss.csv", "scalar_rows"],
     ["version_0/hparams.yaml", "parameters"],
     ["/w/.hydra/config.yaml", "parameters"],
     ["/w/files/config.yaml", undefined],
