@@ -57,6 +57,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/frames.ts")).frames,
   },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
+  trials: {
+    what: "twenty thousand trials of sweeps in the queue",
+    load: async () => (await import("./parts/trials.ts")).trials,
+  },
   long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },
   many: { what: "a registry of ten thousand runs", load: async () => (await import("./parts/growth.ts")).many },
   wal: { what: "the write-ahead log beside readers", load: async () => (await import("./parts/growth.ts")).wal },

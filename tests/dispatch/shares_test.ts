@@ -20,6 +20,7 @@ Deno.test("shares: use halves after each half-life, and does not depend on when 
   const ran = (owner: string, from: number, to: number | null, units = 1) => ({
     runId: `${owner}${from}`,
     owner,
+    sweep: "",
     units,
     from,
     to,
@@ -47,6 +48,7 @@ const waiting = (ids: string, fields: Partial<Ranked> = {}): Ranked[] =>
   ids.split(" ").map((runId, i) => ({
     runId,
     owner: runId[0]!,
+    sweep: "",
     priority: 0,
     createdAt: i,
     gpusRequested: 0,
@@ -72,6 +74,28 @@ Deno.test("shares: who has used least comes first; owners with equal use take tu
   assert.equal(order(big), "a1 b1 b2 b3 b4 a2 b5", "four GPUs count as four runs");
   const urgent = [...waiting("a1 b1"), ...waiting("a9", { priority: 1 })];
   assert.equal(order(urgent), "a9 b1 a1", "priority is first, and counts as use");
+});
+
+Deno.test("shares: sweeps of one owner take turns, by what runs of them; other runs of the owner are as one of them", () => {
+  const [s, t, alone] = [
+    waiting("a1 a2 a3 a4", { sweep: "sweep:s" }),
+    waiting("a5 a6", { sweep: "sweep:t", createdAt: 9 }),
+    waiting("a7", { createdAt: 10 }),
+  ];
+  assert.equal(order([...s, ...t, ...alone]), "a1 a5 a7 a2 a6 a3 a4");
+  const uses = new Uses(halfLifeMs);
+  for (const [runId, owner] of [["r1", "a"], ["r2", "a"], ["r3", "b"]] as const) {
+    uses.add({ runId, owner, sweep: "sweep:s", units: 1, from: 0, to: null });
+  }
+  const ranked = (running: ReadonlyMap<string, number>) => {
+    const found = ranks([...s, ...t], new Map(), { weights: new Map(), halfLifeMs }, running);
+    return [...s, ...t].toSorted((x, y) => found.get(x.runId)! - found.get(y.runId)!).map(({ runId }) => runId).join(
+      " ",
+    );
+  };
+  assert.equal(ranked(uses.runningBySweep()), "a5 a6 a1 a2 a3 a4", "two of the first sweep run");
+  uses.ended("r1", 1);
+  assert.equal(ranked(uses.runningBySweep()), "a5 a1 a6 a2 a3 a4");
 });
 
 Deno.test("--share: what it takes", () => {

@@ -31,6 +31,8 @@ export function used(units: number, ms: number, halfLifeMs: number): number {
 export interface Ran {
   runId: string;
   owner: string;
+  /** The sweep it is a trial of, by its tag; "": none. */
+  sweep: string;
   units: number;
   from: number;
   /** Null: it still runs. */
@@ -61,6 +63,13 @@ export class Uses {
     this.#end(ran, at);
   }
 
+  /** Units that run now, by owner and sweep. */
+  runningBySweep(): Map<string, number> {
+    const units = new Map<string, number>();
+    for (const ran of this.#running.values()) units.set(keyOf(ran), (units.get(keyOf(ran)) ?? 0) + ran.units);
+    return units;
+  }
+
   isRunning(runId: string): boolean {
     return this.#running.has(runId);
   }
@@ -89,6 +98,8 @@ export class Uses {
 export interface Ranked {
   runId: string;
   owner: string;
+  /** As of a run that runs. */
+  sweep: string;
   priority: number;
   createdAt: number;
   gpusRequested: number;
@@ -96,12 +107,14 @@ export interface Ranked {
 
 /**
  * The rank of each run among those of its priority, 0 first: always the next run of the owner that has used least for its
- * weight, with the runs before it counted as if they ran.
+ * weight, with the runs before it counted as if they ran. An owner's sweeps take turns.
+ * @param running result of `runningBySweep`
  */
 export function ranks(
   waiting: readonly Ranked[],
   uses: ReadonlyMap<string, number>,
   shares: Shares,
+  running: ReadonlyMap<string, number> = new Map(),
 ): Map<string, number> {
   const ranks = new Map<string, number>();
   const loads = new Map(uses);
@@ -110,7 +123,7 @@ export function ranks(
   for (const [, equal] of priorities) {
     const queues = [...Map.groupBy(equal.toSorted(inOrder), ({ owner }) => owner)].map(([owner, runs]) => ({
       owner,
-      runs,
+      runs: takingTurns(runs, running),
       next: 0,
     }));
     for (let rank = 0; rank < equal.length; rank++) {
@@ -125,11 +138,27 @@ export function ranks(
       const { queue } = least!;
       const run = queue.runs[queue.next++]!;
       ranks.set(run.runId, rank);
-      const units = Math.max(1, run.gpusRequested);
+      const units = unitsOf(run);
       loads.set(queue.owner, (loads.get(queue.owner) ?? 0) + units * AHEAD * shares.halfLifeMs);
     }
   }
   return ranks;
+}
+
+const keyOf = ({ owner, sweep }: { owner: string; sweep: string }) => JSON.stringify([owner, sweep]);
+const unitsOf = ({ gpusRequested }: Ranked) => Math.max(1, gpusRequested);
+
+/** Runs of one owner in order: next is always one of the sweep that has fewest units running, or before it. */
+function takingTurns(runs: readonly Ranked[], running: ReadonlyMap<string, number>): readonly Ranked[] {
+  const queues = [...Map.groupBy(runs, keyOf)].map(([key, runs]) => ({ runs, next: 0, load: running.get(key) ?? 0 }));
+  if (queues.length === 1) return runs;
+  return runs.map(() => {
+    const left = queues.filter(({ runs, next }) => next < runs.length);
+    const least = left.reduce((least, queue) => queue.load < least.load ? queue : least);
+    const run = least.runs[least.next++]!;
+    least.load += unitsOf(run);
+    return run;
+  });
 }
 
 function inOrder(a: Ranked, b: Ranked): number {

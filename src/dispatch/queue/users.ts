@@ -1,11 +1,17 @@
 /** What the owners of runs use and may use: the registry's side of shares.ts and of `--max-gpus-per-user`, `--max-runs-per-user`. */
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { type Ranked, ranks, type Shares, Uses } from "./shares.ts";
 
 /** Use that is older than this many half-lives is less than a thousandth. */
 const HALF_LIVES = 10;
+
+/** The tag that all runs of a sweep have (src/sweeps/trial_config.ts); "": none. */
+export function sweepOf(tags: readonly string[]): string {
+  return tags.find((tag) => tag.startsWith("sweep:")) ?? "";
+}
 
 export interface UsersOptions {
   registry: Registry;
@@ -40,7 +46,9 @@ export class Users {
     if (shares === undefined) return;
     const since = Date.now() - HALF_LIVES * shares.halfLifeMs;
     for (const { owner, gpus, ...ran } of registry.attemptsSince(since)) {
-      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), units: Math.max(1, gpus) });
+      // Only of those that run the sweep matters.
+      const sweep = ran.to === null ? sweepOf(registry.get(ran.runId)?.tags ?? []) : "";
+      this.#uses!.add({ ...ran, owner: this.ownerOf({ owner }), sweep, units: Math.max(1, gpus) });
     }
   }
 
@@ -57,14 +65,23 @@ export class Users {
     if (!runs) this.#uses.ended(runId, Date.now());
     else if (!this.#uses.isRunning(runId)) {
       const units = Math.max(1, gpuSlots.length);
-      this.#uses.add({ runId, owner: this.ownerOf(row), units, from: startedAt ?? Date.now(), to: null });
+      this.#uses.add({
+        runId,
+        owner: this.ownerOf(row),
+        sweep: sweepOf(row.tags),
+        units,
+        from: startedAt ?? Date.now(),
+        to: null,
+      });
     }
   }
 
   /** Ranks by fair shares; empty without them. */
   ranks(waiting: readonly Ranked[]): ReadonlyMap<string, number> {
     const { shares } = this.#options;
-    return shares === undefined ? new Map() : ranks(waiting, this.#uses!.at(Date.now()), shares);
+    return shares === undefined
+      ? new Map()
+      : ranks(waiting, this.#uses!.at(Date.now()), shares, this.#uses!.runningBySweep());
   }
 
   /** Runs on this host that each owner has. @param starting those about to start */
@@ -81,13 +98,15 @@ export class Users {
     return counts;
   }
 
-  /** GPU slots that each owner has. */
-  gpusOf(slots: readonly { runId: string | null }[]): Map<string, number> {
+  /** GPU slots that each owner has; of shared cards, parts. */
+  gpusOf(slots: readonly GpuSlot[]): Map<string, number> {
     const counts = new Map<string, number>();
     if (this.maxGpus === Infinity) return counts;
-    for (const { runId } of slots) {
-      const row = runId === null ? undefined : this.#options.registry.get(runId);
-      if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + 1);
+    for (const { runId: holder, shares } of slots) {
+      for (const { runId, part } of holder === null ? shares : [{ runId: holder, part: 1 }]) {
+        const row = this.#options.registry.get(runId);
+        if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + part);
+      }
     }
     return counts;
   }

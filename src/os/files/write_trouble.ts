@@ -1,5 +1,5 @@
 /** What SQLite calls "disk I/O error" is a read-only file system, one whose server is away, or a quota: a write of one byte tells. */
-import { troubleOf } from "../processes/shortage.ts";
+import { isFailed, troubleOf } from "../processes/shortage.ts";
 import { isAtPath } from "./files.ts";
 
 /** Why nothing can be written in the directory of one of the daemon's own files; undefined: a file can be written there. */
@@ -31,7 +31,8 @@ export function isUnmountedForGood(file: Deno.FsFile, path: string): boolean {
     file.seekSync(0, Deno.SeekMode.Start);
     file.writeSync(new TextEncoder().encode("\n"));
     return false;
-  } catch {
-    return true;
+  } catch (error) {
+    // On a full disk a removed lock says nothing.
+    return isFailed(error);
   }
 }

@@ -26,6 +26,8 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
 const TEMPORARY = new Set([11, 12, 23, 24, 28, 30, 122]);
 const DESCRIPTORS = new Set([23, 24]);
 const DISCONNECTED = new Set([107, 116]);
+/** Errors of a file system that no freed space mends. */
+const FAILED = new Set([5, 30, 107, 116]);
 
 function numberOf(error: unknown): number {
   return Number(/\(os error (\d+)\)/.exec(messageOf(error))?.[1] ?? 0);
@@ -40,6 +42,11 @@ export function isShortage(error: unknown): boolean {
 /** Whether the server of the file system has ended, or has another file by now: an open file of it is lost for good. */
 export function isDisconnected(error: unknown): boolean {
   return DISCONNECTED.has(numberOf(error));
+}
+
+/** Whether the file system takes no writes for another reason than space or rights. */
+export function isFailed(error: unknown): boolean {
+  return FAILED.has(numberOf(error));
 }
 
 /** Whether no file descriptor is left, in this process or on the host. */
