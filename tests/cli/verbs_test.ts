@@ -402,6 +402,8 @@ function ending(state: string, outcome: string): Answers {
     SubmitRun: () => ({ runId: ID_A }),
     GetRun: () => looks++ === 0 ? fakeRun() : fakeRun({ state, outcome }),
     StreamEvents: ({ sinceSeq }) => events.filter((e) => e.seq > sinceSeq),
+    StreamLogs: ({ stream, sinceOffset }) =>
+      sinceOffset > 0n ? [] : [{ text: text(stream === "stderr" ? "50 %\r" : "says\n"), nextOffset: 5n }],
   };
 }
 
@@ -415,7 +417,13 @@ Deno.test("submit --follow: prints each event once and exits by the outcome", as
   ) {
     const followed = await run(["submit", "--follow", "-"], ending(state, outcome));
     assert.equal(followed.code, code);
-    assert.equal(followed.out, `${ID_A}\n          Queued\n          Queued → ${stateWord(state)}: why\n`);
+    const lines = followed.out.split("\n");
+    const events = ["          Queued", `          Queued → ${stateWord(state)}: why`];
+    assert.deepEqual(lines.filter((line) => line !== "says"), [ID_A, ...events, ""]);
+    assert.deepEqual(lines.filter((line) => line === "says"), ["says"], "what the program prints, once");
+    assert.equal(followed.err, "50 %\r");
+    const json = await run(["submit", "--follow", "-o", "jsonl", "-"], ending(state, outcome));
+    assert.ok(!json.out.includes("says"), "as JSON, events alone");
   }
 });
 
@@ -427,6 +435,7 @@ Deno.test("submit --follow: Ctrl-C leaves the run alone and says so", async () =
       return fakeRun();
     },
     StreamEvents: () => [],
+    StreamLogs: () => [],
   });
   assert.equal(await runCli(["submit", "--follow", "-"], world), EXIT.interrupted);
   assert.match(world.stderr(), new RegExp(`run ${ID_A} continues`));

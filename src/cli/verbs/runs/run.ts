@@ -6,7 +6,7 @@ import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
 import { parseBytes, parseDuration } from "../../../base/text/format.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import { Link } from "../../link/daemon_link.ts";
+import type { Link } from "../../link/daemon_link.ts";
 import type { HostResponse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../../link/context.ts";
 import { escapeControl } from "../../text/text.ts";
@@ -25,7 +25,7 @@ import {
 } from "../../verb/flags.ts";
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { offerDaemon } from "../../link/offer_daemon.ts";
-import { FOLLOW_EXITS, submit } from "./submit.ts";
+import { FOLLOW_EXITS, snapshot, submit } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -38,7 +38,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     // Everything after the program's name belongs to the program, with or without "--".
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
-    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome");
+    .option("-f, --follow", "print its output and events until it has ended; exit code by its outcome");
   submits(runOptions(command), context, result);
 }
 
@@ -104,7 +104,7 @@ function submits(command: Command, context: Context, result: { code: number }): 
       "after",
       manual({
         examples: [
-          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print events, exit by the outcome"],
+          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print its output, exit by the outcome"],
           ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
           ["mosaic run --gpu-memory 6G -- python train.py", "one GPU, shared with runs that declare the rest"],
           [
@@ -128,7 +128,7 @@ function submits(command: Command, context: Context, result: { code: number }): 
       const choosesGpus = (flags["gpus"] ?? flags["gpuMemory"]) !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       const configJson = JSON.stringify(config);
-      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags, here) : { configJson };
+      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags) : { configJson };
       result.code = await submit(context, code.configJson, flags, {
         ...code,
         before: async (link) => {
@@ -217,18 +217,6 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
 function objectiveValue(text: string): string {
   if (objectiveOf(text) !== undefined) return text;
   throw new InvalidArgumentError(`It must be ${OBJECTIVE_FORM}.`);
-}
-
-/** @throws MosaicError `failed_precondition` if the files cannot be copied */
-async function snapshot(context: Context, configJson: string, flags: Record<string, unknown>, here: boolean) {
-  if (!here) {
-    throw new MosaicError("failed_precondition", "--snapshot copies files of this host, and the daemon is on another", {
-      hint: "Leave --target and MOSAIC_TARGET out.",
-    });
-  }
-  using link = await Link.open(context, connectionFlags(flags));
-  const { takeSnapshot } = await import("../../code/snapshot.ts");
-  return await takeSnapshot(context, link, configJson);
 }
 
 /** The least value of `resources.memory_mb` (src/config/schema.ts). */
