@@ -150,7 +150,9 @@ async function serve(
       telemetry,
       log,
       sampled: engine.sampled.bind(engine),
-      count: (runId, time) => registry.countGpus(runId, time),
+      count: (runId, time) => registry.gpus.count(runId, time),
+      sharesOf: (runId) => registry.gpus.sharesOf(runId),
+      peak: (runId, mb) => void registry.update(runId, { gpuPeakMb: mb }),
     });
     gpus.watch();
     const sweeps = startRetention({

@@ -73,6 +73,14 @@ function limit(name: string, value: number | undefined): [string, JsonValue][] {
   return value === undefined ? [] : [[name, JsonNumber.integer(value)]];
 }
 
+/** As it was sent. */
+function shareOf(sent: JsonObject): [string, JsonValue][] {
+  const resources = sent.get("resources");
+  const gpus = resources instanceof Map ? resources.get("gpus") : undefined;
+  const share = gpus instanceof Map ? gpus.get("share") : undefined;
+  return share === undefined ? [] : [["share", share]];
+}
+
 /** Fixed keys in fixed order with their defaults; `environment` and `metadata` exactly as sent. */
 function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
   const { resources, artifacts, schedule } = config;
@@ -91,6 +99,8 @@ function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
           new Map<string, JsonValue>([
             ["requested", JsonNumber.integer(resources.gpus.requested)],
             ["mandatory", resources.gpus.mandatory ?? false],
+            ...limit("memory_mb", resources.gpus.memory_mb),
+            ...shareOf(sent),
           ]),
         ],
       ]),

@@ -1,5 +1,5 @@
 /** A stored config for the engine: typed, with all defaults. */
-import { type AlertRule, alertRules } from "./alerts.ts";
+import { type AlertRule, alertRules, withShareRule } from "./alerts.ts";
 import { truthy, type UsedArtifact } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import { type QueuePlan, queuePlan } from "./queue_fields.ts";
@@ -40,7 +40,7 @@ export interface RunPlan {
   /** Names of the submitting shell's variables that the run does not get. */
   leftOut: string[];
   /** Null: no limit. */
-  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number } };
+  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; isShared: boolean } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
   artifacts: {
     persistLogs: boolean;
@@ -195,7 +195,10 @@ function makePlan(configJson: string): RunPlan {
     resources: {
       cpus: resources.cpus ?? null,
       memoryMb: resources.memory_mb ?? null,
-      gpus: { requested: resources.gpus.requested },
+      gpus: {
+        requested: resources.gpus.requested,
+        isShared: resources.gpus.share !== undefined || resources.gpus.memory_mb !== undefined,
+      },
     },
     artifacts: {
       persistLogs: artifacts.persist_logs ?? true,
@@ -229,7 +232,9 @@ function makePlan(configJson: string): RunPlan {
       on: restart.on ?? RESTART_CAUSES,
     },
     backpressure: backpressurePlan(metadata.backpressure),
-    alerts: alertRules(metadata.alerts ?? []),
+    alerts: alertRules(
+      withShareRule(metadata.alerts ?? [], (resources.gpus.share ?? resources.gpus.memory_mb) !== undefined),
+    ),
     preflight: {
       files: (metadata.preflight?.files ?? []).map((file) =>
         typeof file === "string"

@@ -39,6 +39,9 @@ export interface PreparedRun {
   tags: string[];
   gpusRequested: number;
   gpusMandatory: boolean;
+  /** What it declares of each card, in one of two ways; neither: whole cards. */
+  gpuShare?: number;
+  gpuMemoryMb?: number;
   maxAttempts: number;
 }
 
@@ -111,6 +114,8 @@ export function prepareRun(
     tags: [...new Set(metadata?.tags ?? [])],
     gpusRequested: resources.gpus.requested,
     gpusMandatory: resources.gpus.mandatory ?? false,
+    ...(resources.gpus.share === undefined ? {} : { gpuShare: resources.gpus.share }),
+    ...(resources.gpus.memory_mb === undefined ? {} : { gpuMemoryMb: resources.gpus.memory_mb }),
     maxAttempts: metadata?.restart?.max_attempts ?? 1,
   };
 }

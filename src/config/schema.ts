@@ -317,16 +317,30 @@ const metadata = once(() =>
   }).meta({ id: "metadata" })
 );
 
-const gpus = once(() => ({
-  requested: integer(0, 8).describe("GPU slots wanted."),
-  mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
-}));
+const PART = "must be a part of a card, a number above 0 and below 1; for whole cards leave it out";
+const gpus = once(() =>
+  closed({
+    requested: integer(0, 8).describe("GPU slots wanted."),
+    mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
+    share: z.number({ error: PART }).gt(0, { error: PART }).lt(1, { error: PART }).optional().describe(
+      "The part of each card that the run declares, such as 0.25: others may have the rest. Default: whole cards.",
+    ),
+    memory_mb: integer(64).optional().describe(
+      "MiB of each card that the run declares, instead of share. Default: whole cards.",
+    ),
+  }).superRefine(({ requested, share, memory_mb }, context) => {
+    const both = share !== undefined && memory_mb !== undefined;
+    const none = requested === 0 && (share ?? memory_mb) !== undefined;
+    if (both) context.addIssue({ code: "custom", message: "has share and memory_mb; give one of them" });
+    if (none) context.addIssue({ code: "custom", message: "has a part of a card, but requested is 0; give 1" });
+  })
+);
 const resources = once(() => ({
   cpus: integer(1).optional().describe("CPU cores; a limit if the host has cgroups, else advice. Default: none."),
   memory_mb: integer(256).optional().describe(
     "MiB of memory; a limit if the host has cgroups, else advice. Default: none.",
   ),
-  gpus: closed(gpus()),
+  gpus: gpus(),
 }));
 const artifacts = once(() =>
   closed({
@@ -388,7 +402,7 @@ const nestedConfig = once(() =>
     schema_version: schemaVersion(),
     metadata: metadata(),
     payload: closed(flatFields()).partial().extend({
-      resources: closed({ ...resources(), gpus: closed(gpus()) }).partial().optional(),
+      resources: closed(resources()).partial().optional(),
       schedule: schedule().optional(),
     }),
   })

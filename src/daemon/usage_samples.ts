@@ -3,8 +3,9 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Engine } from "../dispatch/core/engine.ts";
 import type { GpuPool } from "../dispatch/gpus/gpu_pool.ts";
-import type { Card } from "../os/gpus/card.ts";
+import type { Card, GpuProcess } from "../os/gpus/card.ts";
 import { processesOf, type ProcessUsage, readProcesses } from "../os/processes/usage.ts";
+import type { NewShare } from "../registry/gpus/gpu_rows.ts";
 import { type GpuTime, IDLE_PERCENT } from "../registry/gpus/gpu_use.ts";
 import type { GpuReading } from "../os/gpus/gpu_tools.ts";
 import type { RunRow } from "../registry/row_types.ts";
@@ -19,7 +20,20 @@ const SAMPLES = 1000;
 /** Longest time for which one reading stands. */
 const MOST_BETWEEN_MS = 180_000;
 
-type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius">;
+type GpuFigures = Pick<Card, "percent" | "usedMb" | "watts" | "celsius"> & {
+  /** Of the card, or what the run has declared of it. */
+  memoryMb?: number | null;
+};
+
+/** A higher peak is stored if it is higher by this factor. */
+const HIGHER = 1.01;
+
+/** A card that has not answered, or a MIG device, of which only the memory of its processes is known. */
+const NO_CARD: Omit<GpuFigures, "memoryMb"> & { memoryMb: null } = {
+  ...{ percent: null, usedMb: null, watts: null, celsius: null, memoryMb: null },
+};
+
+const isShared = ({ gpuShare, gpuMemoryMb }: RunRow) => gpuShare !== null || gpuMemoryMb !== null;
 
 interface Before {
   attempt: number;
@@ -31,12 +45,16 @@ interface Before {
 export interface UsageSamplesOptions {
   /** Live runs whose worker is known. */
   working: () => RunRow[];
-  gpus: Pick<GpuPool, "readWithin" | "cardOf" | "newest">;
+  gpus: Pick<GpuPool, "readWithin" | "cardOf" | "deviceOf" | "newest" | "processes">;
   telemetry: Pick<TelemetryLog, "sample">;
   /** Told of every sample; of figures of GPUs more often than they are stored. */
   sampled: Engine["sampled"];
   /** Adds to a run's GPU time. */
   count: (runId: string, time: GpuTime) => void;
+  /** What a run has of cards that it shares. */
+  sharesOf: (runId: string) => readonly NewShare[];
+  /** A run has used more memory of GPUs than before, MiB. */
+  peak: (runId: string, mb: number) => void;
   log: Logger;
 }
 
@@ -74,37 +92,74 @@ function gpuPoints(gpus: readonly GpuFigures[]): [name: string, value: number][]
   };
   add("system/gpu_percent", gpus.map(({ percent }) => percent), (known) => sum(known) / known.length);
   add("system/gpu_memory_mb", gpus.map(({ usedMb }) => usedMb), sum);
+  const filled = gpus.flatMap(({ usedMb, memoryMb }) => usedMb !== null && memoryMb ? [100 * usedMb / memoryMb] : []);
+  add("system/gpu_memory_percent", filled, (known) => Math.max(...known));
   add("system/gpu_power_w", gpus.map(({ watts }) => watts), sum);
   add("system/gpu_temperature_c", gpus.map(({ celsius }) => celsius), (known) => Math.max(...known));
   return points;
 }
 
-/** Of the time since the last reading. */
-export function timeOf(gpus: readonly Pick<Card, "percent">[], ms: number): GpuTime {
+/** Of the time since the last reading. @param gpus with the part that the run has of each */
+export function timeOf(gpus: readonly (Pick<Card, "percent"> & { part?: number })[], ms: number): GpuTime {
   const known = gpus.filter(({ percent }) => percent !== null);
-  return { measuredMs: ms * known.length, idleMs: ms * known.filter(({ percent }) => percent! < IDLE_PERCENT).length };
+  const time = (of: typeof known) => ms * sum(of.map(({ part = 1 }) => part));
+  return { measuredMs: time(known), idleMs: time(known.filter(({ percent }) => percent! < IDLE_PERCENT)) };
+}
+
+/** A run's own part of a card: the memory that its processes use there, of that which it has declared. */
+export function shareOf(
+  card: GpuFigures,
+  uuid: string,
+  { part, memoryMb }: Pick<NewShare, "part" | "memoryMb">,
+  own: readonly ProcessUsage[],
+  processes: readonly GpuProcess[] | undefined,
+): GpuFigures & { part: number } {
+  const pids = new Set(own.map(({ pid }) => pid));
+  const its = (processes ?? []).filter((process) => uuid !== "" && process.uuid === uuid && pids.has(process.pid));
+  const known = processes !== undefined && its.every(({ usedMb }) => usedMb !== null);
+  return { ...card, part, memoryMb, usedMb: known ? sum(its.map(({ usedMb }) => usedMb!)) : null };
 }
 
 /** @returns ends it, after the current sample */
 export function startUsageSamples(
-  { working, gpus, telemetry, sampled, count, log }: UsageSamplesOptions,
+  { working, gpus, telemetry, sampled, count, sharesOf, peak, log }: UsageSamplesOptions,
 ): { close(): Promise<void> } {
   const before = new Map<string, Before>();
   const noted = new Map<string, { attempt: number; reading: number; at: number }>();
+  /** Of the run's cards; of cards that it shares, its own part. */
+  const figuresOf = (
+    run: RunRow,
+    reading: GpuReading,
+    all: readonly ProcessUsage[],
+    processes: readonly GpuProcess[] | undefined,
+  ): ReturnType<typeof shareOf>[] => {
+    if (!isShared(run)) return run.gpuSlots.flatMap((slot) => ({ part: 1, ...gpus.cardOf(slot, reading) ?? NO_CARD }));
+    const own = processesOf(run.worker!.pid, all);
+    return sharesOf(run.runId).flatMap((share) => {
+      const card = gpus.cardOf(share.slot, reading) ?? NO_CARD;
+      return shareOf(card, gpus.deviceOf(share.slot)?.uuid ?? "", share, own, processes);
+    });
+  };
   /** For alerts and GPU time, of all runs with cards: the driver is asked anyway, from time to time. */
-  const noteGpus = (reading: GpuReading) => {
+  const noteGpus = (
+    reading: GpuReading,
+    figures: (run: RunRow, reading: GpuReading) => ReturnType<typeof shareOf>[],
+  ) => {
     const runs = working().filter(({ gpuSlots }) => gpuSlots.length > 0);
     const ids = new Set(runs.map(({ runId }) => runId));
     for (const id of noted.keys()) if (!ids.has(id)) noted.delete(id);
-    for (const { runId, attempt, gpuSlots } of runs) {
+    for (const run of runs) {
+      const { runId, attempt } = run;
       const last = noted.get(runId);
       if (last?.attempt === attempt && last.reading === reading.at) continue;
       const at = performance.now();
       noted.set(runId, { attempt, reading: reading.at, at });
-      const its = gpuSlots.flatMap((slot) => gpus.cardOf(slot, reading) ?? []);
+      const its = figures(run, reading);
       const ms = last?.attempt === attempt ? Math.min(MOST_BETWEEN_MS, at - last.at) : 0;
       count(runId, timeOf(its, ms));
       sampled(runId, attempt, gpuPoints(its));
+      const used = its.flatMap(({ usedMb }) => usedMb ?? []);
+      if (used.length > 0 && sum(used) > HIGHER * (run.gpuPeakMb ?? 0)) peak(runId, sum(used));
     }
   };
   const sample = async () => {
@@ -117,21 +172,26 @@ export function startUsageSamples(
     });
     const ids = new Set(live.map(({ runId }) => runId));
     for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
-    if (runs.length === 0) {
-      if (gpus.newest !== undefined) noteGpus(gpus.newest);
+    const share = live.some((run) => run.gpuSlots.length > 0 && isShared(run));
+    if (runs.length === 0 && !share) {
+      if (gpus.newest !== undefined) noteGpus(gpus.newest, (run, reading) => figuresOf(run, reading, [], undefined));
       return;
     }
-    const gpusRead = runs.some((run) => run.gpuSlots.length > 0) ? gpus.readWithin(GPUS_MS) : undefined;
+    const gpusRead = share || runs.some((run) => run.gpuSlots.length > 0) ? gpus.readWithin(GPUS_MS) : undefined;
     const all = await readProcesses();
     const at = Date.now();
     const reading = await gpusRead;
+    // Which process uses how much: a second call of the driver's tool, for runs that share cards only.
+    const gpuProcesses = share && reading?.tool === true ? await gpus.processes() : undefined;
     const newest = reading ?? gpus.newest;
-    if (newest !== undefined) noteGpus(newest);
-    for (const { runId, attempt, worker, gpuSlots } of runs) {
+    const figures = (run: RunRow, of: GpuReading) => figuresOf(run, of, all, gpuProcesses);
+    if (newest !== undefined) noteGpus(newest, figures);
+    for (const run of runs) {
+      const { runId, attempt, worker } = run;
       const processes = processesOf(worker!.pid, all);
       if (processes.length === 0) continue;
       const last = before.get(runId);
-      const its = reading === undefined ? [] : gpuSlots.flatMap((slot) => gpus.cardOf(slot, reading) ?? []);
+      const its = reading === undefined ? [] : figures(run, reading);
       const points = pointsOf(processes, last?.attempt === attempt ? last : undefined, at, its);
       before.set(runId, { attempt, at, ticks: new Map(processes.map((p) => [p.pid, p.ticks])) });
       telemetry.sample(runId, attempt, points);

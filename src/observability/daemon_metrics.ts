@@ -55,8 +55,8 @@ function histogram(name: string, help: string, of: Histogram): Family {
 function ofRuns(daemon: Observed): Family[] {
   const { activity, runs } = daemon;
   const counts = runs.countByState();
-  const slots = runs.gpuSlots();
-  const used = slots.filter((slot) => slot.runId !== null).length;
+  const slots = runs.gpus.slots();
+  const used = slots.filter((slot) => slot.runId !== null || slot.shares.length > 0).length;
   const by = (key: string, entries: [string, number][]) =>
     entries.map(([value, count]): [Labels, number] => [{ [key]: value }, count]);
   return [

@@ -4,7 +4,7 @@ import type { TelemetryReader } from "../telemetry/telemetry_log.ts";
 import type { Activity } from "./activity.ts";
 
 export interface Observed {
-  readonly runs: Pick<RunReader, "countByState" | "gpuSlots" | "eventHead" | "writable">;
+  readonly runs: Pick<RunReader, "countByState" | "gpus" | "eventHead" | "writable">;
   readonly records: Pick<TelemetryReader, "storedSinceStart" | "rings" | "writable">;
   readonly activity: Activity;
   readonly startedAt: number;

@@ -369,6 +369,21 @@ CREATE TABLE artifact_aliases (
 CREATE INDEX artifacts_by_content ON artifacts (sha256) WHERE sha256 <> '';
 `,
   },
+  {
+    version: 22,
+    sql: `
+-- Runs that share a card. A slot with such rows has no run_id.
+CREATE TABLE gpu_shares (
+  slot INTEGER NOT NULL REFERENCES gpu_slots (slot),
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  part REAL NOT NULL,
+  memory_mb REAL,
+  counted_at INTEGER NOT NULL,
+  PRIMARY KEY (slot, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX gpu_shares_by_run ON gpu_shares (run_id);
+`,
+  },
 ];
 
 const SQL_TYPES: Partial<Record<RunFieldKind, [type: string, none: string]>> = {

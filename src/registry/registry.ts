@@ -1,10 +1,9 @@
 /**
- * Runs, transitions, events, artifacts and GPU slots in registry.db.
+ * Runs, transitions, events and artifacts in registry.db; `sweeps`, `lineage` and `gpus` have its further rows.
  *
  * One process writes, synchronously: a method returns after the commit, and waiters are woken after the commit. A disk
  * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
-import type { GpuTime, GpuUse } from "./gpus/gpu_use.ts";
 import type { DatabaseSync } from "node:sqlite";
 import {
   ENDED_STATES,
@@ -67,15 +66,13 @@ import type {
 import { type Reserve, withSpaceOf } from "../os/files/reserve.ts";
 import type { Parameter } from "../records/parameters.ts";
 import { LineageRows, type UseRow } from "./lineage/lineage_rows.ts";
+import { GpuRows } from "./gpus/gpu_rows.ts";
 import { SweepRows, type TrialOf } from "./sweeps/sweep_rows.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
 const HEARTBEAT_WRITE_MS = 5000;
 /** Minimum interval between probes of whether the database can be written. */
-const DAY_MS = 86_400_000;
-/** GPU time is kept so long. */
-const GPU_USE_DAYS = 400;
 const PROBE_MS = 5000;
 /** For `transaction`: the write must succeed on a full disk; it adds few rows, or none. */
 const ALWAYS = true;
@@ -98,6 +95,7 @@ export class Registry implements RunReader {
   readonly #eventWaiters = new Waiters();
   readonly sweeps: SweepRows;
   readonly lineage: LineageRows;
+  readonly gpus: GpuRows;
   #transitionHead: number;
   #eventHead: number;
   #writable = true;
@@ -136,7 +134,15 @@ export class Registry implements RunReader {
       this.#now,
     );
     this.lineage = new LineageRows(this.#sql, (work) => this.#write(work), this.#now);
-    this.#sql.run("DELETE FROM gpu_use WHERE day < ?", Math.floor(this.#now() / DAY_MS) - GPU_USE_DAYS);
+    this.gpus = new GpuRows(
+      this.#sql,
+      (work, always) => this.#write(work, always),
+      (runId) => {
+        if (!isEnded(this.require(runId).state)) return;
+        throw new MosaicError("failed_precondition", `run ${runId} has ended and can hold no GPU`);
+      },
+      this.#now,
+    );
   }
 
   /**
@@ -343,7 +349,7 @@ export class Registry implements RunReader {
       const now = this.#now();
       for (const id of [...this.childIds(runId).filter((child) => this.get(child) !== undefined), runId]) {
         const row = this.require(id);
-        this.#releaseGpus(id);
+        this.gpus.release(id);
         this.#store(id, { deletedAt: now });
         this.#addEvent(row, "trashed", { name: row.name, state: row.state, reason: row.reason }, now);
       }
@@ -545,7 +551,7 @@ export class Registry implements RunReader {
       if (isEnded(to)) implied.lastHeartbeatAt = before.lastHeartbeatAt;
       if (isEnded(to) || to === "INIT") this.#pastToken(before);
       this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
-      if (isEnded(to) || to === "INIT") this.#releaseGpus(runId);
+      if (isEnded(to) || to === "INIT") this.gpus.release(runId);
       const reason = "reason" in event ? event.reason : null;
       this.#addTransition({ runId, from, to, event: event.type, reason, attempt, at: now });
       const after = this.require(runId);
@@ -636,86 +642,6 @@ export class Registry implements RunReader {
       // The one in memory counts: a full disk must not make a live worker look dead.
       if (!(error instanceof MosaicError && error.code === "unavailable")) throw error;
     }
-  }
-
-  /** Sets the host's slots; slots held by a run stay until released. @param uuids of their devices, as far as known */
-  setGpuSlots(slots: readonly number[], uuids: ReadonlyMap<number, string> = new Map()): void {
-    this.#write(() => {
-      this.#sql.run("UPDATE gpu_slots SET offered = 0");
-      for (const slot of slots) {
-        this.#sql.run(
-          `INSERT INTO gpu_slots (slot, run_id, offered, uuid) VALUES (?, NULL, 1, ?) ON CONFLICT (slot) DO UPDATE SET
-             offered = 1, uuid = CASE WHEN excluded.uuid = '' AND run_id IS NOT NULL THEN uuid ELSE excluded.uuid END`,
-          slot,
-          uuids.get(slot) ?? "",
-        );
-      }
-      this.#dropUnofferedGpus();
-    }, ALWAYS);
-  }
-
-  gpuSlots(): { slot: number; runId: string | null }[] {
-    return this.#sql.all("SELECT slot, run_id FROM gpu_slots ORDER BY slot")
-      .map((row) => ({ slot: row.slot as number, runId: row.run_id as string | null }));
-  }
-
-  /** All slots with their devices' UUIDs ("" if unknown), those that the host has lost and a run still holds included. */
-  gpuDevices(): { slot: number; uuid: string; runId: string | null }[] {
-    return this.#sql.all("SELECT slot, uuid, run_id FROM gpu_slots ORDER BY slot").map((row) => ({
-      slot: row.slot as number,
-      uuid: row.uuid as string,
-      runId: row.run_id as string | null,
-    }));
-  }
-
-  /** Adds to a run's GPU time; `measured` and `idle` are sums over its cards since the last call. */
-  countGpus(runId: string, time: GpuTime): void {
-    this.#write(() => this.#countGpus(runId, time), ALWAYS);
-  }
-
-  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
-  gpuUse(since: number): GpuUse[] {
-    return this.#sql.all(
-      `SELECT run_id, max(run_name) AS name, max(submitter) AS submitter, sum(gpu_ms) AS gpu, sum(measured_ms) AS measured,
-         sum(idle_ms) AS idle FROM (
-           SELECT * FROM gpu_use WHERE day >= ?
-           UNION ALL SELECT 0, run_id, name, CASE WHEN json_valid(config_json)
-             THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END,
-             max(0, ? - counted_at), 0, 0 FROM gpu_slots JOIN runs USING (run_id) WHERE counted_at > 0
-         ) GROUP BY run_id ORDER BY gpu DESC, run_id`,
-      ...[Math.floor(since / DAY_MS), this.#now()],
-    ).map((row) => ({
-      runId: row.run_id as string,
-      name: row.name as string,
-      submitter: row.submitter as string,
-      gpuMs: row.gpu as number,
-      measuredMs: row.measured as number,
-      idleMs: row.idle as number,
-    }));
-  }
-
-  /** Assigns the slots to the run, all or none. @throws `failed_precondition` if one is taken. */
-  claimGpus(runId: string, slots: readonly number[]): RunRow {
-    return this.#write(() => {
-      if (isEnded(this.require(runId).state)) {
-        throw new MosaicError("failed_precondition", `run ${runId} has ended and can hold no GPU`);
-      }
-      for (const slot of slots) {
-        const { changes } = this.#sql.run(
-          `UPDATE gpu_slots SET counted_at = CASE WHEN run_id IS NULL THEN ? ELSE counted_at END, run_id = ?
-             WHERE slot = ? AND offered = 1 AND (run_id IS NULL OR run_id = ?)`,
-          ...[this.#now(), runId, slot, runId],
-        );
-        if (changes === 0) {
-          const holder = this.#sql.get("SELECT run_id FROM gpu_slots WHERE slot = ?", slot);
-          throw new MosaicError(
-            "failed_precondition",
-            holder?.run_id ? `GPU slot ${slot} is held by run ${holder.run_id}` : `this host has no GPU slot ${slot}`,
-          );
-        }
-      }
-      return this.require(runId);
-    });
   }
 
   /** Stores an attempt's placement, replacing the earlier one. @throws `not_found` for a run that is deleted */
@@ -939,7 +865,7 @@ export class Registry implements RunReader {
         this.#now(),
       );
       this.#sql.run("DELETE FROM events WHERE kind = 'deleted' AND seq <= ?", seq - DELETED_EVENTS_KEPT);
-      this.#releaseGpus(runId);
+      this.gpus.release(runId);
       this.#sql.run("DELETE FROM runs WHERE run_id = ?", runId);
       this.#heartbeats.delete(runId);
     }, ALWAYS);
@@ -1035,34 +961,6 @@ export class Registry implements RunReader {
     );
     this.#eventHead = seq;
     return { seq, at, runId: run.runId, runName: run.name, kind, attempt: run.attempt, dataJson };
-  }
-
-  /** Adds the time since the last count, at most what the clock tells. */
-  #countGpus(runId: string, { measuredMs, idleMs }: GpuTime): void {
-    const now = this.#now();
-    this.#sql.run(
-      `INSERT INTO gpu_use (day, run_id, run_name, submitter, gpu_ms, measured_ms, idle_ms)
-         SELECT ?, run_id, name, CASE WHEN json_valid(config_json)
-           THEN coalesce(json_extract(config_json, '$.metadata.submitted_by'), '') ELSE '' END,
-           (SELECT coalesce(sum(max(0, ? - counted_at)), 0) FROM gpu_slots
-             WHERE gpu_slots.run_id = runs.run_id AND counted_at > 0), ?, ?
-         FROM runs WHERE run_id = ? AND EXISTS (SELECT 1 FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id)
-       ON CONFLICT (day, run_id) DO UPDATE SET run_name = excluded.run_name, gpu_ms = gpu_ms + excluded.gpu_ms,
-         measured_ms = measured_ms + excluded.measured_ms, idle_ms = idle_ms + excluded.idle_ms`,
-      ...[Math.floor(now / DAY_MS), now, Math.round(measuredMs), Math.round(idleMs), runId],
-    );
-    this.#sql.run("UPDATE gpu_slots SET counted_at = ? WHERE run_id = ?", now, runId);
-  }
-
-  #releaseGpus(runId: string): void {
-    this.#countGpus(runId, { measuredMs: 0, idleMs: 0 });
-    this.#sql.run("UPDATE gpu_slots SET run_id = NULL WHERE run_id = ?", runId);
-    this.#dropUnofferedGpus();
-  }
-
-  /** A slot that the host no longer has is deleted when its holder releases it. */
-  #dropUnofferedGpus(): void {
-    this.#sql.run("DELETE FROM gpu_slots WHERE offered = 0 AND run_id IS NULL");
   }
 
   #writeHeartbeat(runId: string, at: number): void {

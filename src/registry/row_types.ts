@@ -22,11 +22,13 @@ export type RunPatch = Partial<
 >;
 
 /** The fields of a run at its submission. */
-export type NewRun = Pick<
-  RunRow,
-  | ("runId" | "name" | "digest" | "maxAttempts" | "priority" | "tags" | "baseDir" | "configJson")
-  | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId" | "owner")
->;
+export type NewRun =
+  & Pick<
+    RunRow,
+    | ("runId" | "name" | "digest" | "maxAttempts" | "priority" | "tags" | "baseDir" | "configJson")
+    | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId" | "owner")
+  >
+  & Partial<Pick<RunRow, "gpuShare" | "gpuMemoryMb">>;
 
 /** A run within a run. */
 export type NewChild = NewRun & { parent: string; childKey: string };

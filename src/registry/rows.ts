@@ -27,7 +27,8 @@ export const SELECT_PLACEMENT = `SELECT ${PLACEMENT} AS placement FROM placement
 
 /** A run with the GPU slots it holds and its attempt's placement; to be followed by WHERE, ORDER BY and LIMIT on `runs`. */
 export const SELECT_RUN = `SELECT runs.*,
-  (SELECT json_group_array(slot) FROM (SELECT slot FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id ORDER BY slot))
+  (SELECT json_group_array(slot) FROM (SELECT slot FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id
+    UNION ALL SELECT slot FROM gpu_shares WHERE gpu_shares.run_id = runs.run_id ORDER BY slot))
   AS gpu_slots,
   (SELECT ${PLACEMENT} FROM placements WHERE placements.run_id = runs.run_id AND placements.attempt = runs.attempt)
   AS placement FROM runs`;

@@ -1,6 +1,6 @@
 /** The read-only interface of the registry, which registry.ts implements. */
 import type { CodeRow } from "./code/code_rows.ts";
-import type { GpuUse } from "./gpus/gpu_use.ts";
+import type { GpuRows } from "./gpus/gpu_rows.ts";
 import type { Parameter } from "../records/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
@@ -41,9 +41,7 @@ export interface RunReader {
   code(runId: string): CodeRow[];
   /** zstd; undefined for an unknown hash. */
   codeText(hash: string): Uint8Array | undefined;
-  gpuSlots(): { slot: number; runId: string | null }[];
-  /** GPU time by run since the beginning of a day (UTC), deleted runs included. @param since Unix milliseconds */
-  gpuUse(since: number): GpuUse[];
+  readonly gpus: Pick<GpuRows, "slots" | "use">;
 
   /** Of one run, oldest first. */
   transitions(runId: string): TransitionRow[];

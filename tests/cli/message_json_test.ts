@@ -85,6 +85,7 @@ const RUN = {
 /** A GPU of which the driver tells nothing. */
 const UNTOLD = {
   ...{ uuid: "", memory_mb: null, used_mb: null, percent: null, watts: null, celsius: null, others: "", lost: false },
+  shares: [],
 };
 
 /** Fields that are not named here have tests of their own (tests/runs/fields), and nothing of a run that lacks them. */
@@ -177,7 +178,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     tls: true,
     gpus: [
       { slot: 0, runId: ID_A, name: "H100", uuid: "GPU-1", memoryMb: 81559, usedMb: 4, percent: 0 },
-      { slot: 1, runId: "", name: "H100", others: "pid 7" },
+      {
+        ...{ slot: 1, runId: "", name: "H100", others: "pid 7" },
+        shares: [{ runId: ID_A, part: 0.25, memoryMb: 6144 }],
+      },
     ],
     cpus: 2,
     loadAverage: [0.5, 1, 2],
@@ -199,7 +203,10 @@ Deno.test("json: an event, an artifact, the host", () => {
     tls: true,
     gpus: [
       { ...UNTOLD, slot: 0, run_id: ID_A, name: "H100", uuid: "GPU-1", memory_mb: 81559, used_mb: 4, percent: 0 },
-      { ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
+      {
+        ...{ ...UNTOLD, slot: 1, run_id: null, name: "H100", others: "pid 7" },
+        shares: [{ run_id: ID_A, part: 0.25, memory_mb: 6144, used_mb: null }],
+      },
     ],
     gpu_problem: "",
     cpus: 2,

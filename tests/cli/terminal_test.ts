@@ -29,6 +29,12 @@ Deno.test("terminal: colours and lines pass, everything else that a terminal wou
   }
 });
 
+Deno.test("terminal: a program's carriage return begins its line anew, so that a progress bar is one line", () => {
+  const filter = new TerminalFilter(true);
+  const text = ["0%\r5", "0%\r", "\r100%\r\nend\x1b[2J\n"].map((chunk) => filter.pass(chunk)).join("");
+  assert.equal(text, "0%\r\x1b[K50%\r\x1b[K100%\nend␛[2J\n");
+});
+
 Deno.test("terminal: a long chunk is filtered in time, whatever is in it", () => {
   for (const chunk of ["\r", "\x1b", "\x1b[", "\x1b[1;", "\x1b[3", "1;"]) {
     const began = performance.now();

@@ -52,6 +52,28 @@ Deno.test("top: live runs come first, and the keys move the selection within the
   assert.equal(selectedRun({ ...state, runs: [] }, NOW), undefined);
 });
 
+Deno.test("top: a search keeps the runs that fit, and its letters do nothing to a run", () => {
+  let state = stateOf();
+  const type = (keys: readonly string[]) => {
+    for (const key of keys) {
+      const next = onKey(state, key, NOW, 10);
+      assert.equal(next.action, undefined, key);
+      state = next.state;
+    }
+  };
+  type(["/", ..."pcraq"]);
+  assert.deepEqual([state.search, visibleRuns(state, NOW)], ["pcraq", []]);
+  assert.equal(state.confirmation, undefined);
+  assert.match(draw(state, NOW, { width: 60, height: 10, color: false }).at(-1)!, /^\/pcraq▏/);
+  type(["escape", "/", ..."CARx", "backspace", "enter"]);
+  assert.deepEqual([state.search, state.typing], ["CAR", false]);
+  assert.deepEqual(visibleRuns(state, NOW).map(({ name }) => name), ["cart-1"]);
+  // Only after that do letters act again, and the first escape ends the search, not the program.
+  type(["escape"]);
+  assert.equal(state.search, "");
+  assert.equal(onKey(state, "escape", NOW, 10).action?.type, "quit");
+});
+
 Deno.test("top: what would harm is asked for first; what makes no sense is told", () => {
   const asked = onKey(stateOf(), "c", NOW, 10);
   assert.equal(asked.action, undefined);

@@ -402,6 +402,8 @@ function ending(state: string, outcome: string): Answers {
     SubmitRun: () => ({ runId: ID_A }),
     GetRun: () => looks++ === 0 ? fakeRun() : fakeRun({ state, outcome }),
     StreamEvents: ({ sinceSeq }) => events.filter((e) => e.seq > sinceSeq),
+    StreamLogs: ({ stream, sinceOffset }) =>
+      sinceOffset > 0n ? [] : [{ text: text(stream === "stderr" ? "50 %\r" : "says\n"), nextOffset: 5n }],
   };
 }
 
@@ -415,7 +417,13 @@ Deno.test("submit --follow: prints each event once and exits by the outcome", as
   ) {
     const followed = await run(["submit", "--follow", "-"], ending(state, outcome));
     assert.equal(followed.code, code);
-    assert.equal(followed.out, `${ID_A}\n          Queued\n          Queued → ${stateWord(state)}: why\n`);
+    const lines = followed.out.split("\n");
+    const events = ["          Queued", `          Queued → ${stateWord(state)}: why`];
+    assert.deepEqual(lines.filter((line) => line !== "says"), [ID_A, ...events, ""]);
+    assert.deepEqual(lines.filter((line) => line === "says"), ["says"], "what the program prints, once");
+    assert.equal(followed.err, "50 %\r");
+    const json = await run(["submit", "--follow", "-o", "jsonl", "-"], ending(state, outcome));
+    assert.ok(!json.out.includes("says"), "as JSON, events alone");
   }
 });
 
@@ -427,6 +435,7 @@ Deno.test("submit --follow: Ctrl-C leaves the run alone and says so", async () =
       return fakeRun();
     },
     StreamEvents: () => [],
+    StreamLogs: () => [],
   });
   assert.equal(await runCli(["submit", "--follow", "-"], world), EXIT.interrupted);
   assert.match(world.stderr(), new RegExp(`run ${ID_A} continues`));
@@ -843,6 +852,10 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
       others: "pid 4123 of ada, python, 22.1 GiB",
     },
     { slot: 2, runId: ID_A, name: "", lost: true },
+    {
+      ...{ slot: 3, name: "H200" },
+      shares: [{ runId: ID_A, part: 0.25, memoryMb: 6144, usedMb: 5222 }, { runId: ID_B, part: 0.5 }],
+    },
   ];
   let fresh: unknown;
   const answers = { GetHost: (request: unknown) => (fresh = request, { gpus }) };
@@ -856,12 +869,33 @@ Deno.test("gpus: each card with its figures, its run, and who else uses it", asy
     /^\| ?1 \| H200 \| 22\.1 GiB of 140 GiB \| - \| - \| - \| free \| pid 4123 of ada, python, 22\.1 GiB$/,
   );
   assert.match(lines[3]!, /\w{10} \(card lost\) \| -$/);
+  assert.match(lines[4]!, /\| \w{10} \(6\.0 GiB, uses 5\.1 GiB\); \w{10} \(50 %\) \| -$/);
   const json = JSON.parse((await run(["gpus", "-o", "json"], answers)).out);
   assert.deepEqual(json[1].used_mb, 22630);
   const none = await run(["gpus"], { GetHost: () => ({ gpuProblem: "GPU3: \u001b[31mUnknown Error" }) });
   assert.match(none.out, /no GPU slots/);
   assert.match(none.err, /^mosaic: GPU3: .*Unknown Error$/m);
   assert.ok(!none.err.includes("\u001b"));
+});
+
+Deno.test("run: a part of a card by --gpus or --gpu-memory, which may also say what becomes of a run that takes more", async () => {
+  const config = async (...words: string[]) =>
+    JSON.parse((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).out);
+  for (
+    const [words, gpus, alerts] of [
+      [["--gpus", "0.25"], { requested: 1, mandatory: true, share: 0.25 }, undefined],
+      [["--gpu-memory", "6G"], { requested: 1, mandatory: true, memory_mb: 6144 }, undefined],
+      [["--gpus", "2", "--gpu-memory", "500M:cancel"], { requested: 2, mandatory: true, memory_mb: 500 }, [
+        { when: "gpu_memory", value: 100, then: "cancel" },
+      ]],
+    ] as const
+  ) {
+    const { resources, metadata } = await config(...words);
+    assert.deepEqual([resources.gpus, metadata.alerts], [gpus, alerts]);
+  }
+  for (const words of [["--gpus", "1.5"], ["--gpus", "-1"], ["--gpu-memory", "6"], ["--gpu-memory", "6G:kill"]]) {
+    assert.equal((await run(["run", "--dry-run", ...words, "--", "/bin/true"])).code, EXIT.usage, words.join(" "));
+  }
 });
 
 Deno.test("run --min-gpu-util is an alert rule", async () => {

@@ -47,6 +47,11 @@ Deno.test("config: each violation names its path", () => {
     [gpus({ requested: true }), ["resources.gpus.requested"]],
     [gpus({ requested: 1.5 }), ["resources.gpus.requested"]],
     [gpus({ requested: 1, mandatory: 1 }), ["resources.gpus.mandatory"]],
+    [gpus({ requested: 1, share: 1 }), ["resources.gpus.share"]],
+    [gpus({ requested: 1, share: 0 }), ["resources.gpus.share"]],
+    [gpus({ requested: 1, memory_mb: 1.5 }), ["resources.gpus.memory_mb"]],
+    [gpus({ requested: 1, memory_mb: 6144, share: 0.25 }), ["resources.gpus"]],
+    [gpus({ requested: 0, share: 0.25 }), ["resources.gpus"]],
     [{ ...good, artifacts: { output_prefix: "", keep: 1 } }, ["artifacts.output_prefix", "artifacts.keep"]],
     [{ ...good, schedule: { max_steps: 0, max_duration_seconds: "1", until: 1 } }, [
       "schedule.max_duration_seconds",

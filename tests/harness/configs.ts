@@ -5,7 +5,7 @@ export interface TestConfig {
   /** argv of the worker. */
   command: string[];
   environment?: Record<string, string>;
-  gpus?: { requested: number; mandatory?: boolean };
+  gpus?: { requested: number; mandatory?: boolean; share?: number; memory_mb?: number };
   schedule?: Record<string, unknown>;
   /** Further keys of `metadata`. */
   metadata?: Record<string, unknown>;

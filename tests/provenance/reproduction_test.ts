@@ -93,7 +93,7 @@ testWithDaemon("reproduction", { gpus: "1" }, [
     assert.deepEqual(attempts.map(({ attempt }: { attempt: number }) => attempt), [0, 1]);
     await mosaic(daemon, ["cancel", run]);
     await untilState(daemon, run, "CANCELLED");
-    await mosaic(daemon, ["delete", run]);
+    await mosaic(daemon, ["delete", "--forever", run]);
   }],
 
   [
@@ -214,8 +214,19 @@ testWithDaemon("reproduction", { gpus: "1" }, [
       assert.equal(detail.code_changed, null);
       assert.equal(detail.config.metadata.worker.arguments[2], `${directory}/code/learn.sh`);
       assert.equal((await json(daemon, ["show", run, "--code"])).records[0].code.git.root, repo.directory);
-      await mosaic(daemon, ["delete", run]);
+      await mosaic(daemon, ["delete", "--forever", run]);
       assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
+
+      // A config is submitted in the same way.
+      const config = `${daemon.stateDir}/snapshot.json`;
+      const dry = ["run", "--dry-run", "--cwd", repo.directory, "--", "/bin/sh", "-c", "cat module.sh; pwd"];
+      Deno.writeTextFileSync(config, (await mosaic(daemon, dry)).out);
+      const given = (await mosaic(daemon, ["submit", "--snapshot", config])).out.trim();
+      const ended = await untilState(daemon, given, "TERMINATED");
+      assert.equal((await mosaic(daemon, ["logs", given])).out, `STEP=edited\n${ended.directory}/code\n`);
+      const bare = `${daemon.stateDir}/bare.json`;
+      Deno.writeTextFileSync(bare, configOf({ name: "bare", command: ["/bin/true"] }));
+      assert.match((await mosaic(daemon, ["submit", "--snapshot", bare], [2])).err, /no metadata\.worker\.cwd/);
       const outside = await mosaic(daemon, ["run", "--snapshot", "--cwd", "/", "--", "/bin/true"], [6]);
       assert.match(outside.err, /there is no git repository at \//);
     },

@@ -69,7 +69,7 @@ testEachWay(
 
 testEachWay("ListRuns: GPU slots of a run, the first of them apart", async ({ client, core }) => {
   const id = waiting(core);
-  core.registry.claimGpus(id, [1, 2]);
+  core.registry.gpus.claim(id, [1, 2]);
   const { runs } = await client.unary(method.listRuns, {});
   assert.equal(runs[0]!.gpuSlot, 1);
   assert.deepEqual(runs[0]!.gpuSlots, [1, 2]);

@@ -90,7 +90,7 @@ export function inBrowser(name: string, work: (scene: Scene) => Promise<void>): 
 
 export function liveRun(core: PlayedEngine): RunRow {
   const live = core.addExecuting("live-run", { tags: ["demo"], gpusRequested: 1 });
-  core.registry.claimGpus(live.runId, [0]);
+  core.registry.gpus.claim(live.runId, [0]);
   for (let i = 0; i < 40; i++) core.addEpisode(live.runId, 10 + i);
   return live;
 }

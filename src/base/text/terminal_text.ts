@@ -31,15 +31,23 @@ export function escapeControlLines(text: string): string {
   return text.split("\n").map(escapeControl).join("\n");
 }
 
-/** Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line break, escapes the rest. */
+/** What a carriage return does to a line of a program's output: what follows replaces it. */
+const REDRAWN = "\r\x1b[K";
+
+/**
+ * Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line break, escapes the rest.
+ * With `redraws`, for a program's own output, a carriage return begins its line anew, as progress bars mean it.
+ */
 export class TerminalFilter {
   #unfinished = "";
+
+  constructor(private readonly redraws = false) {}
 
   pass(text: string): string {
     const all = this.#unfinished + text;
     this.#unfinished = UNFINISHED.exec(all)?.[0] ?? "";
     return all.slice(0, all.length - this.#unfinished.length)
-      .replace(/\r+\n?/g, "\n")
-      .replace(OBEYED_IN_OUTPUT, (found) => found.length > 1 ? found : shown(found));
+      .replace(/\r+\n?/g, (found) => this.redraws && !found.endsWith("\n") ? "\r" : "\n")
+      .replace(OBEYED_IN_OUTPUT, (found) => found === "\r" ? REDRAWN : found.length > 1 ? found : shown(found));
   }
 }

@@ -4,12 +4,13 @@ import { ENDED_STATES, type RunState } from "../../registry/lifecycle/lifecycle.
 import type { Context } from "./context.ts";
 import { eventLine } from "../text/events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
-import { compact, duration, number, rate } from "../../base/text/format.ts";
+import { compact, count, duration, number, rate } from "../../base/text/format.ts";
 import { eventJsonOf } from "../../runs/fields/host_json.ts";
 import { runJsonOf } from "../../runs/fields/run_json.ts";
 import type { RunJson } from "../../runs/fields/run_types.ts";
 import { anyOf, pause } from "../../wire/http/waiting.ts";
 import type { Link } from "./daemon_link.ts";
+import type { Output } from "./output.ts";
 import { notReadNote } from "../../runs/fields/not_read_text.ts";
 import { progressText } from "../../runs/fields/progress.ts";
 import { elapsedMs, progressOf, rewardOf } from "../../runs/fields/run_texts.ts";
@@ -50,9 +51,74 @@ export async function untilEnded(
   return undefined;
 }
 
+/** What the run's program prints, and between its lines whatever else is printed. */
+class ProgramOutput {
+  readonly #link: Link;
+  readonly #context: Context;
+  readonly #before: () => void;
+  readonly #streams: Promise<void>[] = [];
+  #attempt = 0;
+  /** Where a line is not whole. */
+  #begun: Output | undefined;
+
+  /** @param before what is to be cleared away before something is printed */
+  constructor(link: Link, context: Context, before: () => void) {
+    this.#link = link;
+    this.#context = context;
+    this.#before = before;
+  }
+
+  get isLineBegun(): boolean {
+    return this.#begun !== undefined;
+  }
+
+  /** Ends a line of the program that is not whole, such as a progress bar. */
+  endLine(): void {
+    const { out, errIsTty } = this.#context;
+    // On a terminal, what follows would stand on the same line; a file of standard error is the program's own.
+    if (this.#begun === out || (this.#begun !== undefined && errIsTty)) this.#begun.write("\n");
+    this.#begun = undefined;
+  }
+
+  /** Begins to print the output of an attempt, once. */
+  show({ runId, attempt }: Pick<Run, "runId" | "attempt">, signal: AbortSignal): void {
+    if (attempt <= this.#attempt) return;
+    this.#attempt = attempt;
+    for (const stream of ["stdout", "stderr"] as const) this.#streams.push(this.#print(runId, attempt, stream, signal));
+    // Whoever awaits `all` gets the error.
+    this.#streams.slice(-2).forEach((printing) => printing.catch(() => {}));
+  }
+
+  /** All attempts are over, and their output is printed. */
+  async all(): Promise<void> {
+    await Promise.all(this.#streams);
+  }
+
+  async #print(run: string, attempt: number, stream: "stdout" | "stderr", signal: AbortSignal): Promise<void> {
+    const chunks = this.#link.resumed(
+      this.#link.methods.streamLogs,
+      (sinceOffset) => ({ run, attempt, stream, sinceOffset, follow: true }),
+      (chunk) => chunk.nextOffset,
+      0n,
+      signal,
+    );
+    const { out, err } = this.#context;
+    for await (const { text, suppressedLines } of chunks) {
+      this.#before();
+      const to = stream === "stderr" ? err : out;
+      to.writeBytes(text);
+      if (text.length > 0) this.#begun = text.at(-1) === 0x0a ? undefined : to;
+      if (suppressedLines > 0n) {
+        this.endLine();
+        err.write(`mosaic: suppressed ${count(Number(suppressedLines))} lines; mosaic logs has them\n`);
+      }
+    }
+  }
+}
+
 /**
- * Prints the run's events as they happen (as text, or as JSON Lines) until it has ended. On a terminal, a status line
- * below shows its progress. @returns the exit code for the outcome
+ * Prints what the run's program prints, and its events as they happen (or, as JSON Lines, these alone) until it has ended. On
+ * a terminal, a status line below shows its progress. @returns the exit code for the outcome
  */
 export async function followRun(
   link: Link,
@@ -63,6 +129,7 @@ export async function followRun(
 ): Promise<number> {
   const stop = new AbortController();
   const status = new StatusLine(context);
+  const output = new ProgramOutput(link, context, () => status.clear());
   let wake: () => void = () => {};
   let last = 0n;
   const print = async (follow: boolean, until: AbortSignal) => {
@@ -76,6 +143,7 @@ export async function followRun(
     for await (const event of stream) {
       const json = eventJsonOf(event);
       status.clear();
+      output.endLine();
       const { color, isTty } = context.terminal;
       context.out.write(
         jsonl ? `${JSON.stringify(json)}\n` : eventLine(json, { color, withRun: false, brief: isTty }),
@@ -96,9 +164,15 @@ export async function followRun(
       link,
       runId,
       either.signal,
-      (run) => status.draw(statusText(runJsonOf(run), context.now(), context.terminal.width)),
+      (run) => {
+        // Before that, no process of this attempt has begun.
+        if (!jsonl && run.state !== "INIT" && run.state !== "HANDSHAKE") output.show(run, either.signal);
+        if (output.isLineBegun) return;
+        status.draw(statusText(runJsonOf(run), context.now(), context.terminal.width));
+      },
       () => new Promise((resolve) => wake = resolve),
     );
+    if (ended !== undefined) await output.all();
     stop.abort();
     await events;
     if (failure !== undefined) throw failure;

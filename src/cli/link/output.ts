@@ -18,7 +18,7 @@ export type Move =
 export interface Output {
   /** Writes text as it is, without adding a newline. On a terminal, all control sequences except colours are escaped. */
   write(text: string): void;
-  /** Writes bytes unchanged; to a terminal, as `write` does. */
+  /** Writes bytes of a program unchanged; to a terminal, as `write` does, but a carriage return redraws its line. */
   writeBytes(bytes: Uint8Array): void;
   /** Moves the cursor of a terminal; `write` escapes such sequences. */
   move(move: Move): void;
@@ -43,8 +43,10 @@ export function fileOutput(file: { writeSync(p: Uint8Array): number; isTerminal(
   };
   const move = (to: Move) => raw(encoder.encode(moveSequence(to)));
   if (!file.isTerminal()) return { write: (text) => raw(encoder.encode(text)), writeBytes: raw, move };
-  const filter = new TerminalFilter();
+  const [filter, ofPrograms] = [new TerminalFilter(), new TerminalFilter(true)];
   const decoder = new TextDecoder();
   const write = (text: string) => raw(encoder.encode(filter.pass(text)));
-  return { write, writeBytes: (bytes) => write(decoder.decode(bytes, { stream: true })), move };
+  const writeBytes = (bytes: Uint8Array) =>
+    raw(encoder.encode(ofPrograms.pass(decoder.decode(bytes, { stream: true }))));
+  return { write, writeBytes, move };
 }

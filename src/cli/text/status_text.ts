@@ -10,7 +10,7 @@ export function statusPage(host: HostJson, { now, color }: { now: number; color:
   const states = RUN_STATES.filter((s) => (host.runs_by_state[s] ?? 0) > 0).map((s) =>
     `${host.runs_by_state[s]} ${stateWord(s).toLowerCase()}`
   );
-  const free = host.gpus.filter((g) => g.run_id === null).length;
+  const free = host.gpus.filter((g) => g.run_id === null && g.shares.length === 0).length;
   return facts([
     ["daemon", `mosaic ${host.version}, pid ${host.pid}${up}`],
     ["listens on", host.listen],
@@ -21,7 +21,9 @@ export function statusPage(host: HostJson, { now, color }: { now: number; color:
     ...host.gpus.map((g) =>
       [
         `  slot ${g.slot}`,
-        [g.name, g.run_id === null ? "free" : g.run_id].filter((t) => t !== "").join(", "),
+        [g.name, g.run_id ?? (g.shares.map((share) => share.run_id).join(", ") || "free")].filter((t) => t !== "").join(
+          ", ",
+        ),
       ] as const
     ),
     ["load", `${host.load_average.map((l) => l.toFixed(2)).join(" ")} on ${host.cpus} cores`],

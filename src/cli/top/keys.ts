@@ -14,6 +14,8 @@ const SEQUENCES: Record<string, string> = {
   "\r": "enter",
   "\n": "enter",
   "\x03": "ctrl-c",
+  "\x7f": "backspace",
+  "\b": "backspace",
   "\x1b": "escape",
 };
 

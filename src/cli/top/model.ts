@@ -27,6 +27,10 @@ export interface TopState {
   /** The action that waits for confirmation. */
   confirmation: { question: string; action: Action } | undefined;
   message: string;
+  /** Only runs whose name, id or tags contain this are shown. */
+  search: string;
+  /** Keys are letters of the search: none of them does anything to a run. */
+  typing: boolean;
 }
 
 export type Action =
@@ -47,11 +51,17 @@ export const INITIAL: TopState = {
   help: false,
   confirmation: undefined,
   message: "",
+  search: "",
+  typing: false,
 };
 
 /** The runs in the order of the screen. */
 export function visibleRuns(state: TopState, now: number): RunJson[] {
-  const shown = state.all ? state.runs : state.runs.filter((r) => r.outcome === null);
+  const sought = state.search.toLowerCase();
+  const shown = state.runs.filter((r) =>
+    (state.all || r.outcome === null) &&
+    [r.name, r.run_id, ...r.tags].some((text) => text.toLowerCase().includes(sought))
+  );
   const by: Record<Sort, (a: RunJson, b: RunJson) => number> = {
     // Live runs first.
     newest: (a, b) => Number(a.outcome !== null) - Number(b.outcome !== null) || (a.run_id < b.run_id ? 1 : -1),
@@ -88,13 +98,23 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     const to = runs[Math.min(runs.length - 1, Math.max(0, at + distance))];
     return { state: { ...quiet, selected: to?.run_id } };
   };
+  if (state.typing) {
+    if (key === "up" || key === "down") return select(key === "up" ? -1 : 1);
+    if (key === "enter") return { state: { ...quiet, typing: false } };
+    if (key === "escape") return { state: { ...quiet, typing: false, search: "" } };
+    if (key === "backspace") return { state: { ...quiet, search: [...state.search].slice(0, -1).join("") } };
+    return { state: { ...quiet, search: state.search + ([...key].length === 1 ? key : "") } };
+  }
   const withMessage = (message: string) => ({ state: { ...quiet, message } });
   switch (key) {
     case "q":
       return { state: quiet, action: { type: "quit" } };
     case "?":
       return { state: { ...quiet, help: true } };
+    case "/":
+      return { state: { ...quiet, detail: undefined, typing: true } };
     case "escape":
+      if (state.detail === undefined && state.search !== "") return { state: { ...quiet, search: "" } };
       return state.detail === undefined
         ? { state: quiet, action: { type: "quit" } }
         : { state: { ...quiet, detail: undefined } };

@@ -31,7 +31,16 @@ const STALE_MS = 5000;
 /** Columns that a narrow screen omits, in this order. */
 const LEAST_WANTED = ["elapsed", "gpus", "curve", "rate", "note", "steps", "reward"];
 /** The key line, most important last: keys that do not fit are omitted from the front, except the last two. */
-const LIST_KEYS = ["↑↓ select", "s sort", "a all/live", "r retry", "p pause/resume", "c cancel", "enter details"];
+const LIST_KEYS = [
+  "↑↓ select",
+  "/ search",
+  "s sort",
+  "a all/live",
+  "r retry",
+  "p pause/resume",
+  "c cancel",
+  "enter details",
+];
 const DETAIL_KEYS = ["↑↓ another run", "r retry", "p pause/resume", "c cancel", "esc back"];
 const ALWAYS = ["? keys", "q quit"];
 const HELP = [
@@ -45,6 +54,7 @@ const HELP = [
   "r                   retry an ended run (asks first)",
   "a                   all runs, or live ones only",
   "s                   sort by another column",
+  "/                   search names, ids and tags: enter keeps it, esc ends it",
   "?                   show these keys",
   "q, ctrl-c           quit",
 ];
@@ -72,7 +82,9 @@ export function draw(state: TopState, now: number, screen: Screen): string[] {
   const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
   while (lines.length < height - FOOT) lines.push("");
   const foot = state.confirmation === undefined
-    ? paint(state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width), "dim", color)
+    ? state.typing
+      ? cut(`/${escapeControl(state.search)}▏  enter keeps the search, esc ends it`, width)
+      : paint(state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width), "dim", color)
     : paint(cut(`${escapeControl(state.confirmation.question)} y/n`, width), "yellow", color);
   return [...lines, foot];
 }
@@ -119,14 +131,19 @@ function hostLine(host: HostJson): string {
 function gpuLine(state: TopState, host: HostJson): string {
   if (host.gpus.length === 0) return "no GPU slots";
   const name = (id: string) => state.runs.find((r) => r.run_id === id)?.name ?? id.slice(0, 10);
+  const holders = ({ run_id, shares }: HostJson["gpus"][number]) =>
+    run_id === null ? shares.map((share) => share.run_id) : [run_id];
   return `gpus ${
-    host.gpus.map((g) => `${g.slot}:${g.run_id === null ? "free" : escapeControl(name(g.run_id))}`).join("  ")
+    host.gpus.map((g) => `${g.slot}:${holders(g).map((id) => escapeControl(name(id))).join("+") || "free"}`).join("  ")
   }`;
 }
 
 function listLines(state: TopState, now: number, screen: Screen): string[] {
   const shown = runsOnScreen(state, now, screen);
-  if (shown.length === 0) return [state.seenAt === undefined ? "" : state.all ? "No runs." : "No live runs."];
+  if (shown.length === 0) {
+    const none = state.search === "" ? state.all ? "No runs." : "No live runs." : "No run fits the search.";
+    return [state.seenAt === undefined ? "" : none];
+  }
   const ids = shortIds(shown.map((r) => r.run_id));
   const all = listColumns({ now, shortId: (id) => ids.get(id)! });
   const known = chooseColumns(DEFAULT_COLUMNS, all);

@@ -4,7 +4,10 @@ import { LONGEST_RUN_NAME } from "../../base/run_name.ts";
 
 export interface CommandOptions {
   name?: unknown;
+  /** A number of cards, or a part of one, between 0 and 1. */
   gpus?: unknown;
+  /** MiB of each card that the run shares. */
+  gpuMemoryMb?: unknown;
   cpus?: unknown;
   /** Bytes. */
   memory?: unknown;
@@ -71,7 +74,7 @@ export function commandConfig(
     resources: {
       ...(options.cpus === undefined ? {} : { cpus: options.cpus }),
       ...(options.memory === undefined ? {} : { memory_mb: Math.ceil(Number(options.memory) / 2 ** 20) }),
-      gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 },
+      gpus: gpusOf(options),
     },
     artifacts: {},
     ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
@@ -102,6 +105,18 @@ export function commandConfig(
         ...(options.workerId === undefined ? {} : { worker_id: options.workerId }),
       },
     },
+  };
+}
+
+function gpusOf({ gpus = 0, gpuMemoryMb }: CommandOptions): Record<string, unknown> {
+  const wanted = Number(gpus);
+  const isPart = wanted > 0 && wanted < 1;
+  const requested = isPart || (gpuMemoryMb !== undefined && wanted === 0) ? 1 : wanted;
+  return {
+    requested,
+    mandatory: requested > 0,
+    ...(isPart ? { share: wanted } : {}),
+    ...(gpuMemoryMb === undefined ? {} : { memory_mb: gpuMemoryMb }),
   };
 }
 

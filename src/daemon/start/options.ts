@@ -43,6 +43,8 @@ export interface DaemonOptions {
   gpus: GpuOption;
   /** When a card that no run has counts as free; undefined: always. */
   gpuFree: FreeRule | undefined;
+  /** Where runs that share cards go. */
+  sharing: "pack" | "spread";
   maxRuns: number;
   maxStarting: number;
   /** Fair shares between the owners of runs; undefined: first come, first served. */
@@ -288,6 +290,10 @@ export function daemonOptions(
     .addOption(
       new Option("--gpu-ignore <programs>", "programs whose GPU memory does not count as use, such as Xorg,ollama"),
     )
+    .addOption(
+      new Option("--gpu-sharing <how>", "where runs that share cards go: onto the fullest with room, or the emptiest")
+        .choices(["pack", "spread"]).default("pack"),
+    )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
     .addOption(
       checked(
@@ -491,6 +497,7 @@ export function daemonOptions(
       ...given.gpuFreeMemory,
       ignored: String(given.gpuIgnore ?? "").split(",").map((name) => name.trim()).filter((name) => name !== ""),
     },
+    sharing: given.gpuSharing,
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,
     shares: given.share && { weights: given.share, halfLifeMs: given.shareHalfLife },

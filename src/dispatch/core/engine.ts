@@ -13,6 +13,7 @@ import type { WorkerUserOption } from "../../os/rights/worker_user.ts";
 import type { RunCgroups } from "../../os/processes/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/processes/descriptors.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
+import type { SharePolicy } from "../gpus/sharing.ts";
 import { type LogFile, openLog } from "../../journal/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
@@ -87,6 +88,8 @@ export interface EngineOptions {
   /** Bounds on runs at once, and on those of them that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
+  /** Where runs that share cards go. */
+  sharing?: SharePolicy | undefined;
   /** Fair shares between the owners of runs; undefined: first come, first served. */
   shares?: Shares | undefined;
   /** GPU slots of one owner at a time; undefined: no limit. */

@@ -159,7 +159,7 @@ export class Views {
 
   lookAtGpus(): Promise<void> {
     const { registry } = this.#options;
-    return this.#gpus.look(registry.gpuSlots(), (runId) => registry.get(runId)?.worker?.pid);
+    return this.#gpus.look(registry.gpus.slots(), (runId) => registry.get(runId)?.worker?.pid);
   }
 
   host(): HostInfo {
@@ -170,7 +170,7 @@ export class Views {
       ...daemon(),
       pid: Deno.pid,
       stateDir: layout.stateDir,
-      gpus: this.#gpus.of(registry.gpuSlots()),
+      gpus: this.#gpus.of(registry.gpus.slots()),
       gpuProblem: this.#options.gpus.problem,
       cpus: cpuCount(),
       loadAverage: loadAverage(),

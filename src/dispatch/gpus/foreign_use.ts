@@ -17,20 +17,32 @@ export function processesOn(
     .toSorted((a, b) => (b.usedMb ?? 0) - (a.usedMb ?? 0));
 }
 
+/** The runs that share a card. */
+export interface Sharers {
+  /** Their processes. */
+  pids: ReadonlySet<number>;
+  /** What they have declared, together. */
+  declaredMb: number;
+}
+
 /** Megabytes that others use; null if nobody says. @param card undefined for a MIG device, of which only processes are told */
 export function usedMb(
   device: Device,
   card: Card | undefined,
   processes: readonly GpuProcess[],
   rule: FreeRule,
+  own?: Sharers,
 ): number | null {
   const mine = processes.filter(({ uuid }) => device.uuid !== "" && uuid === device.uuid);
+  const counts = ({ pid, name }: GpuProcess) => rule.ignored.includes(name) || own?.pids.has(pid) === true;
   const sum = (of: readonly GpuProcess[]) => of.reduce((total, { usedMb }) => total + (usedMb ?? 0), 0);
   // Without a total it is the host's memory, which everybody uses.
   if (card !== undefined && card.usedMb !== null && card.memoryMb !== null) {
-    return Math.max(0, card.usedMb - sum(mine.filter(({ name }) => rule.ignored.includes(name))));
+    // A tool that names no process on the card: the runs are believed.
+    const unnamed = own !== undefined && mine.length === 0 ? own.declaredMb : 0;
+    return Math.max(0, card.usedMb - unnamed - sum(mine.filter(counts)));
   }
-  return mine.length === 0 ? null : sum(mine.filter(({ name }) => !rule.ignored.includes(name)));
+  return mine.length === 0 ? null : sum(mine.filter((its) => !counts(its)));
 }
 
 /** Whether so much is too much. */

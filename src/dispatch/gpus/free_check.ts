@@ -1,5 +1,5 @@
 /**
- * Whether cards that no run has are really free. Asked before a run gets one: of a reading that is a few seconds old, or else
+ * Whether cards that no run has alone are really free, and whether others use those that runs share. Asked before a run gets one: of a reading that is a few seconds old, or else
  * after the next, which wakes the dispatcher. While nothing changes the tools are asked less and less often.
  */
 import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
@@ -7,7 +7,7 @@ import type { FreeRule } from "../../os/gpus/free_memory.ts";
 import { ownersOf } from "../../os/gpus/owners.ts";
 import type { Card, GpuProcess } from "../../os/gpus/card.ts";
 import type { Device } from "./devices.ts";
-import { isUsed, processesOn, usedMb, useText } from "./foreign_use.ts";
+import { isUsed, processesOn, type Sharers, usedMb, useText } from "./foreign_use.ts";
 
 export interface FreeSlots {
   usable: number[];
@@ -15,8 +15,8 @@ export interface FreeSlots {
   used: string[];
   /** What is known is too old: nothing is given out before the tools answer. */
   asking: boolean;
-  /** While it is too old: how many nobody else used at the last look; undefined if one of them was not looked at. */
-  likely?: number | undefined;
+  /** While it is too old: which nobody else used at the last look; undefined if one of them was not looked at. */
+  likely?: number[] | undefined;
 }
 
 const FRESH_MS = 5000;
@@ -28,6 +28,8 @@ export interface CardSource {
   read(freshMs: number): Promise<GpuReading>;
   cardOf(slot: number, reading: GpuReading): Card | undefined;
   deviceOf(slot: number): Device | undefined;
+  /** Of each of these slots that runs share: what they use. */
+  sharersOf(slots: readonly number[]): Promise<Map<number, Sharers>>;
   /** Slots that were told are given out even if no tool works. */
   isTold: boolean;
 }
@@ -78,7 +80,7 @@ export class FreeCheck {
     }
     // A card that was free a while ago is looked at again before it is given out.
     const known = found !== undefined && free.every((slot) => found.looked.has(slot));
-    const likely = found?.problem ? 0 : free.filter((slot) => !found?.used.has(slot)).length;
+    const likely = found?.problem ? [] : free.filter((slot) => !found?.used.has(slot));
     return { usable: [], used, asking: true, likely: known ? likely : undefined };
   }
 
@@ -106,11 +108,13 @@ export class FreeCheck {
       return used === null || isUsed(used, device.memoryMb, { ...rule, ignored: [] });
     });
     const processes = unclear ? await this.#tools.processes() ?? [] : [];
+    const sharers = unclear ? await this.#source.sharersOf(free) : new Map<number, Sharers>();
     const blocked = looked.flatMap(({ slot, device, card }) => {
-      const used = usedMb(device, card, processes, rule);
-      return used !== null && isUsed(used, device.memoryMb, rule)
-        ? [{ slot, device, used, its: processesOn(device, processes, rule.ignored) }]
-        : [];
+      const own = sharers.get(slot);
+      const used = usedMb(device, card, processes, rule, own);
+      if (used === null || !isUsed(used, device.memoryMb, rule)) return [];
+      const its = processesOn(device, processes, rule.ignored).filter(({ pid }) => !own?.pids.has(pid));
+      return [{ slot, device, used, its }];
     });
     const owners = await ownersOf(blocked.flatMap(({ its }) => its.slice(0, 4).map(({ pid }: GpuProcess) => pid)));
     return new Map(blocked.map(({ slot, device, used, its }) => [slot, useText(slot, device, used, its, owners)]));

@@ -8,7 +8,12 @@ import type { Logger } from "../../base/log.ts";
 import type { Card } from "../../os/gpus/card.ts";
 import type { GpuOption, Visible } from "../../os/gpus/gpu_option.ts";
 import type { GpuReading, GpuTools } from "../../os/gpus/gpu_tools.ts";
+import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { processesOf, readProcesses } from "../../os/processes/usage.ts";
+import type { Sharers } from "./foreign_use.ts";
+import { shareVariables } from "./sharing.ts";
 import { FreeCheck, type FreeSlots } from "./free_check.ts";
 import type { FreeRule } from "../../os/gpus/free_memory.ts";
 import { chosen, type Device, gpuVariables, slotsFor, textOf, told } from "./devices.ts";
@@ -31,7 +36,7 @@ export interface GpuPoolOptions {
   log: Logger;
 }
 
-type Slots = Pick<Registry, "gpuDevices" | "setGpuSlots" | "appendEvent" | "get">;
+type Slots = Pick<Registry, "gpus" | "appendEvent" | "get">;
 
 export class GpuPool {
   readonly #options: GpuPoolOptions;
@@ -72,9 +77,9 @@ export class GpuPool {
   /** Enters the slots, which then follow what the tools say. @throws what the registry throws */
   enter(registry: Slots, onChanged: () => void): void {
     this.#onChanged = onChanged;
-    const held = registry.gpuDevices().filter(({ runId }) => runId !== null);
+    const held = registry.gpus.devices().filter(isHeld);
     const slots = slotsFor([...this.#slots.values()], held.map(({ slot, uuid }) => ({ slot, uuid, held: true })));
-    registry.setGpuSlots([...slots.keys()], uuidsOf(slots));
+    registry.gpus.set([...slots.keys()], uuidsOf(slots));
     this.#slots = slots;
     this.#registry = registry;
   }
@@ -101,6 +106,12 @@ export class GpuPool {
   get mostRequested(): number {
     const isKnown = this.#unasked || this.#reading !== undefined || this.#options.option.type !== "auto";
     return isKnown ? this.#slots.size : Infinity;
+  }
+
+  /** MiB of the largest card; any number while it is not known of all. */
+  get mostMemoryMb(): number {
+    const memory = [...this.#slots.values()].map(({ memoryMb }) => memoryMb ?? Infinity);
+    return memory.length === 0 ? Infinity : Math.max(...memory);
   }
 
   /** Why there are fewer than one would expect; "" if nothing is wrong. */
@@ -137,10 +148,30 @@ export class GpuPool {
     return this.#check.of(free, wanting, then);
   }
 
-  /** By which a worker sees these slots and no others. */
-  variablesOf(slots: readonly number[]): Record<string, string> {
+  /** By which a worker sees its slots and no others, and knows its share of them. */
+  variablesOf({ runId, gpuSlots, gpuShare }: Pick<RunRow, "runId" | "gpuSlots" | "gpuShare">): Record<string, string> {
     const hasAmd = [...this.#slots.values()].some(({ vendor }) => vendor === "amd");
-    return gpuVariables(slots, (slot) => this.#slots.get(slot) ?? this.#lost.get(slot), hasAmd);
+    const deviceOf = (slot: number) => this.#slots.get(slot) ?? this.#lost.get(slot);
+    const shares = this.#registry?.gpus.sharesOf(runId) ?? [];
+    return {
+      ...gpuVariables(gpuSlots, deviceOf, hasAmd),
+      ...shareVariables(shares, shares.map(({ slot }) => deviceOf(slot)), gpuShare !== null),
+    };
+  }
+
+  /** Of each of these slots that runs share: their processes, and what they have declared. */
+  async sharersOf(slots: readonly number[]): Promise<Map<number, Sharers>> {
+    const registry = this.#registry;
+    const shared = (registry?.gpus.devices() ?? []).filter(({ slot, shares }) =>
+      shares.length > 0 && slots.includes(slot)
+    );
+    if (registry === undefined || shared.length === 0) return new Map();
+    const all = await readProcesses();
+    return new Map(shared.map(({ slot, shares }) => {
+      const workers = shares.flatMap(({ runId }) => registry.get(runId)?.worker?.pid ?? []);
+      const pids = new Set(workers.flatMap((pid) => processesOf(pid, all)).map(({ pid }) => pid));
+      return [slot, { pids, declaredMb: shares.reduce((sum, { memoryMb }) => sum + (memoryMb ?? 0), 0) }];
+    }));
   }
 
   /** The newest figures, not older than this. */
@@ -222,37 +253,44 @@ export class GpuPool {
   #change(devices: readonly Device[]): void {
     const { log } = this.#options;
     const registry = this.#registry;
-    const known = (registry?.gpuDevices() ?? []).map(({ slot, uuid, runId }) => ({ slot, uuid, held: runId !== null }));
+    const known = (registry?.gpus.devices() ?? []).map((its) => ({
+      slot: its.slot,
+      uuid: its.uuid,
+      held: isHeld(its),
+      runs: its.runId === null ? its.shares.map(({ runId }) => runId) : [its.runId],
+    }));
     const [before, after] = [this.#slots, slotsFor(devices, known)];
     const same = (slot: number) =>
       before.get(slot)?.uuid === after.get(slot)?.uuid && before.has(slot) === after.has(slot);
     const changed = [...new Set([...before.keys(), ...after.keys()])].filter((slot) => !same(slot));
-    if (changed.length > 0) registry?.setGpuSlots([...after.keys()], uuidsOf(after));
+    if (changed.length > 0) registry?.gpus.set([...after.keys()], uuidsOf(after));
     this.#slots = after;
     if (registry === undefined || changed.length === 0) return;
     for (const slot of changed) {
       const [was, is] = [before.get(slot), after.get(slot)];
-      const runId = known.find((its) => its.slot === slot)?.held
-        ? registry.gpuDevices().find((its) => its.slot === slot)?.runId ?? null
-        : null;
+      const runs = known.find((its) => its.slot === slot)?.runs ?? [];
       if (is !== undefined && was === undefined) {
-        log.info({ slot, gpu: textOf(slot, is), run_id: runId }, "a GPU has come");
+        log.info({ slot, gpu: textOf(slot, is), run_id: runs.join(", ") || null }, "a GPU has come");
       }
       if (is === undefined && was !== undefined) {
         this.#lost.set(slot, was);
-        log.warn({ slot, gpu: textOf(slot, was), run_id: runId, problem: this.#told }, "a GPU is lost");
+        log.warn(
+          { slot, gpu: textOf(slot, was), run_id: runs.join(", ") || null, problem: this.#told },
+          "a GPU is lost",
+        );
       }
-      if (runId === null || registry.get(runId) === undefined || (is !== undefined && was !== undefined)) continue;
-      const gpu = textOf(slot, (is ?? was)!);
-      registry.appendEvent(runId, is === undefined ? "gpu_lost" : "gpu_back", {
-        slot,
-        gpu,
-        ...(is === undefined && this.#told !== "" ? { why: this.#told } : {}),
-      });
+      if (is !== undefined && was !== undefined) continue;
+      const why = is === undefined && this.#told !== "" ? { why: this.#told } : {};
+      for (const runId of runs.filter((runId) => registry.get(runId) !== undefined)) {
+        const data = { slot, gpu: textOf(slot, (is ?? was)!), ...why };
+        registry.appendEvent(runId, is === undefined ? "gpu_lost" : "gpu_back", data);
+      }
     }
     this.#onChanged();
   }
 }
+
+const isHeld = ({ runId, shares }: GpuSlot) => runId !== null || shares.length > 0;
 
 function uuidsOf(slots: ReadonlyMap<number, Device>): Map<number, string> {
   return new Map([...slots].map(([slot, { uuid }]) => [slot, uuid]));

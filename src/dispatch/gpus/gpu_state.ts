@@ -4,6 +4,7 @@ import { USUAL_FREE } from "../../os/gpus/free_memory.ts";
 import { ownersOf } from "../../os/gpus/owners.ts";
 import { processesOf, readProcesses } from "../../os/processes/usage.ts";
 import { isUsed, processesOn, sizeOf, whoText } from "./foreign_use.ts";
+import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
 import type { GpuPool } from "./gpu_pool.ts";
 
 export interface GpuState {
@@ -18,15 +19,22 @@ export interface GpuState {
   percent: number | null;
   watts: number | null;
   celsius: number | null;
-  /** What other processes than its run's use, as text; "": nothing that is known. */
+  /** Runs that share it; then `runId` is null. */
+  shares: GpuShareState[];
+  /** What other processes than its runs' use, as text; "": nothing that is known. */
   others: string;
   /** The card does not answer any more; a run still has it. */
   lost: boolean;
 }
 
-export interface HeldSlot {
-  slot: number;
-  runId: string | null;
+/** A run that has a part of the card. */
+export interface GpuShareState {
+  runId: string;
+  /** Of the card, 0 to 1. */
+  part: number;
+  /** Declared; null: not known, as the others. */
+  memoryMb: number | null;
+  usedMb: number | null;
 }
 
 /** A look is shown for this long. */
@@ -35,47 +43,57 @@ const ANSWER_MS = 6000;
 
 export class GpuStates {
   readonly #pool: GpuPool;
-  #looked: { at: number; others: Map<number, string> } = { at: -Infinity, others: new Map() };
+  /** By slot; and by slot and run, MiB. */
+  #looked = { at: -Infinity, others: new Map<number, string>(), used: new Map<string, number>() };
 
   constructor(pool: GpuPool) {
     this.#pool = pool;
   }
 
   /** From the newest figures; asks nobody. */
-  of(slots: readonly HeldSlot[]): GpuState[] {
+  of(slots: readonly GpuSlot[]): GpuState[] {
     const reading = this.#pool.newest;
-    const looked = performance.now() - this.#looked.at < LOOK_MS ? this.#looked.others : undefined;
-    return slots.map(({ slot, runId }) => {
+    const looked = performance.now() - this.#looked.at < LOOK_MS ? this.#looked : undefined;
+    return slots.map(({ slot, runId, shares }) => {
       const device = this.#pool.deviceOf(slot);
       const card = reading === undefined ? undefined : this.#pool.cardOf(slot, reading);
       const used = card?.usedMb ?? null;
-      const inUse = runId === null && isUsed(used, device?.memoryMb ?? null, USUAL_FREE);
+      const inUse = runId === null && shares.length === 0 && isUsed(used, device?.memoryMb ?? null, USUAL_FREE);
       return {
         ...{ slot, runId, name: device?.name ?? "", uuid: device?.uuid ?? "", memoryMb: device?.memoryMb ?? null },
         ...{ usedMb: used, percent: card?.percent ?? null, watts: card?.watts ?? null, celsius: card?.celsius ?? null },
-        others: looked?.get(slot) ?? (inUse ? `${sizeOf(used!)} in use by others` : ""),
+        shares: shares.map((share) => ({ ...share, usedMb: looked?.used.get(`${slot} ${share.runId}`) ?? null })),
+        others: looked?.others.get(slot) ?? (inUse ? `${sizeOf(used!)} in use by others` : ""),
         lost: device === undefined,
       };
     });
   }
 
   /** Asks the drivers anew, and who uses the cards. @param workerOf pid of a run's worker */
-  async look(slots: readonly HeldSlot[], workerOf: (runId: string) => number | undefined): Promise<void> {
+  async look(slots: readonly GpuSlot[], workerOf: (runId: string) => number | undefined): Promise<void> {
     const reading = await this.#pool.readWithin(ANSWER_MS);
     if (reading === undefined || !reading.tool) return;
     const [processes = [], all] = await Promise.all([this.#pool.processes(), readProcesses()]);
-    const others = slots.flatMap(({ slot, runId }) => {
+    const used = new Map<string, number>();
+    const others = slots.flatMap(({ slot, runId, shares }) => {
       const device = this.#pool.deviceOf(slot);
-      const worker = runId === null ? undefined : workerOf(runId);
-      const own = new Set(worker === undefined ? [] : processesOf(worker, all).map(({ pid }) => pid));
-      const its = device === undefined ? [] : processesOn(device, processes).filter(({ pid }) => !own.has(pid));
+      const on = device === undefined ? [] : processesOn(device, processes);
+      const own = new Set<number>();
+      for (const holder of runId === null ? shares.map((share) => share.runId) : [runId]) {
+        const worker = workerOf(holder);
+        const pids = new Set(worker === undefined ? [] : processesOf(worker, all).map(({ pid }) => pid));
+        for (const pid of pids) own.add(pid);
+        const mb = on.flatMap(({ pid, usedMb }) => pids.has(pid) ? usedMb ?? [] : []).reduce((a, b) => a + b, 0);
+        if (runId === null && on.length > 0) used.set(`${slot} ${holder}`, mb);
+      }
+      const its = on.filter(({ pid }) => !own.has(pid));
       return its.length === 0 ? [] : [{ slot, its }];
     });
     const owners = await ownersOf(others.flatMap(({ its }) => its.slice(0, 4).map(({ pid }) => pid)));
     const texts = others.map(({ slot, its }) =>
       [slot, whoText(usedOn(slot, reading, this.#pool), its, owners)] as const
     );
-    this.#looked = { at: performance.now(), others: new Map(texts) };
+    this.#looked = { at: performance.now(), others: new Map(texts), used };
   }
 }
 

@@ -6,6 +6,8 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
+import { type GpuSlot, type NewShare, partLeft } from "../../registry/gpus/gpu_rows.ts";
+import { type SharePolicy, wishOf } from "../gpus/sharing.ts";
 import type { FreeSlots } from "../gpus/free_check.ts";
 import type { GpuPool } from "../gpus/gpu_pool.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
@@ -34,7 +36,8 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
-  gpus: Pick<GpuPool, "reallyFree">;
+  gpus: Pick<GpuPool, "reallyFree" | "deviceOf">;
+  sharing?: SharePolicy | undefined;
   /** Runs placed by engines are not started here. */
   placer: Pick<Placer, "places" | "waiting">;
   turns: Turns;
@@ -73,6 +76,7 @@ function waitingOf(row: RunRow, users: Users): Waiting {
     createdAt: row.createdAt,
     gpusRequested: row.gpusRequested,
     gpusMandatory: row.gpusMandatory,
+    share: wishOf(row),
     heldSlots: row.gpuSlots,
     notBefore: backOffEnd(row),
     waitingFor: row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
@@ -196,7 +200,9 @@ export class Dispatcher {
     const { registry, supervisor, maxRuns, maxStarting, log, users, preemptions } = this.#options;
     try {
       const recovering = this.#options.recovering();
-      const slots = registry.gpuSlots();
+      const slots = registry.gpus.slots();
+      const shared = new Map(slots.flatMap((slot) => slot.shares.length === 0 ? [] : [[slot.slot, partLeft(slot)]]));
+      const memoryOf = (slot: number) => this.#options.gpus.deviceOf(slot)?.memoryMb ?? null;
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId)).map((run) =>
         this.#turn(run)
       ).filter((run) => run !== undefined);
@@ -205,10 +211,16 @@ export class Dispatcher {
       const free = this.#reallyFree(slots.filter((slot) => slot.runId === null).map((slot) => slot.slot), waiting);
       const { start, queue, blocked, freeGpus, wakeAt } = schedule(ranked, {
         now: clock(),
-        freeSlots: free.usable,
+        freeSlots: free.usable.filter((slot) => !shared.has(slot)),
+        rooms: free.usable.flatMap((slot) => {
+          const left = shared.get(slot);
+          return left === undefined ? [] : [{ slot, left, memoryMb: memoryOf(slot) }];
+        }),
+        memoryOf,
+        sharing: this.#options.sharing ?? "pack",
         used: free.used,
         asking: free.asking,
-        likely: free.likely,
+        likely: free.likely?.filter((slot) => !shared.has(slot)).length,
         holders: this.#holders(slots),
         gpusOf: users.gpusOf(slots),
         maxGpusPerUser: users.maxGpus,
@@ -221,7 +233,7 @@ export class Dispatcher {
         starting: supervisor.registering + this.#starting.size,
         maxStarting,
       });
-      for (const { runId, slots } of start) this.#start(runId, slots);
+      for (const { runId, slots, shares } of start) this.#start(runId, slots, shares);
       this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
       this.#wakeAt(wakeAt);
       const running = supervisor.sizeHere + recovering.runs + this.#starting.size;
@@ -268,10 +280,14 @@ export class Dispatcher {
     }
   }
 
-  #holders(slots: readonly { runId: string | null }[]): Holder[] {
-    const held = Map.groupBy(slots.filter(({ runId }) => runId !== null), ({ runId }) => runId!);
+  #holders(slots: readonly GpuSlot[]): Holder[] {
+    const held = new Map<string, number>();
+    for (const { runId, shares } of slots) {
+      const parts = runId === null ? shares : [{ runId, part: 1 }];
+      for (const { runId, part } of parts) held.set(runId, (held.get(runId) ?? 0) + part);
+    }
     for (const runId of this.#names.keys()) if (!held.has(runId)) this.#names.delete(runId);
-    return [...held].map(([runId, { length: gpus }]) => {
+    return [...held].map(([runId, gpus]) => {
       const name = this.#names.get(runId) ?? this.#options.registry.get(runId)?.name ?? "";
       this.#names.set(runId, name);
       return { runId, name, gpus };
@@ -284,13 +300,14 @@ export class Dispatcher {
     this.#timer = setTimeout(() => this.#runPass(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
   }
 
-  #start(runId: string, slots: readonly number[]): void {
+  #start(runId: string, slots: readonly number[], shares: readonly NewShare[] = []): void {
     const { registry, supervisor, starter, log, preemptions } = this.#options;
     const row = registry.get(runId);
     this.#waiting.delete(runId);
     if (row === undefined || !waits(row)) return;
-    const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
-    const started = starter.start(claimed, supervisor)
+    if (slots.length > 0) registry.gpus.claim(runId, slots);
+    if (shares.length > 0) registry.gpus.claimShares(runId, shares);
+    const started = starter.start(registry.require(runId), supervisor)
       .then(() => undefined, (error) => {
         const why = messageOf(error);
         // Log once per run and trouble, ignoring numbers in the text: the trouble may last for hours.

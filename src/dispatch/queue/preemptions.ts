@@ -8,6 +8,7 @@ import type { Logger } from "../../base/log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { PREEMPTED } from "../attempt/state/restart.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import { wishOf } from "../gpus/sharing.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../../registry/row_types.ts";
@@ -126,7 +127,8 @@ export class Preemptions {
         runId,
         owner: this.#options.ownerOf(row),
         priority: row.priority,
-        gpus: row.gpuSlots.length,
+        // The end of a run that shares a card frees a part of it only.
+        gpus: wishOf(row) === undefined ? row.gpuSlots.length : 0,
         startedAt: row.startedAt ?? 0,
         ending: row.cancelRequestedAt !== null || row.faultRequested !== null,
         preemptible: this.#preemptible.has(runId) && !this.#inVain.isSpared(runId, now),

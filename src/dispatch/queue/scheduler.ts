@@ -6,6 +6,8 @@
  */
 
 import type { Blocked } from "./preempt.ts";
+import { placed, type Room, roomText, type SharePolicy, type ShareWish, wishText } from "../gpus/sharing.ts";
+import { fits, type NewShare } from "../../registry/gpus/gpu_rows.ts";
 import { type Holder, waitText } from "./wait_reasons.ts";
 
 export interface WaitingRun {
@@ -19,6 +21,8 @@ export interface WaitingRun {
   createdAt: number;
   gpusRequested: number;
   gpusMandatory: boolean;
+  /** What it declares of each card; undefined: it wants whole cards. */
+  share?: ShareWish | undefined;
   /** Slots that it already holds from an interrupted start. */
   heldSlots: readonly number[];
   /**
@@ -34,6 +38,11 @@ export interface Capacity {
   /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
+  /** Cards that runs share already, and nobody else uses. */
+  rooms?: readonly Room[];
+  /** Memory of a free slot's card, MiB; null: not known. */
+  memoryOf?: (slot: number) => number | null;
+  sharing?: SharePolicy;
   /** How many each owner has, and the most for one. */
   gpusOf: ReadonlyMap<string, number>;
   maxGpusPerUser: number;
@@ -64,6 +73,8 @@ export interface Start {
   runId: string;
   /** Slots to claim for it; none if it already holds some. */
   slots: number[];
+  /** Parts of cards to claim for it instead. */
+  shares?: NewShare[];
 }
 
 export interface QueueEntry {
@@ -97,6 +108,18 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
   );
 
   const free = capacity.freeSlots.toSorted((a, b) => a - b);
+  const rooms = (capacity.rooms ?? []).map((room) => ({ ...room }));
+  const whole = (slot: number): Room => ({ slot, left: 1, memoryMb: capacity.memoryOf?.(slot) ?? null });
+  const sharesFor = (run: WaitingRun, wish: ShareWish): NewShare[] | undefined =>
+    placed(wish, run.gpusRequested, [...rooms, ...free.map(whole)], capacity.sharing ?? "pack");
+  /** Takes the shares off what is free. */
+  const take = (shares: readonly NewShare[]) => {
+    for (const { slot, part } of shares) {
+      const at = free.indexOf(slot);
+      if (at >= 0) rooms.push(whole(free.splice(at, 1)[0]!));
+      rooms.find((room) => room.slot === slot)!.left -= part;
+    }
+  };
   const gpusOf = new Map(capacity.gpusOf);
   const runsOf = new Map(capacity.runsOf);
   /** How many runs of an owner wait because of the owner's limit. */
@@ -147,26 +170,55 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     }
     if (!holdsEnough && capacity.asking) {
       const { holders, used } = capacity;
+      const reason = { wanted, ...(run.share === undefined ? {} : { what: wishText(run.share, wanted) }) };
       if (run.gpusMandatory) block(run);
       wait(
         run,
         waitText(
-          used.length === 0 ? { t: "gpus_asked", wanted } : { t: "gpus", wanted, free: 0, behind: 0, holders, used },
+          used.length === 0
+            ? { t: "gpus_asked", ...reason }
+            : { t: "gpus", ...reason, free: 0, behind: 0, holders, used },
         ),
       );
       continue;
     }
     const own = gpusOf.get(run.owner) ?? 0;
     const before = limited.get(run.owner) ?? 0;
-    const allowed = before > 0 ? 0 : Math.max(0, capacity.maxGpusPerUser - own);
+    const allowed = before > 0 ? 0 : Math.max(0, Math.floor(capacity.maxGpusPerUser - own));
     // What its owner may not use is kept from the owner's later runs only.
-    if (run.gpusMandatory && !holdsEnough && wanted > allowed) {
+    if (run.gpusMandatory && !holdsEnough && run.share === undefined && wanted > allowed) {
       block(run);
       const limit = capacity.maxGpusPerUser;
       limited.set(run.owner, before + 1);
       if (before > 0) {
         wait(run, waitText({ t: "gpus", wanted, free: free.length, behind: before, holders: [], used: [] }));
       } else wait(run, waitText({ t: "limit_of_user", wanted, owner: run.owner, used: own, limit }));
+      continue;
+    }
+    if (run.share !== undefined && !holdsEnough) {
+      const shares = keptFor > 0 ? undefined : sharesFor(run, run.share);
+      const parts = shares?.reduce((sum, { part }) => sum + part, 0) ?? 0;
+      const isAllowed = before === 0 && fits(parts, capacity.maxGpusPerUser - own);
+      if (run.gpusMandatory && (shares === undefined || !isAllowed)) {
+        block(run);
+        const { holders, used, maxGpusPerUser: limit } = capacity;
+        const reason = { wanted, what: wishText(run.share, wanted), free: free.length, holders };
+        if (shares !== undefined) {
+          limited.set(run.owner, before + 1);
+          wait(run, waitText({ t: "limit_of_user", ...reason, owner: run.owner, used: own, limit }));
+        } else {
+          wait(run, waitText({ t: "gpus", ...reason, behind: keptFor, used: [...rooms.map(roomText), ...used] }));
+          keptFor++;
+        }
+        continue;
+      }
+      const given = isAllowed ? shares ?? [] : [];
+      take(given);
+      start.push({ runId: run.runId, slots: [], shares: given });
+      gpusOf.set(run.owner, own + (given.length === 0 ? 0 : parts));
+      runsOf.set(run.owner, runs + 1);
+      running++;
+      starting++;
       continue;
     }
     const available = keptFor > 0 ? 0 : Math.min(allowed, free.length);

@@ -29,7 +29,7 @@ export interface SubmissionContext {
   registry: Registry;
   layout: Layout;
   /** The host's GPU slots, free or not. */
-  gpus: Pick<GpuPool, "mostRequested" | "problem">;
+  gpus: Pick<GpuPool, "mostRequested" | "mostMemoryMb" | "problem">;
   /** @throws MosaicError where a run of this plan can never be started */
   admit: (plan: RunPlan, owner: string) => void;
   /** Files survive a power failure as soon as the run does. */
@@ -138,6 +138,23 @@ function admitted(read: ReadConfig, runId: string, context: Admission, trial?: T
       `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${gpus.mostRequested}` +
         (gpus.problem === "" ? "" : ` (${gpus.problem})`),
       { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (plan.launcher === "local" && prepared.gpusMandatory && (prepared.gpuMemoryMb ?? 0) > gpus.mostMemoryMb) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `resources.gpus.memory_mb is ${prepared.gpuMemoryMb}, and the largest GPU of this host has ${gpus.mostMemoryMb} MiB`,
+      { hint: "Declare less, or leave it out to get whole cards." },
+    );
+  }
+  if (plan.launcher !== "local" && plan.resources.gpus.isShared && plan.slurm.fields.gres === undefined) {
+    throw new MosaicError(
+      "invalid_argument",
+      "resources.gpus has a part of a card, and Slurm gives parts as shards, whose size the cluster sets",
+      {
+        hint:
+          "Ask for shards: metadata.slurm.gres, such as shard:2 (mosaic run --slurm gres=shard:2), with whole cards in resources.gpus.",
+      },
     );
   }
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > context.maxGpusPerUser) {

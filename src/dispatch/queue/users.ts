@@ -1,5 +1,6 @@
 /** What the owners of runs use and may use: the registry's side of shares.ts and of `--max-gpus-per-user`, `--max-runs-per-user`. */
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import type { GpuSlot } from "../../registry/gpus/gpu_rows.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/row_types.ts";
 import { type Ranked, ranks, type Shares, Uses } from "./shares.ts";
@@ -97,13 +98,15 @@ export class Users {
     return counts;
   }
 
-  /** GPU slots that each owner has. */
-  gpusOf(slots: readonly { runId: string | null }[]): Map<string, number> {
+  /** GPU slots that each owner has; of shared cards, parts. */
+  gpusOf(slots: readonly GpuSlot[]): Map<string, number> {
     const counts = new Map<string, number>();
     if (this.maxGpus === Infinity) return counts;
-    for (const { runId } of slots) {
-      const row = runId === null ? undefined : this.#options.registry.get(runId);
-      if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + 1);
+    for (const { runId: holder, shares } of slots) {
+      for (const { runId, part } of holder === null ? shares : [{ runId: holder, part: 1 }]) {
+        const row = this.#options.registry.get(runId);
+        if (row !== undefined) counts.set(this.ownerOf(row), (counts.get(this.ownerOf(row)) ?? 0) + part);
+      }
     }
     return counts;
   }

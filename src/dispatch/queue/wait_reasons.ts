@@ -14,11 +14,11 @@ export type WaitReason =
   | { t: "gpus_of_host"; wanted: number; total: number }
   | { t: "gpus_unknown"; wanted: number }
   /** `--max-gpus-per-user` @property used how many the owner has */
-  | { t: "limit_of_user"; wanted: number; owner: string; used: number; limit: number }
+  | { t: "limit_of_user"; wanted: number; what?: string; owner: string; used: number; limit: number }
   /** `--max-runs-per-user` */
   | { t: "runs_of_user"; owner: string; limit: number }
   /** Nobody knows yet whether the free ones are used by others. */
-  | { t: "gpus_asked"; wanted: number }
+  | { t: "gpus_asked"; wanted: number; what?: string }
   /**
    * @property behind runs before it want GPUs @property holders who has the others, by run
    * @property used what others than runs use, as text (src/dispatch/gpus/foreign_use.ts)
@@ -26,6 +26,8 @@ export type WaitReason =
   | {
     t: "gpus";
     wanted: number;
+    /** Of a run that shares cards: what it declares, as text (src/dispatch/gpus/sharing.ts). */
+    what?: string;
     free: number;
     behind: number;
     holders: readonly Holder[];
@@ -35,6 +37,7 @@ export type WaitReason =
 export interface Holder {
   runId: string;
   name: string;
+  /** Cards; of shared ones, parts. */
   gpus: number;
 }
 
@@ -62,23 +65,24 @@ export function waitText(reason: WaitReason): string {
     case "gpus_unknown":
       return `${gpus(reason.wanted)} (those of this host cannot be entered into the registry yet)`;
     case "limit_of_user":
-      return `${gpus(reason.wanted)} (${reason.owner} has ${reason.used}, and may have ${reason.limit} at a time)`;
+      return `${reason.what ?? gpus(reason.wanted)} (${reason.owner} has ${
+        rounded(reason.used)
+      }, and may have ${reason.limit} at a time)`;
     case "runs_of_user":
       return `an end of ${reason.owner}'s runs, of which ${runs(reason.limit)} may run at a time`;
     case "gpus_asked":
-      return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
+      return `${reason.what ?? gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {
+      const what = reason.what ?? gpus(reason.wanted);
       if (reason.behind > 0) {
-        return `${gpus(reason.wanted)} (${runs(reason.behind)} before it ${
-          reason.behind === 1 ? "wants" : "want"
-        } GPUs too)`;
+        return `${what} (${runs(reason.behind)} before it ${reason.behind === 1 ? "wants" : "want"} GPUs too)`;
       }
       const [shown, rest] = [reason.holders.slice(0, NAMED), reason.holders.slice(NAMED)];
-      const held = shown.map((holder) => `${holder.gpus} with ${named(holder)}`);
-      if (rest.length > 0) held.push(`${rest.reduce((n, { gpus }) => n + gpus, 0)} with ${more(rest.length)}`);
+      const held = shown.map((holder) => `${rounded(holder.gpus)} with ${named(holder)}`);
+      if (rest.length > 0) held.push(`${rounded(rest.reduce((n, { gpus }) => n + gpus, 0))} with ${more(rest.length)}`);
       const used = reason.used.slice(0, NAMED);
       if (reason.used.length > NAMED) used.push(`${reason.used.length - NAMED} more in use`);
-      return `${gpus(reason.wanted)} (${[[`${reason.free} free`, ...held].join(", "), ...used].join("; ")})`;
+      return `${what} (${[[`${reason.free} free`, ...held].join(", "), ...used].join("; ")})`;
     }
   }
 }
@@ -94,6 +98,8 @@ export function idText({ runId, name }: { runId: string; name: string }): string
 function named({ runId, name }: { runId: string; name: string }): string {
   return name === "" ? runId : `${name} ${runId}`;
 }
+
+const rounded = (gpus: number) => Math.round(gpus * 100) / 100;
 
 function runs(count: number): string {
   return count === 1 ? "1 run" : `${count} runs`;

@@ -60,7 +60,10 @@ var SHAPES = {
     observed: "list text",
     progress: "maybe number",
     owner: "text",
-    deletedAt: "time"
+    deletedAt: "time",
+    gpuShare: "number",
+    gpuMemoryMb: "number",
+    gpuPeakMb: "number"
   },
   SeriesData: {
     name: "text",

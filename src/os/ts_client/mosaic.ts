@@ -113,6 +113,12 @@ export interface RunData {
   owner: string;
   /** when it was put into the trash; null: it is not there */
   deletedAt: string | null;
+  /** the part of each card that it declares, between 0 and 1; null: whole cards, or gpu_memory_mb */
+  gpuShare: number;
+  /** MiB of each card that it declares; null: whole cards, or gpu_share */
+  gpuMemoryMb: number;
+  /** the most MiB of GPU memory that it was seen to use, of all its cards; null: not measured */
+  gpuPeakMb: number;
 }
 
 export interface SeriesData {
@@ -380,6 +386,9 @@ const SHAPES = {
     progress: "maybe number",
     owner: "text",
     deletedAt: "time",
+    gpuShare: "number",
+    gpuMemoryMb: "number",
+    gpuPeakMb: "number",
   },
   SeriesData: {
     name: "text",

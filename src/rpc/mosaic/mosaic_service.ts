@@ -174,7 +174,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return hostMessage(core.host());
     },
     getGpuUse: ({ since }) => ({
-      runs: core.runs.gpuUse(since === undefined ? 0 : Number(since.seconds) * 1000).map((use) => ({
+      runs: core.runs.gpus.use(since === undefined ? 0 : Number(since.seconds) * 1000).map((use) => ({
         ...{ runId: use.runId, runName: use.name, submitter: use.submitter, gpuSeconds: use.gpuMs / 1000 },
         ...{ measuredSeconds: use.measuredMs / 1000, idleSeconds: use.idleMs / 1000 },
       })),

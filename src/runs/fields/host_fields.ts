@@ -21,6 +21,14 @@ export const ARTIFACT_FIELDS = [
   { json: "at", kind: "time", null: "json" },
 ] as const satisfies readonly RunField[];
 
+/** A run that shares a card with others. */
+const GPU_SHARE_FIELDS = [
+  { json: "run_id", kind: "text" },
+  { json: "part", kind: "number" },
+  { json: "memory_mb", kind: "number", null: "both", zero: true },
+  { json: "used_mb", kind: "number", null: "both", zero: true },
+] as const satisfies readonly RunField[];
+
 export const GPU_FIELDS = [
   { json: "slot", kind: "integer" },
   { json: "run_id", kind: "text", null: "both" },
@@ -31,6 +39,7 @@ export const GPU_FIELDS = [
   { json: "percent", kind: "number", null: "both", zero: true },
   { json: "watts", kind: "number", null: "both", zero: true },
   { json: "celsius", kind: "number", null: "both", zero: true },
+  { json: "shares", kind: "object", list: true, fields: GPU_SHARE_FIELDS },
   { json: "others", kind: "text" },
   { json: "lost", kind: "flag" },
 ] as const satisfies readonly RunField[];

@@ -67,6 +67,11 @@ export const RUN_FACTS: readonly RunFact[] = [
   { name: "resumed from", text: (r) => pathInRun(r.directory, r.resume_from ?? "") },
   { name: "priority", text: (r) => r.priority === 0 ? "" : String(r.priority) },
   { name: "gpus", text: (r) => gpusText(r) || noGpus(r) },
+  {
+    name: "gpu memory",
+    text: ({ gpu_peak_mb, gpu_memory_mb, gpu_share }) =>
+      gpu_peak_mb === null || (gpu_memory_mb ?? gpu_share) !== null ? "" : `peak ${bytes(gpu_peak_mb * (1 << 20))}`,
+  },
   { name: "job", text: jobText },
   { name: "rate limit", text: (r) => r.max_rate_hz === null ? "" : `${r.max_rate_hz} steps/s` },
   { name: "submitted", text: (r) => timeText(r.submitted_at) },

@@ -144,11 +144,30 @@ export function attemptText({ attempt, max_attempts }: RunJson): string {
   return max_attempts > 1 || attempt > 1 ? `${attempt}/${Math.max(attempt, max_attempts)}` : String(attempt);
 }
 
-/** "0,1", or "wants 2" before it has them. */
+/** "0,1", "0 (6.00 GiB, peak 5.10 GiB)" of a run that shares its card, or "wants 2" before it has them. */
 export function gpusText(run: RunJson): string {
   const held = gpusOf(run);
-  if (held.length > 0) return held.join(",");
-  return run.gpus_requested > 0 ? `${run.outcome === null ? "wants" : "wanted"} ${run.gpus_requested}` : "";
+  const share = shareText(run);
+  const peak = share === "" || run.gpu_peak_mb === null ? "" : `, peak ${size(run.gpu_peak_mb)}`;
+  const more = share === "" ? "" : ` (${share}${peak})`;
+  if (held.length > 0) return `${held.join(",")}${more}`;
+  return run.gpus_requested > 0 ? `${run.outcome === null ? "wants" : "wanted"} ${run.gpus_requested}${more}` : "";
+}
+
+/** What the run declares of each card, "6.00 GiB" or "25 %"; "": all of it. */
+function shareText({ gpu_memory_mb, gpu_share }: Pick<RunJson, "gpu_memory_mb" | "gpu_share">): string {
+  if (gpu_memory_mb !== null) return size(gpu_memory_mb);
+  return gpu_share === null ? "" : `${Math.round(gpu_share * 1000) / 10} %`;
+}
+
+const size = (mb: number) => bytes(mb * (1 << 20));
+
+/** "6.00 GiB, uses 5.10 GiB"; "25 %" if the card's memory is not known. */
+export function gpuShareText(
+  { part, memory_mb, used_mb }: { part: number; memory_mb: number | null; used_mb: number | null },
+): string {
+  const declared = memory_mb === null ? `${Math.round(part * 1000) / 10} %` : size(memory_mb);
+  return used_mb === null ? declared : `${declared}, uses ${size(used_mb)}`;
 }
 
 /** With the metric, or what it is the mean of. */

@@ -49,7 +49,11 @@ export function examineRegistryState(layout: Layout, runs: readonly KnownRun[]):
 
   const db = readDatabase(registryDb);
   try {
-    for (const { slot, run_id } of db.prepare("SELECT slot, run_id FROM gpu_slots WHERE run_id IS NOT NULL").all()) {
+    for (
+      const { slot, run_id } of db.prepare(
+        "SELECT slot, run_id FROM gpu_slots WHERE run_id IS NOT NULL UNION ALL SELECT slot, run_id FROM gpu_shares",
+      ).all()
+    ) {
       const holder = String(run_id);
       if (known.has(holder) && !ended.has(holder)) continue;
       findings.push({
@@ -139,6 +143,7 @@ function changed(registryDb: string, change: (db: DatabaseSync) => string): stri
 function freeSlot(registryDb: string, slot: number, holder: string): string {
   return changed(registryDb, (db) => {
     db.prepare("UPDATE gpu_slots SET run_id = NULL WHERE slot = ? AND run_id = ?").run(slot, holder);
+    db.prepare("DELETE FROM gpu_shares WHERE slot = ? AND run_id = ?").run(slot, holder);
     return `slot ${slot} is free`;
   });
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type AlertFields, alertRules, alerts as alertFields } from "../../../src/config/alerts.ts";
+import { type AlertFields, alertRules, alerts as alertFields, withShareRule } from "../../../src/config/alerts.ts";
 import { Alerts, type Recorded } from "../../../src/dispatch/attempt/state/alerts.ts";
 import { checked, seal } from "../../../src/records/sealed_steps.ts";
 
@@ -137,4 +137,17 @@ Deno.test("alerts: idle GPUs, by the mean of a window; a pause or a gap begins i
   const unknown = watch({ when: "gpu_idle", seconds: 60 });
   for (let at = 0; at < 1e6; at += 15_000) unknown.sampled([["system/memory_mb", 1]], at);
   assert.deepEqual(said(unknown), []);
+});
+
+Deno.test("alerts: memory of GPUs, of the cards or of what a run has declared; a run that shares has such a rule anyway", () => {
+  const alerts = watch({ when: "gpu_memory" }, ...withShareRule([], true));
+  alerts.sampled([["system/gpu_memory_percent", 95]], 0);
+  assert.deepEqual(said(alerts), []);
+  alerts.sampled([["system/gpu_memory_percent", 101], ["system/gpu_memory_mb", 6206]], 0);
+  assert.deepEqual(said(alerts).sort(), [
+    "the run uses 101 % (6.1 GiB) of the GPU memory that it has, above 100 %",
+    "the run uses 101 % (6.1 GiB) of the GPU memory that it has, above 95 %",
+  ]);
+  const own: AlertFields[] = [{ when: "gpu_memory", value: 80, then: "cancel" }];
+  assert.deepEqual([withShareRule(own, true), withShareRule([], false)], [own, []]);
 });

@@ -25,7 +25,7 @@ function filesOf(f: EngineFixture, runId: string): RunFiles {
 Deno.test("crash after the GPUs were claimed: the run starts with the slots it holds", async () => {
   await using f = idle();
   const { runId } = f.engine.submit(configOf({ command, gpus }));
-  f.registry.claimGpus(runId, [1]);
+  f.registry.gpus.claim(runId, [1]);
   await f.engine.close();
   await using next = f.successor(2);
   await next.connect(runId);
@@ -35,7 +35,7 @@ Deno.test("crash after the GPUs were claimed: the run starts with the slots it h
 Deno.test("crash after the transition and before the proxy: the attempt begins anew", async () => {
   await using f = idle();
   const { runId } = f.engine.submit(configOf({ command, gpus }));
-  f.registry.claimGpus(runId, [0]);
+  f.registry.gpus.claim(runId, [0]);
   f.registry.apply(runId, { type: "spawned" });
   await f.engine.close();
   await using next = f.successor(2);

@@ -59,7 +59,7 @@ Deno.test("a run: started, registered, executing, terminated, each with its even
   const row = await f.state(runId, "TERMINATED");
   assert.equal(row.outcome, "succeeded");
   assert.equal(row.exitCode, 0);
-  assert.deepEqual(f.registry.gpuSlots().map((slot) => slot.runId), [null, null]);
+  assert.deepEqual(f.registry.gpus.slots().map((slot) => slot.runId), [null, null]);
   assert.deepEqual(f.eventKinds(runId), ["queued", "started", "completed"]);
   assert.deepEqual(f.registry.transitions(runId).map((t) => t.to), [
     "INIT",
@@ -389,7 +389,7 @@ Deno.test("recovery: a run whose state cannot be read is quarantined, and its GP
   assert.match(row.hint!, /doctor --repair/);
   assert.ok(row.finishedAt !== null);
   assert.equal(row.outcome, "failed");
-  assert.deepEqual(next.registry.gpuSlots(), [{ slot: 0, runId: null }]);
+  assert.deepEqual(next.registry.gpus.slots(), [{ slot: 0, runId: null, shares: [] }]);
   assert.equal(next.eventKinds(runId).at(-1), "failed");
   assert.deepEqual(next.registry.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [null, "FAULTED"]);
 });

@@ -23,6 +23,7 @@ Deno.test("free: a card whose run has just ended is looked at anew; until then n
     },
     cardOf: (slot, { cards }) => cards.find(({ index }) => index === slot),
     deviceOf,
+    sharersOf: () => Promise.resolve(new Map()),
     isTold: false,
   }, { processes: () => Promise.resolve([]) });
   const look = async (free: number[]) => {

@@ -30,7 +30,8 @@ function withPool(
     const pool = new GpuPool({ option: parseGpuOption(gpus), visible: visibleOf({}), tools: fake.tools(limitMs), log });
     await pool.begin();
     pool.enter(registry, () => wakes++);
-    const slots = () => registry.gpuSlots().map(({ slot, runId }) => runId === null ? `${slot}` : `${slot}*`).join(" ");
+    const slots = () =>
+      registry.gpus.slots().map(({ slot, runId }) => runId === null ? `${slot}` : `${slot}*`).join(" ");
     await work({ registry, fake, pool, said, wakes: () => wakes, slots });
     await pool.close();
   });
@@ -40,15 +41,21 @@ Deno.test("a card that is lost and comes back: its slot goes and returns, and a 
   withPool("a100x4", "auto", async ({ registry, fake, pool, said, wakes, slots }) => {
     assert.equal(slots(), "0 1 2 3");
     registry.insert(newRun(1));
-    registry.claimGpus(runId(1), [1]);
+    registry.gpus.claim(runId(1), [1]);
     const rows = recorded("a100x4", "cards")!.split("\n");
     // The driver numbers the others anew.
     const renumbered = (kept: string[]) => kept.map((row, i) => row.replace(/^\d+/, `${i}`)).join("\n");
     fake.becomes("a100x4", { cards: renumbered([rows[0]!, rows[2]!]) });
     await pool.read(0);
     assert.equal(slots(), "0 1* 2");
-    assert.match(pool.variablesOf([2]).CUDA_VISIBLE_DEVICES!, /^GPU-cd9ee947/);
-    assert.match(pool.variablesOf([1]).CUDA_VISIBLE_DEVICES!, /^GPU-2ac434d3/);
+    assert.match(
+      pool.variablesOf({ runId: "none", gpuSlots: [2], gpuShare: null }).CUDA_VISIBLE_DEVICES!,
+      /^GPU-cd9ee947/,
+    );
+    assert.match(
+      pool.variablesOf({ runId: "none", gpuSlots: [1], gpuShare: null }).CUDA_VISIBLE_DEVICES!,
+      /^GPU-2ac434d3/,
+    );
     assert.match(
       said.join(""),
       /gpu 1 \(NVIDIA A100-SXM4-40GB, GPU-2ac434d3\S+","run_id":"01H\w+","problem":"","msg":"a GPU is lost"/,
@@ -93,7 +100,10 @@ Deno.test("a driver that comes late: nothing is refused before it is known what 
 Deno.test("slots that were told are offered while no tool answers, and those of cards that are not there go then", () =>
   withPool("no-driver", "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7", async ({ fake, pool, slots, said }) => {
     assert.equal(slots(), "0 7");
-    assert.equal(pool.variablesOf([0, 7]).CUDA_VISIBLE_DEVICES, "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7");
+    assert.equal(
+      pool.variablesOf({ runId: "none", gpuSlots: [0, 7], gpuShare: null }).CUDA_VISIBLE_DEVICES,
+      "GPU-fcf41002-68b6-5900-d7d1-74026173bb44,7",
+    );
     fake.becomes("a100x4");
     await pool.read(0);
     assert.equal(slots(), "0");

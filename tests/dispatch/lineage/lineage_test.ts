@@ -90,9 +90,9 @@ Deno.test("lineage: declared and said uses, names by content, what is deleted or
   assert.match(tree, /\n {2}eager {2}checkpoints\/best.txt {2}[0-9a-f]{12}\n {4}first {2}/);
 
   // A name stands for a content: another run still has it, until that one is deleted, too.
-  await mosaic("delete", "first", "-y");
+  await mosaic("delete", "--forever", "first", "-y");
   assert.match(await mosaic("artifact", "path", "policy:best"), new RegExp(`${again}/checkpoints/best.txt`));
-  await mosaic("delete", "again", "-y");
+  await mosaic("delete", "--forever", "again", "-y");
   const gone = await runVerb(daemon, ["artifact", "path", "policy:best"]);
   assert.deepEqual([gone.code, /no run has the content of policy:v1 any more/.test(gone.err)], [6, true], gone.err);
   const deleted = (await lineage(eager)).uses.find(({ artifact }) => artifact === "policy:best")!;

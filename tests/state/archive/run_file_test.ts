@@ -223,7 +223,7 @@ Deno.test("a run as a file: 140 kB that unpack to 1.5 GB are refused on the way,
     await untilState(here, run, "TERMINATED");
     const file = `${place}/run.mosaic`;
     await printed(here, "export", run, "--format", "mosaic", "--out", file);
-    await printed(here, "delete", run);
+    await printed(here, "delete", "--forever", run);
     const bomb = forged(file, () => {});
     const withLong = (fill: number, chunks: number) => {
       const made = forged(file, (entries) => {
@@ -261,7 +261,7 @@ Deno.test("a run as a file: 140 kB that unpack to 1.5 GB are refused on the way,
     const long = Deno.statSync(`${(await getRun(here, run)).directory}/long`);
     assert.equal(long.size, 300 << 20);
     assert.ok(long.blocks! * 512 < 1 << 20, `${long.blocks} blocks`);
-    await printed(here, "delete", run);
+    await printed(here, "delete", "--forever", run);
 
     const endless =
       "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n > 0) SELECT n, n, n, n FROM a";
@@ -313,7 +313,7 @@ Deno.test("a run as a file: the same run on another host, twice is once, and dam
       if (code === 0) {
         await printed(there, "export", run, "--format", "mosaic", "--out", `${place}/again`);
         assert.deepEqual(contentOf(`${place}/again`), contentOf(file));
-        await printed(there, "delete", run);
+        await printed(there, "delete", "--forever", run);
         continue;
       }
       noticed++;
@@ -361,7 +361,7 @@ Deno.test("a run as a file: the same run on another host, twice is once, and dam
     assert.deepEqual(contentOf(`${place}/again`), contentOf(file));
 
     await printed(there, "export", run, "--format", "mosaic", "--no-artifacts", "--out", `${place}/light`);
-    await printed(there, "delete", run);
+    await printed(there, "delete", "--forever", run);
     await printed(there, "import", `${place}/light`);
     await there.restart();
     assert.deepEqual(JSON.parse(await printed(there, "show", run, "-o", "json")).artifacts, []);

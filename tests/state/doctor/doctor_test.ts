@@ -19,7 +19,7 @@ async function withState(work: (layout: Layout) => void | Promise<void>): Promis
   try {
     for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
     inRegistry(layout, (registry) => {
-      registry.setGpuSlots([0, 1]);
+      registry.gpus.set([0, 1]);
       registry.insert(newRun(1));
       registry.apply(runId(1), { type: "spawned" });
       registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
@@ -88,7 +88,7 @@ Deno.test("doctor: a GPU slot held by an ended run is found and given back; one 
   await withState((layout) => {
     inRegistry(layout, (registry) => {
       registry.insert(newRun(2));
-      registry.claimGpus(runId(2), [1]);
+      registry.gpus.claim(runId(2), [1]);
     });
     inDatabase(layout.registryDb, (db) => db.prepare("UPDATE gpu_slots SET run_id = ? WHERE slot = 0").run(runId(1)));
     assert.deepEqual(found(layout), ["error gpu_slots trainer/registry.db"]);
@@ -96,7 +96,11 @@ Deno.test("doctor: a GPU slot held by an ended run is found and given back; one 
     assert.deepEqual(repaired.map(({ done }) => done), [true]);
     assert.deepEqual(remaining, []);
     inRegistry(layout, (registry) => {
-      assert.deepEqual(registry.gpuSlots(), [{ slot: 0, runId: null }, { slot: 1, runId: runId(2) }]);
+      assert.deepEqual(registry.gpus.slots(), [{ slot: 0, runId: null, shares: [] }, {
+        slot: 1,
+        runId: runId(2),
+        shares: [],
+      }]);
     });
   });
 });

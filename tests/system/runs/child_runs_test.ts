@@ -67,7 +67,7 @@ Deno.test("runs within a run: each trial has its own curves and parameters, acro
         (await runVerb(daemon, ["retry", "tune/train-7"])).err,
         new RegExp(`part of the program of run ${run}`),
       );
-      assert.equal((await runVerb(daemon, ["delete", run])).code, 0);
+      assert.equal((await runVerb(daemon, ["delete", "--forever", run])).code, 0);
       assert.match((await runVerb(daemon, ["show", "tune/train-7"])).err, /no run/);
     });
   } finally {

@@ -6,6 +6,7 @@ import type { Context } from "../../link/context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../../verb/flags.ts";
 import { escapeControl } from "../../text/text.ts";
 import { manual } from "../../verb/verb_parser.ts";
+import { gpuShareText } from "../../../runs/fields/run_texts.ts";
 import { type HostJson, hostJsonOf } from "../../../runs/fields/host_json.ts";
 import { type Column, table } from "../../text/table.ts";
 
@@ -23,7 +24,7 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic gpus", "the host's cards, their runs, and who else uses them"],
           [
-            "mosaic gpus -o json | jq '.[] | select(.run_id == null).slot'",
+            "mosaic gpus -o json | jq '.[] | select(.run_id == null and .shares == []).slot'",
             "slots that no run holds",
           ],
         ],
@@ -46,7 +47,13 @@ const size = (mb: number) => bytes(mb * (1 << 20));
 const figure = (value: number | null, unit: string) => value === null ? "" : `${Math.round(value)}${unit}`;
 
 export function gpuTable(gpus: readonly GpuJson[], options: { color: boolean; width: number | undefined }): string {
-  const ids = shortIds(gpus.flatMap(({ run_id }) => run_id ?? []));
+  const ids = shortIds(
+    gpus.flatMap(({ run_id, shares }) => [...run_id === null ? [] : [run_id], ...shares.map((its) => its.run_id)]),
+  );
+  const holders = ({ run_id, shares }: GpuJson) =>
+    run_id !== null
+      ? ids.get(run_id)!
+      : shares.map((share) => `${ids.get(share.run_id)!} (${gpuShareText(share)})`).join("; ") || "free";
   const columns: Column<GpuJson>[] = [
     { name: "slot", align: "right", text: ({ slot }) => String(slot) },
     { name: "gpu", shrinkTo: 10, text: ({ name, uuid }) => name || uuid },
@@ -61,8 +68,8 @@ export function gpuTable(gpus: readonly GpuJson[], options: { color: boolean; wi
     { name: "temp", align: "right", text: ({ celsius }) => figure(celsius, " °C") },
     {
       name: "run",
-      text: ({ run_id, lost }) => `${run_id === null ? "free" : ids.get(run_id)!}${lost ? " (card lost)" : ""}`,
-      style: ({ run_id, lost }) => lost ? "red" : run_id === null ? "dim" : undefined,
+      text: (gpu) => `${holders(gpu)}${gpu.lost ? " (card lost)" : ""}`,
+      style: (gpu) => gpu.lost ? "red" : holders(gpu) === "free" ? "dim" : undefined,
     },
     { name: "others", text: ({ others }) => others, style: () => "yellow" },
   ];

@@ -3,10 +3,10 @@ import { type Command, InvalidArgumentError } from "commander";
 import { resolve } from "node:path";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
 import { OBJECTIVE_FORM, objectiveOf } from "../../../records/objective.ts";
-import { parseDuration } from "../../../base/text/format.ts";
+import { parseBytes, parseDuration } from "../../../base/text/format.ts";
 import { slurmFieldsOf } from "../../../config/slurm_fields.ts";
 import { manual } from "../../verb/verb_parser.ts";
-import { Link } from "../../link/daemon_link.ts";
+import type { Link } from "../../link/daemon_link.ts";
 import type { HostResponse } from "../../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../../link/context.ts";
 import { escapeControl } from "../../text/text.ts";
@@ -25,7 +25,7 @@ import {
 } from "../../verb/flags.ts";
 import { queueFields, queueOptions } from "../../verb/queue_flags.ts";
 import { offerDaemon } from "../../link/offer_daemon.ts";
-import { FOLLOW_EXITS, submit } from "./submit.ts";
+import { FOLLOW_EXITS, snapshot, submit } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -38,7 +38,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     // Everything after the program's name belongs to the program, with or without "--".
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
-    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome");
+    .option("-f, --follow", "print its output and events until it has ended; exit code by its outcome");
   submits(runOptions(command), context, result);
 }
 
@@ -46,7 +46,16 @@ export function define(command: Command, context: Context, result: { code: numbe
 export function runOptions(command: Command): Command {
   return command
     .option("-n, --name <name>", "name of the run (default: from the command)")
-    .option("--gpus <n>", "number of GPU slots required", wholeNumber())
+    .option(
+      "--gpus <n>",
+      "number of GPU slots required, or a part of one, as 0.25: other runs may have the rest",
+      gpusValue,
+    )
+    .option(
+      "--gpu-memory <size>",
+      "share cards: memory of each that the run needs, as 6G; more is an alert, and with :pause or :cancel also that",
+      gpuMemoryValue,
+    )
     .option("--cpus <n>", "CPUs; enforced where the daemon has --cgroup-parent, or by Slurm", wholeNumber(1))
     .option("--memory <size>", "memory, such as 16G, at least 256M; enforced as --cpus is", memoryValue)
     .option(
@@ -95,8 +104,9 @@ function submits(command: Command, context: Context, result: { code: number }): 
       "after",
       manual({
         examples: [
-          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print events, exit by the outcome"],
+          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print its output, exit by the outcome"],
           ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
+          ["mosaic run --gpu-memory 6G -- python train.py", "one GPU, shared with runs that declare the rest"],
           [
             "mosaic run --slurm partition=gpu,time=720 --gpus 1 -- python train.py",
             "on a node of Slurm",
@@ -115,10 +125,10 @@ function submits(command: Command, context: Context, result: { code: number }): 
         return;
       }
       if (here) await offerDaemon(context, connectionFlags(flags));
-      const choosesGpus = flags["gpus"] !== undefined || flags["slurm"] !== undefined ||
+      const choosesGpus = (flags["gpus"] ?? flags["gpuMemory"]) !== undefined || flags["slurm"] !== undefined ||
         variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       const configJson = JSON.stringify(config);
-      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags, here) : { configJson };
+      const code = flags["snapshot"] === true ? await snapshot(context, configJson, flags) : { configJson };
       result.code = await submit(context, code.configJson, flags, {
         ...code,
         before: async (link) => {
@@ -128,6 +138,31 @@ function submits(command: Command, context: Context, result: { code: number }): 
         },
       });
     });
+}
+
+/** "2": whole cards; "0.25": a part of one. */
+function gpusValue(text: string): number {
+  const value = text.trim() === "" ? NaN : Number(text);
+  if ((Number.isSafeInteger(value) && value >= 0) || (value > 0 && value < 1)) return value;
+  throw new InvalidArgumentError("It must be a number of GPUs, or a part of one between 0 and 1, such as 0.25.");
+}
+
+interface GpuMemory {
+  mb: number;
+  then: string | undefined;
+}
+
+/** "6G", "6G:cancel". */
+function gpuMemoryValue(text: string): GpuMemory {
+  const [, size = "", then] = /^(.*?)(?::(pause|cancel))?$/s.exec(text) ?? [];
+  const mb = Math.ceil((parseBytes(size) ?? 0) / 2 ** 20);
+  if (mb >= 64) return { mb, then };
+  throw new InvalidArgumentError("It must be a size of at least 64M, as 6G, and may end with :pause or :cancel.");
+}
+
+/** What the run does if it takes more of a card than it has declared. */
+function overRule({ then }: GpuMemory): Record<string, unknown>[] {
+  return then === undefined ? [] : [{ when: "gpu_memory", value: 100, then }];
 }
 
 /** "10%/1h", "5%/15m:cancel": an alert rule. */
@@ -147,6 +182,11 @@ function gpuUseValue(text: string): Record<string, unknown> {
  */
 export function configOf(words: readonly string[], flags: Record<string, unknown>, context: Context, nonce: string) {
   const cwd = resolve(String(flags["cwd"] ?? "."));
+  const gpuMemory = flags["gpuMemory"] as GpuMemory | undefined;
+  const alerts = [
+    ...flags["minGpuUtil"] === undefined ? [] : [flags["minGpuUtil"] as Record<string, unknown>],
+    ...gpuMemory === undefined ? [] : overRule(gpuMemory),
+  ];
   const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
   const variables = flags["env"] as string[] | undefined ?? [];
   // Another host has its own paths, users and programs.
@@ -158,7 +198,8 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
   const config = commandConfig([program, ...words.slice(1)], {
     ...flags,
     queue: queueFields(flags),
-    alerts: flags["minGpuUtil"] === undefined ? undefined : [flags["minGpuUtil"] as Record<string, unknown>],
+    gpuMemoryMb: gpuMemory?.mb,
+    alerts: alerts.length === 0 ? undefined : alerts,
     cwd,
     nonce,
     env: context.env,
@@ -176,18 +217,6 @@ export function configOf(words: readonly string[], flags: Record<string, unknown
 function objectiveValue(text: string): string {
   if (objectiveOf(text) !== undefined) return text;
   throw new InvalidArgumentError(`It must be ${OBJECTIVE_FORM}.`);
-}
-
-/** @throws MosaicError `failed_precondition` if the files cannot be copied */
-async function snapshot(context: Context, configJson: string, flags: Record<string, unknown>, here: boolean) {
-  if (!here) {
-    throw new MosaicError("failed_precondition", "--snapshot copies files of this host, and the daemon is on another", {
-      hint: "Leave --target and MOSAIC_TARGET out.",
-    });
-  }
-  using link = await Link.open(context, connectionFlags(flags));
-  const { takeSnapshot } = await import("../../code/snapshot.ts");
-  return await takeSnapshot(context, link, configJson);
 }
 
 /** The least value of `resources.memory_mb` (src/config/schema.ts). */

@@ -28,11 +28,12 @@ export function define(command: Command, context: Context, result: { code: numbe
         "new run is started.",
     )
     .argument("<file>", "config file, or - for standard input")
-    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
+    .option("-f, --follow", "print its output and events until it has ended; exit code by its outcome")
     .option("--run-id <ulid>", "id of the new run")
     .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
     .option("--no-observe", "read no files of trackers, whatever the config says")
     .addOption(codeOption())
+    .option("--snapshot", "start from a copy of the repository's files as they are now, removed with the run")
     .option("--check", "submit nothing: print the config's digest, or every violation; needs no daemon")
     .option("--canonical", "with --check: print the canonical form, whose SHA-256 is the digest");
   connectionOptions(outputOption(queueOptions(command), ["table", "json", "jsonl"]))
@@ -61,7 +62,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         code: flags["code"],
       });
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
-      result.code = await submit(context, configJson, { ...flags, runId });
+      const taken = flags["snapshot"] === true ? await snapshot(context, configJson, flags) : undefined;
+      result.code = await submit(context, taken?.configJson ?? configJson, { ...flags, runId }, taken);
     });
 }
 
@@ -125,6 +127,30 @@ export async function submit(
     `run ${runId} continues; "mosaic events ${runId} -f" follows it again, "mosaic cancel ${runId}" ends it`,
     (signal) => followRun(link, context, runId, signal, json),
   );
+}
+
+/**
+ * Copies the files of the repository in which the config's run works.
+ * @throws MosaicError `failed_precondition` if the daemon is on another host, `invalid_argument` for a config that names no
+ * working directory
+ */
+export async function snapshot(context: Context, configJson: string, flags: Record<string, unknown>) {
+  if (flags["target"] !== undefined || context.env("MOSAIC_TARGET")) {
+    throw new MosaicError("failed_precondition", "--snapshot copies files of this host, and the daemon is on another", {
+      hint: "Leave --target and MOSAIC_TARGET out.",
+    });
+  }
+  if (flags["runId"] !== undefined) throw new MosaicError("invalid_argument", "--snapshot goes without --run-id");
+  const { configObject, objectIn } = await import("../../../runs/moved_config.ts");
+  const cwd = objectIn(objectIn(configObject(configJson), "metadata"), "worker").get("cwd");
+  if (typeof cwd !== "string" || !cwd.startsWith("/")) {
+    throw new MosaicError("invalid_argument", "--snapshot: the config has no metadata.worker.cwd", {
+      hint: "Its files are copied from there: give the absolute path of a directory of the repository.",
+    });
+  }
+  using link = await Link.open(context, connectionFlags(flags));
+  const { takeSnapshot } = await import("../../code/snapshot.ts");
+  return await takeSnapshot(context, link, configJson);
 }
 
 /**

@@ -1,11 +1,11 @@
 /**
  * Rules on what a run records (`metadata.alerts`, `--alerts`): a metric that is no number, is too high or too low, or no
- * longer improves, silence, and idle GPUs. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
+ * longer improves, silence, and idle or full GPUs. Each rule alerts once per attempt. Only decides; the performer writes events and acts.
  */
 import type { AlertRule } from "../../../config/alerts.ts";
 import type { IngestBatch } from "../../../records/ingest_batch.ts";
 import type { EpisodeRecord } from "../../../gen/records/record_types.ts";
-import { duration } from "../../../base/text/format.ts";
+import { bytes, duration } from "../../../base/text/format.ts";
 import { Window } from "./gpu_idleness.ts";
 import { namedNonFinite } from "../../../base/text/json_text.ts";
 import { numberOf as pointValue } from "../../../records/points.ts";
@@ -63,6 +63,8 @@ export class Alerts {
       if (value !== undefined) watch.point(value);
       const percent = figures.get("system/gpu_percent");
       if (percent !== undefined) watch.gpu(percent, now);
+      const filled = figures.get("system/gpu_memory_percent");
+      if (filled !== undefined) watch.gpuMemory(filled, figures.get("system/gpu_memory_mb"));
     });
   }
 
@@ -141,6 +143,13 @@ class Watch {
     if (mean === undefined || mean >= value) return;
     const used = `${Math.round(mean * 10) / 10} %`;
     this.broken = `the run's GPUs were used to ${used} in the last ${duration(seconds * 1000)}, below ${value} %`;
+  }
+
+  gpuMemory(percent: number, mb: number | undefined): void {
+    const { when, value } = this.rule;
+    if (when !== "gpu_memory" || this.broken !== undefined || percent <= value) return;
+    const used = mb === undefined ? "" : ` (${bytes(mb * (1 << 20))})`;
+    this.broken = `the run uses ${Math.round(percent)} %${used} of the GPU memory that it has, above ${value} %`;
   }
 
   held(): void {

@@ -297,7 +297,7 @@ export class LocalHost implements Host {
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
-      gpuVariables: this.#options.gpus.variablesOf(row.gpuSlots),
+      gpuVariables: this.#options.gpus.variablesOf(row),
       resumeFrom: row.resumeFrom ?? (plan.resumeFrom && inheritedPath(files.directory, plan.resumeFrom)),
       user,
       host: localHost(user),

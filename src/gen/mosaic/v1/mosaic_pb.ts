@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileOf({"name":"mosaic/v1/mosaic.proto","package":"mosaic.v1","messages":[{"name":"RunRef","fields":[["run",1,9]]},{"name":"Placement","fields":[["launcher",1,9],["name",2,9],["job",3,9],["phase",4,9],["waiting_for",5,9],["expected_start",6,11,1,".google.protobuf.Timestamp"],["nodes",7,9,3],["gpus",8,9,3],["end",9,9]]},{"name":"ReportedReward","fields":[["name",1,9],["value",2,1]]},{"name":"Objective","fields":[["name",1,9],["value",2,1,1,"",0,true]],"oneofs":["_value"]},{"name":"TelemetryCounts","fields":[["steps",1,4],["episodes",2,4],["events",3,4],["other_lines",4,4],["malformed_lines",5,4],["violations",6,11,3,".mosaic.v1.TelemetryCounts.ViolationsEntry"],["journal_position",7,4],["journal_size",8,4],["mean_reward_100",9,1,1,"",0,true],["steps_per_second",10,1],["last_record_at",11,11,1,".google.protobuf.Timestamp"],["last_output_at",12,11,1,".google.protobuf.Timestamp"],["metrics",13,4],["told_step",14,4],["reported_reward",15,11,1,".mosaic.v1.ReportedReward"],["overwritten_steps",16,4],["overwritten_episodes",17,4],["objective",18,11,1,".mosaic.v1.Objective"]],"oneofs":["_mean_reward_100"],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Capabilities","fields":[["worker_kind",1,9],["proto_version",2,9],["schema_id",3,9],["schema_version",4,13],["supports_pause",5,8],["supports_checkpoint",6,8]]},{"name":"Transition","fields":[["seq",1,4],["from_state",2,9],["to_state",3,9],["event",4,9],["reason",5,9],["attempt",6,13],["at",7,11,1,".google.protobuf.Timestamp"]]},{"name":"Parameter","fields":[["name",1,9],["value_json",2,9],["source",3,9],["earlier_json",4,9]]},{"name":"Rank","fields":[["rank",1,13],["node",2,9],["code",3,5,1,"",0,true],["first",4,8]],"oneofs":["_code"]},{"name":"Run","fields":[["run_id",1,9],["name",2,9],["state",3,9],["outcome",4,9],["reason",5,9],["hint",6,9],["attempt",7,13],["max_attempts",8,13],["priority",9,5],["queue_position",10,13],["waiting_for",11,9],["gpus_requested",12,13],["gpu_slots",13,5,3],["tags",14,9,3],["digest",15,9],["submitted_at",16,11,1,".google.protobuf.Timestamp"],["started_at",17,11,1,".google.protobuf.Timestamp"],["finished_at",18,11,1,".google.protobuf.Timestamp"],["last_heartbeat",19,11,1,".google.protobuf.Timestamp"],["exit_code",20,5,1,"",0,true],["exit_signal",21,9],["cancel_requested",22,8],["directory",23,9],["telemetry",24,11,1,".mosaic.v1.TelemetryCounts"],["capabilities",25,11,1,".mosaic.v1.Capabilities"],["worker_id",26,9],["worker_pid",27,4],["proxy_pid",28,4],["transitions",29,11,3,".mosaic.v1.Transition"],["config_json",30,9],["stderr_tail",31,9,3],["max_steps",32,4],["max_rate_hz",33,13],["enforced_limits",34,9,3],["damaged",35,9,3],["parameters",37,11,3,".mosaic.v1.Parameter"],["placement",38,11,1,".mosaic.v1.Placement"],["ranks",39,11,3,".mosaic.v1.Rank"],["notes",50,9],["resume_from",51,9],["code_changed",52,9],["updated_at",60,11,1,".google.protobuf.Timestamp"],["not_before",61,11,1,".google.protobuf.Timestamp"],["cancel_reason",62,9],["pause_requested",63,8],["base_dir",64,9],["agent_id",65,9],["host_gpus",66,13],["parent",70,9],["children",71,13],["observed",72,9,3],["progress",73,1,1,"",1,true],["owner",80,9],["deleted_at",81,11,1,".google.protobuf.Timestamp"]],"oneofs":["_exit_code","_progress"]},{"name":"ListRequest","fields":[["states",1,9,3],["name_contains",2,9],["tags",3,9,3],["limit",4,13],["page_token",5,9],["submitted_since",6,11,1,".google.protobuf.Timestamp"],["where",7,9],["sort",8,9],["columns",9,9,3],["within",10,9],["deleted",12,8],["mine",11,8]]},{"name":"RunValues","fields":[["json",1,9,3]]},{"name":"ListResponse","fields":[["runs",1,11,3,".mosaic.v1.Run"],["next_page_token",2,9],["total",3,4],["values",4,11,3,".mosaic.v1.RunValues"]]},{"name":"CancelRequest","fields":[["run",1,9],["grace_seconds",2,1,1,"",0,true]],"oneofs":["_grace_seconds"]},{"name":"ThrottleRequest","fields":[["run",1,9],["max_rate_hz",2,13]]},{"name":"ObserveRequest","fields":[["run",1,9],["patterns",2,9,3]]},{"name":"ObserveResponse","fields":[["run",1,11,1,".mosaic.v1.Run"],["files",2,11,3,".mosaic.v1.ObservedFile"]]},{"name":"ObservedFile","fields":[["path",1,9],["format",2,9],["records",3,4],["note",4,9]]},{"name":"ResetRequest","fields":[["run",1,9],["from_checkpoint",2,9]]},{"name":"EditRequest","fields":[["run",1,9],["name",2,9,1,"",0,true],["add_tags",3,9,3],["remove_tags",4,9,3],["notes",5,9,1,"",1,true]],"oneofs":["_name","_notes"]},{"name":"ImportRequest","fields":[["directory",1,9]]},{"name":"DeleteRequest","fields":[["run",1,9],["forever",2,8]]},{"name":"DeleteResponse","fields":[["freed_bytes",1,4],["kept_until",2,11,1,".google.protobuf.Timestamp"]]},{"name":"ValidateRequest","fields":[["config_json",1,9]]},{"name":"Violation","fields":[["path",1,9],["message",2,9]]},{"name":"ValidateResponse","fields":[["violations",1,11,3,".mosaic.v1.Violation"],["digest",2,9],["canonical_json",3,9]]},{"name":"TelemetryRequest","fields":[["run",1,9],["kind",2,9],["since_seq",3,4],["follow",4,8],["limit",5,4]]},{"name":"TelemetryBatch","fields":[["jsonl",1,12],["first_seq",2,4],["last_seq",3,4]]},{"name":"EventsRequest","fields":[["run",1,9],["since_seq",2,4],["follow",3,8],["kinds",4,9,3],["tail",5,13]]},{"name":"Event","fields":[["seq",1,4],["at",2,11,1,".google.protobuf.Timestamp"],["run_id",3,9],["run_name",4,9],["kind",5,9],["attempt",6,13],["data_json",7,9]]},{"name":"LogsRequest","fields":[["run",1,9],["stream",2,9],["since_offset",3,4],["tail_lines",4,13],["follow",5,8],["rank",6,13],["attempt",7,13]]},{"name":"LogChunk","fields":[["text",1,12],["next_offset",2,4],["suppressed_lines",3,4]]},{"name":"SeriesRequest","fields":[["run",1,9],["name",2,9],["from_x",3,4],["to_x",4,4],["buckets",5,13],["overwritten",6,8]]},{"name":"SeriesBucket","fields":[["first_x",1,4],["last_x",2,4],["min",3,1],["max",4,1],["mean",5,1],["last",6,1],["count",7,4],["at_ms",8,1],["step",9,1,1,"",0,true],["attempt",10,13,1,"",1,true],["overwritten",11,8],["damaged",12,8]],"oneofs":["_step","_attempt"]},{"name":"SeriesResponse","fields":[["buckets",1,11,3,".mosaic.v1.SeriesBucket"],["last_x",2,4],["overwritten",3,11,3,".mosaic.v1.SeriesResponse.Range"]],"nested":[{"name":"Range","fields":[["first_x",1,4],["last_x",2,4]]}]},{"name":"SeriesListRequest","fields":[["run",1,9],["sources",2,8]]},{"name":"SeriesListResponse","fields":[["series",1,11,3,".mosaic.v1.SeriesListResponse.Item"]],"nested":[{"name":"Item","fields":[["name",1,9],["points",2,4],["last",3,1,1,"",0,true],["min",4,1,1,"",1,true],["max",5,1,1,"",2,true],["mean",6,1,1,"",3,true],["min_step",7,4,1,"",4,true],["max_step",8,4,1,"",5,true],["non_finite",9,4],["source",10,9],["copy_of",11,9]],"oneofs":["_last","_min","_max","_mean","_min_step","_max_step"]}]},{"name":"ColumnsRequest"},{"name":"ColumnsResponse","fields":[["parameters",1,9,3],["metrics",2,9,3]]},{"name":"Artifact","fields":[["path",1,9],["kind",2,9],["bytes",3,4],["sha256",4,9],["step",5,4,1,"",0,true],["at",6,11,1,".google.protobuf.Timestamp"],["window_id",7,9]],"oneofs":["_step"]},{"name":"ArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.Artifact"]]},{"name":"HostRequest","fields":[["fresh_gpus",1,8]]},{"name":"GpuSlot","fields":[["slot",1,5],["run_id",2,9],["name",3,9],["uuid",4,9],["memory_mb",5,1,1,"",0,true],["used_mb",6,1,1,"",1,true],["percent",7,1,1,"",2,true],["watts",8,1,1,"",3,true],["celsius",9,1,1,"",4,true],["others",10,9],["lost",11,8]],"oneofs":["_memory_mb","_used_mb","_percent","_watts","_celsius"]},{"name":"HostResponse","fields":[["version",1,9],["pid",2,4],["started_at",3,11,1,".google.protobuf.Timestamp"],["state_dir",4,9],["listen",5,9],["http",6,9],["gpus",7,11,3,".mosaic.v1.GpuSlot"],["cpus",8,13],["load_average",9,1,3],["memory_bytes",10,4],["memory_available_bytes",11,4],["disk_bytes",12,4],["disk_available_bytes",13,4],["telemetry_bytes",14,4],["rss_bytes",15,4],["runs_by_state",16,11,3,".mosaic.v1.HostResponse.RunsByStateEntry"],["gpu_problem",17,9],["tls",18,8]],"nested":[{"name":"RunsByStateEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"GpuUseRequest","fields":[["since",1,11,1,".google.protobuf.Timestamp"]]},{"name":"GpuUse","fields":[["run_id",1,9],["run_name",2,9],["submitter",3,9],["gpu_seconds",4,1],["measured_seconds",5,1],["idle_seconds",6,1]]},{"name":"GpuUseResponse","fields":[["runs",1,11,3,".mosaic.v1.GpuUse"]]},{"name":"DiskUsageRequest"},{"name":"DiskUsageResponse","fields":[["runs",1,11,3,".mosaic.v1.DiskUsageResponse.RunsEntry"],["directories",2,11,3,".mosaic.v1.DiskUsageResponse.DirectoriesEntry"],["telemetry_bytes",3,4],["registry_bytes",4,4],["telemetry",5,11,3,".mosaic.v1.DiskUsageResponse.TelemetryEntry"]],"nested":[{"name":"RunsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"DirectoriesEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"TelemetryEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"RecordCodeRequest","fields":[["run_id",1,9],["attempt",2,13],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeRequest","fields":[["run",1,9],["diffs",2,8]]},{"name":"CodeRecord","fields":[["attempt",1,13],["at",2,11,1,".google.protobuf.Timestamp"],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeResponse","fields":[["records",1,11,3,".mosaic.v1.CodeRecord"]]},{"name":"Empty"},{"name":"CreateSweepRequest","fields":[["spec_json",1,9],["sweep_id",2,9],["any_name",3,8]]},{"name":"SweepRef","fields":[["sweep",1,9],["trials",2,13]]},{"name":"ListSweepsRequest","fields":[["limit",1,13]]},{"name":"ListSweepsResponse","fields":[["sweeps",1,11,3,".mosaic.v1.Sweep"]]},{"name":"ChangeSweepRequest","fields":[["sweep",1,9],["action",2,9],["extension_json",3,9]]},{"name":"Sweep","fields":[["sweep_id",1,9],["name",2,9],["state",3,9],["total",4,13],["made",5,13],["states",6,11,3,".mosaic.v1.Sweep.StatesEntry"],["json",7,9]],"nested":[{"name":"StatesEntry","fields":[["key",1,9],["value",2,13]],"mapEntry":true}]},{"name":"ArtifactUse","fields":[["run_id",1,9],["run_name",2,9],["source_run_id",3,9],["source_run_name",4,9],["path",5,9],["sha256",6,9],["artifact",7,9],["at",8,11,1,".google.protobuf.Timestamp"],["source_deleted",9,8],["changed",10,8]]},{"name":"NamedArtifact","fields":[["name",1,9],["version",2,13],["aliases",3,9,3],["sha256",4,9],["run_id",5,9],["run_name",6,9],["path",7,9],["bytes",8,4],["at",9,11,1,".google.protobuf.Timestamp"],["file",10,9]]},{"name":"Lineage","fields":[["uses",1,11,3,".mosaic.v1.ArtifactUse"],["used_by",2,11,3,".mosaic.v1.ArtifactUse"],["names",3,11,3,".mosaic.v1.NamedArtifact"]]},{"name":"ArtifactRef","fields":[["artifact",1,9]]},{"name":"FoundArtifact","fields":[["run_id",1,9],["run_name",2,9],["path",3,9],["sha256",4,9],["bytes",5,4],["file",6,9]]},{"name":"NameArtifactRequest","fields":[["artifact",1,9],["name",2,9],["aliases",3,9,3]]},{"name":"NamedArtifactsRequest","fields":[["name",1,9]]},{"name":"NamedArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.NamedArtifact"]]},{"name":"TestMessagesRequest","fields":[["receiver",1,9]]},{"name":"TestMessagesResponse","fields":[["results",1,11,3,".mosaic.v1.TestMessagesResponse.Result"]],"nested":[{"name":"Result","fields":[["receiver",1,9],["error",2,9]]}]}],"services":[["Mosaic",[["GetRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ListRuns",".mosaic.v1.ListRequest",".mosaic.v1.ListResponse"],["CancelRun",".mosaic.v1.CancelRequest",".mosaic.v1.Run"],["PauseRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResumeRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ThrottleRun",".mosaic.v1.ThrottleRequest",".mosaic.v1.Run"],["ObserveFiles",".mosaic.v1.ObserveRequest",".mosaic.v1.ObserveResponse"],["RetryRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResetRun",".mosaic.v1.ResetRequest",".mosaic.v1.Run"],["EditRun",".mosaic.v1.EditRequest",".mosaic.v1.Run"],["DeleteRun",".mosaic.v1.DeleteRequest",".mosaic.v1.DeleteResponse"],["RestoreRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ImportRun",".mosaic.v1.ImportRequest",".mosaic.v1.Run"],["ValidateConfig",".mosaic.v1.ValidateRequest",".mosaic.v1.ValidateResponse"],["StreamTelemetry",".mosaic.v1.TelemetryRequest",".mosaic.v1.TelemetryBatch","server"],["StreamEvents",".mosaic.v1.EventsRequest",".mosaic.v1.Event","server"],["StreamLogs",".mosaic.v1.LogsRequest",".mosaic.v1.LogChunk","server"],["ListSeries",".mosaic.v1.SeriesListRequest",".mosaic.v1.SeriesListResponse"],["ListColumns",".mosaic.v1.ColumnsRequest",".mosaic.v1.ColumnsResponse"],["GetSeries",".mosaic.v1.SeriesRequest",".mosaic.v1.SeriesResponse"],["ListArtifacts",".mosaic.v1.RunRef",".mosaic.v1.ArtifactsResponse"],["GetHost",".mosaic.v1.HostRequest",".mosaic.v1.HostResponse"],["CreateSweep",".mosaic.v1.CreateSweepRequest",".mosaic.v1.Sweep"],["ListSweeps",".mosaic.v1.ListSweepsRequest",".mosaic.v1.ListSweepsResponse"],["GetSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["ChangeSweep",".mosaic.v1.ChangeSweepRequest",".mosaic.v1.Sweep"],["DeleteSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["GetGpuUse",".mosaic.v1.GpuUseRequest",".mosaic.v1.GpuUseResponse"],["GetDiskUsage",".mosaic.v1.DiskUsageRequest",".mosaic.v1.DiskUsageResponse"],["RecordCode",".mosaic.v1.RecordCodeRequest",".mosaic.v1.Empty"],["GetCode",".mosaic.v1.CodeRequest",".mosaic.v1.CodeResponse"],["GetLineage",".mosaic.v1.RunRef",".mosaic.v1.Lineage"],["FindArtifact",".mosaic.v1.ArtifactRef",".mosaic.v1.FoundArtifact"],["NameArtifact",".mosaic.v1.NameArtifactRequest",".mosaic.v1.NamedArtifact"],["ListNamedArtifacts",".mosaic.v1.NamedArtifactsRequest",".mosaic.v1.NamedArtifactsResponse"],["TestMessages",".mosaic.v1.TestMessagesRequest",".mosaic.v1.TestMessagesResponse"],["Shutdown",".mosaic.v1.Empty",".mosaic.v1.Empty"]]]]}, [file_google_protobuf_timestamp]);
+  fileOf({"name":"mosaic/v1/mosaic.proto","package":"mosaic.v1","messages":[{"name":"RunRef","fields":[["run",1,9]]},{"name":"Placement","fields":[["launcher",1,9],["name",2,9],["job",3,9],["phase",4,9],["waiting_for",5,9],["expected_start",6,11,1,".google.protobuf.Timestamp"],["nodes",7,9,3],["gpus",8,9,3],["end",9,9]]},{"name":"ReportedReward","fields":[["name",1,9],["value",2,1]]},{"name":"Objective","fields":[["name",1,9],["value",2,1,1,"",0,true]],"oneofs":["_value"]},{"name":"TelemetryCounts","fields":[["steps",1,4],["episodes",2,4],["events",3,4],["other_lines",4,4],["malformed_lines",5,4],["violations",6,11,3,".mosaic.v1.TelemetryCounts.ViolationsEntry"],["journal_position",7,4],["journal_size",8,4],["mean_reward_100",9,1,1,"",0,true],["steps_per_second",10,1],["last_record_at",11,11,1,".google.protobuf.Timestamp"],["last_output_at",12,11,1,".google.protobuf.Timestamp"],["metrics",13,4],["told_step",14,4],["reported_reward",15,11,1,".mosaic.v1.ReportedReward"],["overwritten_steps",16,4],["overwritten_episodes",17,4],["objective",18,11,1,".mosaic.v1.Objective"]],"oneofs":["_mean_reward_100"],"nested":[{"name":"ViolationsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"Capabilities","fields":[["worker_kind",1,9],["proto_version",2,9],["schema_id",3,9],["schema_version",4,13],["supports_pause",5,8],["supports_checkpoint",6,8]]},{"name":"Transition","fields":[["seq",1,4],["from_state",2,9],["to_state",3,9],["event",4,9],["reason",5,9],["attempt",6,13],["at",7,11,1,".google.protobuf.Timestamp"]]},{"name":"Parameter","fields":[["name",1,9],["value_json",2,9],["source",3,9],["earlier_json",4,9]]},{"name":"Rank","fields":[["rank",1,13],["node",2,9],["code",3,5,1,"",0,true],["first",4,8]],"oneofs":["_code"]},{"name":"Run","fields":[["run_id",1,9],["name",2,9],["state",3,9],["outcome",4,9],["reason",5,9],["hint",6,9],["attempt",7,13],["max_attempts",8,13],["priority",9,5],["queue_position",10,13],["waiting_for",11,9],["gpus_requested",12,13],["gpu_slots",13,5,3],["tags",14,9,3],["digest",15,9],["submitted_at",16,11,1,".google.protobuf.Timestamp"],["started_at",17,11,1,".google.protobuf.Timestamp"],["finished_at",18,11,1,".google.protobuf.Timestamp"],["last_heartbeat",19,11,1,".google.protobuf.Timestamp"],["exit_code",20,5,1,"",0,true],["exit_signal",21,9],["cancel_requested",22,8],["directory",23,9],["telemetry",24,11,1,".mosaic.v1.TelemetryCounts"],["capabilities",25,11,1,".mosaic.v1.Capabilities"],["worker_id",26,9],["worker_pid",27,4],["proxy_pid",28,4],["transitions",29,11,3,".mosaic.v1.Transition"],["config_json",30,9],["stderr_tail",31,9,3],["max_steps",32,4],["max_rate_hz",33,13],["enforced_limits",34,9,3],["damaged",35,9,3],["parameters",37,11,3,".mosaic.v1.Parameter"],["placement",38,11,1,".mosaic.v1.Placement"],["ranks",39,11,3,".mosaic.v1.Rank"],["notes",50,9],["resume_from",51,9],["code_changed",52,9],["updated_at",60,11,1,".google.protobuf.Timestamp"],["not_before",61,11,1,".google.protobuf.Timestamp"],["cancel_reason",62,9],["pause_requested",63,8],["base_dir",64,9],["agent_id",65,9],["host_gpus",66,13],["parent",70,9],["children",71,13],["observed",72,9,3],["progress",73,1,1,"",1,true],["owner",80,9],["deleted_at",81,11,1,".google.protobuf.Timestamp"],["gpu_share",90,1],["gpu_memory_mb",91,13],["gpu_peak_mb",92,1]],"oneofs":["_exit_code","_progress"]},{"name":"ListRequest","fields":[["states",1,9,3],["name_contains",2,9],["tags",3,9,3],["limit",4,13],["page_token",5,9],["submitted_since",6,11,1,".google.protobuf.Timestamp"],["where",7,9],["sort",8,9],["columns",9,9,3],["within",10,9],["deleted",12,8],["mine",11,8]]},{"name":"RunValues","fields":[["json",1,9,3]]},{"name":"ListResponse","fields":[["runs",1,11,3,".mosaic.v1.Run"],["next_page_token",2,9],["total",3,4],["values",4,11,3,".mosaic.v1.RunValues"]]},{"name":"CancelRequest","fields":[["run",1,9],["grace_seconds",2,1,1,"",0,true]],"oneofs":["_grace_seconds"]},{"name":"ThrottleRequest","fields":[["run",1,9],["max_rate_hz",2,13]]},{"name":"ObserveRequest","fields":[["run",1,9],["patterns",2,9,3]]},{"name":"ObserveResponse","fields":[["run",1,11,1,".mosaic.v1.Run"],["files",2,11,3,".mosaic.v1.ObservedFile"]]},{"name":"ObservedFile","fields":[["path",1,9],["format",2,9],["records",3,4],["note",4,9]]},{"name":"ResetRequest","fields":[["run",1,9],["from_checkpoint",2,9]]},{"name":"EditRequest","fields":[["run",1,9],["name",2,9,1,"",0,true],["add_tags",3,9,3],["remove_tags",4,9,3],["notes",5,9,1,"",1,true]],"oneofs":["_name","_notes"]},{"name":"ImportRequest","fields":[["directory",1,9]]},{"name":"DeleteRequest","fields":[["run",1,9],["forever",2,8]]},{"name":"DeleteResponse","fields":[["freed_bytes",1,4],["kept_until",2,11,1,".google.protobuf.Timestamp"]]},{"name":"ValidateRequest","fields":[["config_json",1,9]]},{"name":"Violation","fields":[["path",1,9],["message",2,9]]},{"name":"ValidateResponse","fields":[["violations",1,11,3,".mosaic.v1.Violation"],["digest",2,9],["canonical_json",3,9]]},{"name":"TelemetryRequest","fields":[["run",1,9],["kind",2,9],["since_seq",3,4],["follow",4,8],["limit",5,4]]},{"name":"TelemetryBatch","fields":[["jsonl",1,12],["first_seq",2,4],["last_seq",3,4]]},{"name":"EventsRequest","fields":[["run",1,9],["since_seq",2,4],["follow",3,8],["kinds",4,9,3],["tail",5,13]]},{"name":"Event","fields":[["seq",1,4],["at",2,11,1,".google.protobuf.Timestamp"],["run_id",3,9],["run_name",4,9],["kind",5,9],["attempt",6,13],["data_json",7,9]]},{"name":"LogsRequest","fields":[["run",1,9],["stream",2,9],["since_offset",3,4],["tail_lines",4,13],["follow",5,8],["rank",6,13],["attempt",7,13]]},{"name":"LogChunk","fields":[["text",1,12],["next_offset",2,4],["suppressed_lines",3,4]]},{"name":"SeriesRequest","fields":[["run",1,9],["name",2,9],["from_x",3,4],["to_x",4,4],["buckets",5,13],["overwritten",6,8]]},{"name":"SeriesBucket","fields":[["first_x",1,4],["last_x",2,4],["min",3,1],["max",4,1],["mean",5,1],["last",6,1],["count",7,4],["at_ms",8,1],["step",9,1,1,"",0,true],["attempt",10,13,1,"",1,true],["overwritten",11,8],["damaged",12,8]],"oneofs":["_step","_attempt"]},{"name":"SeriesResponse","fields":[["buckets",1,11,3,".mosaic.v1.SeriesBucket"],["last_x",2,4],["overwritten",3,11,3,".mosaic.v1.SeriesResponse.Range"]],"nested":[{"name":"Range","fields":[["first_x",1,4],["last_x",2,4]]}]},{"name":"SeriesListRequest","fields":[["run",1,9],["sources",2,8]]},{"name":"SeriesListResponse","fields":[["series",1,11,3,".mosaic.v1.SeriesListResponse.Item"]],"nested":[{"name":"Item","fields":[["name",1,9],["points",2,4],["last",3,1,1,"",0,true],["min",4,1,1,"",1,true],["max",5,1,1,"",2,true],["mean",6,1,1,"",3,true],["min_step",7,4,1,"",4,true],["max_step",8,4,1,"",5,true],["non_finite",9,4],["source",10,9],["copy_of",11,9]],"oneofs":["_last","_min","_max","_mean","_min_step","_max_step"]}]},{"name":"ColumnsRequest"},{"name":"ColumnsResponse","fields":[["parameters",1,9,3],["metrics",2,9,3]]},{"name":"Artifact","fields":[["path",1,9],["kind",2,9],["bytes",3,4],["sha256",4,9],["step",5,4,1,"",0,true],["at",6,11,1,".google.protobuf.Timestamp"],["window_id",7,9]],"oneofs":["_step"]},{"name":"ArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.Artifact"]]},{"name":"HostRequest","fields":[["fresh_gpus",1,8]]},{"name":"GpuSlot","fields":[["slot",1,5],["run_id",2,9],["name",3,9],["uuid",4,9],["memory_mb",5,1,1,"",0,true],["used_mb",6,1,1,"",1,true],["percent",7,1,1,"",2,true],["watts",8,1,1,"",3,true],["celsius",9,1,1,"",4,true],["others",10,9],["lost",11,8],["shares",12,11,3,".mosaic.v1.GpuShare"]],"oneofs":["_memory_mb","_used_mb","_percent","_watts","_celsius"]},{"name":"GpuShare","fields":[["run_id",1,9],["part",2,1],["memory_mb",3,1,1,"",0,true],["used_mb",4,1,1,"",1,true]],"oneofs":["_memory_mb","_used_mb"]},{"name":"HostResponse","fields":[["version",1,9],["pid",2,4],["started_at",3,11,1,".google.protobuf.Timestamp"],["state_dir",4,9],["listen",5,9],["http",6,9],["gpus",7,11,3,".mosaic.v1.GpuSlot"],["cpus",8,13],["load_average",9,1,3],["memory_bytes",10,4],["memory_available_bytes",11,4],["disk_bytes",12,4],["disk_available_bytes",13,4],["telemetry_bytes",14,4],["rss_bytes",15,4],["runs_by_state",16,11,3,".mosaic.v1.HostResponse.RunsByStateEntry"],["gpu_problem",17,9],["tls",18,8]],"nested":[{"name":"RunsByStateEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"GpuUseRequest","fields":[["since",1,11,1,".google.protobuf.Timestamp"]]},{"name":"GpuUse","fields":[["run_id",1,9],["run_name",2,9],["submitter",3,9],["gpu_seconds",4,1],["measured_seconds",5,1],["idle_seconds",6,1]]},{"name":"GpuUseResponse","fields":[["runs",1,11,3,".mosaic.v1.GpuUse"]]},{"name":"DiskUsageRequest"},{"name":"DiskUsageResponse","fields":[["runs",1,11,3,".mosaic.v1.DiskUsageResponse.RunsEntry"],["directories",2,11,3,".mosaic.v1.DiskUsageResponse.DirectoriesEntry"],["telemetry_bytes",3,4],["registry_bytes",4,4],["telemetry",5,11,3,".mosaic.v1.DiskUsageResponse.TelemetryEntry"]],"nested":[{"name":"RunsEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"DirectoriesEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true},{"name":"TelemetryEntry","fields":[["key",1,9],["value",2,4]],"mapEntry":true}]},{"name":"RecordCodeRequest","fields":[["run_id",1,9],["attempt",2,13],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeRequest","fields":[["run",1,9],["diffs",2,8]]},{"name":"CodeRecord","fields":[["attempt",1,13],["at",2,11,1,".google.protobuf.Timestamp"],["code_json",3,9],["environment_json",4,9],["diff",5,12]]},{"name":"CodeResponse","fields":[["records",1,11,3,".mosaic.v1.CodeRecord"]]},{"name":"Empty"},{"name":"CreateSweepRequest","fields":[["spec_json",1,9],["sweep_id",2,9],["any_name",3,8]]},{"name":"SweepRef","fields":[["sweep",1,9],["trials",2,13]]},{"name":"ListSweepsRequest","fields":[["limit",1,13]]},{"name":"ListSweepsResponse","fields":[["sweeps",1,11,3,".mosaic.v1.Sweep"]]},{"name":"ChangeSweepRequest","fields":[["sweep",1,9],["action",2,9],["extension_json",3,9]]},{"name":"Sweep","fields":[["sweep_id",1,9],["name",2,9],["state",3,9],["total",4,13],["made",5,13],["states",6,11,3,".mosaic.v1.Sweep.StatesEntry"],["json",7,9]],"nested":[{"name":"StatesEntry","fields":[["key",1,9],["value",2,13]],"mapEntry":true}]},{"name":"ArtifactUse","fields":[["run_id",1,9],["run_name",2,9],["source_run_id",3,9],["source_run_name",4,9],["path",5,9],["sha256",6,9],["artifact",7,9],["at",8,11,1,".google.protobuf.Timestamp"],["source_deleted",9,8],["changed",10,8]]},{"name":"NamedArtifact","fields":[["name",1,9],["version",2,13],["aliases",3,9,3],["sha256",4,9],["run_id",5,9],["run_name",6,9],["path",7,9],["bytes",8,4],["at",9,11,1,".google.protobuf.Timestamp"],["file",10,9]]},{"name":"Lineage","fields":[["uses",1,11,3,".mosaic.v1.ArtifactUse"],["used_by",2,11,3,".mosaic.v1.ArtifactUse"],["names",3,11,3,".mosaic.v1.NamedArtifact"]]},{"name":"ArtifactRef","fields":[["artifact",1,9]]},{"name":"FoundArtifact","fields":[["run_id",1,9],["run_name",2,9],["path",3,9],["sha256",4,9],["bytes",5,4],["file",6,9]]},{"name":"NameArtifactRequest","fields":[["artifact",1,9],["name",2,9],["aliases",3,9,3]]},{"name":"NamedArtifactsRequest","fields":[["name",1,9]]},{"name":"NamedArtifactsResponse","fields":[["artifacts",1,11,3,".mosaic.v1.NamedArtifact"]]},{"name":"TestMessagesRequest","fields":[["receiver",1,9]]},{"name":"TestMessagesResponse","fields":[["results",1,11,3,".mosaic.v1.TestMessagesResponse.Result"]],"nested":[{"name":"Result","fields":[["receiver",1,9],["error",2,9]]}]}],"services":[["Mosaic",[["GetRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ListRuns",".mosaic.v1.ListRequest",".mosaic.v1.ListResponse"],["CancelRun",".mosaic.v1.CancelRequest",".mosaic.v1.Run"],["PauseRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResumeRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ThrottleRun",".mosaic.v1.ThrottleRequest",".mosaic.v1.Run"],["ObserveFiles",".mosaic.v1.ObserveRequest",".mosaic.v1.ObserveResponse"],["RetryRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ResetRun",".mosaic.v1.ResetRequest",".mosaic.v1.Run"],["EditRun",".mosaic.v1.EditRequest",".mosaic.v1.Run"],["DeleteRun",".mosaic.v1.DeleteRequest",".mosaic.v1.DeleteResponse"],["RestoreRun",".mosaic.v1.RunRef",".mosaic.v1.Run"],["ImportRun",".mosaic.v1.ImportRequest",".mosaic.v1.Run"],["ValidateConfig",".mosaic.v1.ValidateRequest",".mosaic.v1.ValidateResponse"],["StreamTelemetry",".mosaic.v1.TelemetryRequest",".mosaic.v1.TelemetryBatch","server"],["StreamEvents",".mosaic.v1.EventsRequest",".mosaic.v1.Event","server"],["StreamLogs",".mosaic.v1.LogsRequest",".mosaic.v1.LogChunk","server"],["ListSeries",".mosaic.v1.SeriesListRequest",".mosaic.v1.SeriesListResponse"],["ListColumns",".mosaic.v1.ColumnsRequest",".mosaic.v1.ColumnsResponse"],["GetSeries",".mosaic.v1.SeriesRequest",".mosaic.v1.SeriesResponse"],["ListArtifacts",".mosaic.v1.RunRef",".mosaic.v1.ArtifactsResponse"],["GetHost",".mosaic.v1.HostRequest",".mosaic.v1.HostResponse"],["CreateSweep",".mosaic.v1.CreateSweepRequest",".mosaic.v1.Sweep"],["ListSweeps",".mosaic.v1.ListSweepsRequest",".mosaic.v1.ListSweepsResponse"],["GetSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["ChangeSweep",".mosaic.v1.ChangeSweepRequest",".mosaic.v1.Sweep"],["DeleteSweep",".mosaic.v1.SweepRef",".mosaic.v1.Sweep"],["GetGpuUse",".mosaic.v1.GpuUseRequest",".mosaic.v1.GpuUseResponse"],["GetDiskUsage",".mosaic.v1.DiskUsageRequest",".mosaic.v1.DiskUsageResponse"],["RecordCode",".mosaic.v1.RecordCodeRequest",".mosaic.v1.Empty"],["GetCode",".mosaic.v1.CodeRequest",".mosaic.v1.CodeResponse"],["GetLineage",".mosaic.v1.RunRef",".mosaic.v1.Lineage"],["FindArtifact",".mosaic.v1.ArtifactRef",".mosaic.v1.FoundArtifact"],["NameArtifact",".mosaic.v1.NameArtifactRequest",".mosaic.v1.NamedArtifact"],["ListNamedArtifacts",".mosaic.v1.NamedArtifactsRequest",".mosaic.v1.NamedArtifactsResponse"],["TestMessages",".mosaic.v1.TestMessagesRequest",".mosaic.v1.TestMessagesResponse"],["Shutdown",".mosaic.v1.Empty",".mosaic.v1.Empty"]]]]}, [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name if only one run has it, or "@last" (newest submitted).
@@ -816,6 +816,27 @@ export type Run = Message<"mosaic.v1.Run"> & {
    * @generated from field: google.protobuf.Timestamp deleted_at = 81;
    */
   deletedAt?: Timestamp | undefined;
+
+  /**
+   * the part of each card that it declares, between 0 and 1; null: whole cards, or gpu_memory_mb
+   *
+   * @generated from field: double gpu_share = 90;
+   */
+  gpuShare: number;
+
+  /**
+   * MiB of each card that it declares; null: whole cards, or gpu_share
+   *
+   * @generated from field: uint32 gpu_memory_mb = 91;
+   */
+  gpuMemoryMb: number;
+
+  /**
+   * the most MiB of GPU memory that it was seen to use, of all its cards; null: not measured
+   *
+   * @generated from field: double gpu_peak_mb = 92;
+   */
+  gpuPeakMb: number;
 };
 
 /**
@@ -2035,6 +2056,13 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
    * @generated from field: bool lost = 11;
    */
   lost: boolean;
+
+  /**
+   * runs that share it; run_id is empty then
+   *
+   * @generated from field: repeated mosaic.v1.GpuShare shares = 12;
+   */
+  shares: GpuShare[];
 };
 
 /**
@@ -2043,6 +2071,42 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 42);
+
+/**
+ * What a run has declared of a card that it shares, and what its processes use of it.
+ *
+ * @generated from message mosaic.v1.GpuShare
+ */
+export type GpuShare = Message<"mosaic.v1.GpuShare"> & {
+  /**
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * of the card, 0 to 1
+   *
+   * @generated from field: double part = 2;
+   */
+  part: number;
+
+  /**
+   * @generated from field: optional double memory_mb = 3;
+   */
+  memoryMb?: number | undefined;
+
+  /**
+   * @generated from field: optional double used_mb = 4;
+   */
+  usedMb?: number | undefined;
+};
+
+/**
+ * Describes the message mosaic.v1.GpuShare.
+ * Use `create(GpuShareSchema)` to create a new message.
+ */
+export const GpuShareSchema: GenMessage<GpuShare> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -2148,7 +2212,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from message mosaic.v1.GpuUseRequest
@@ -2167,7 +2231,7 @@ export type GpuUseRequest = Message<"mosaic.v1.GpuUseRequest"> & {
  * Use `create(GpuUseRequestSchema)` to create a new message.
  */
 export const GpuUseRequestSchema: GenMessage<GpuUseRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * Time of GPUs that a run has held; deleted runs are included.
@@ -2217,7 +2281,7 @@ export type GpuUse = Message<"mosaic.v1.GpuUse"> & {
  * Use `create(GpuUseSchema)` to create a new message.
  */
 export const GpuUseSchema: GenMessage<GpuUse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * @generated from message mosaic.v1.GpuUseResponse
@@ -2236,7 +2300,7 @@ export type GpuUseResponse = Message<"mosaic.v1.GpuUseResponse"> & {
  * Use `create(GpuUseResponseSchema)` to create a new message.
  */
 export const GpuUseResponseSchema: GenMessage<GpuUseResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 46);
+  messageDesc(file_mosaic_v1_mosaic, 47);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -2249,7 +2313,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 47);
+  messageDesc(file_mosaic_v1_mosaic, 48);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -2294,7 +2358,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 48);
+  messageDesc(file_mosaic_v1_mosaic, 49);
 
 /**
  * What ran: the code and the environment of a run, as docs/how-to/reproduction.md describes.
@@ -2337,7 +2401,7 @@ export type RecordCodeRequest = Message<"mosaic.v1.RecordCodeRequest"> & {
  * Use `create(RecordCodeRequestSchema)` to create a new message.
  */
 export const RecordCodeRequestSchema: GenMessage<RecordCodeRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 49);
+  messageDesc(file_mosaic_v1_mosaic, 50);
 
 /**
  * @generated from message mosaic.v1.CodeRequest
@@ -2361,7 +2425,7 @@ export type CodeRequest = Message<"mosaic.v1.CodeRequest"> & {
  * Use `create(CodeRequestSchema)` to create a new message.
  */
 export const CodeRequestSchema: GenMessage<CodeRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 50);
+  messageDesc(file_mosaic_v1_mosaic, 51);
 
 /**
  * @generated from message mosaic.v1.CodeRecord
@@ -2398,7 +2462,7 @@ export type CodeRecord = Message<"mosaic.v1.CodeRecord"> & {
  * Use `create(CodeRecordSchema)` to create a new message.
  */
 export const CodeRecordSchema: GenMessage<CodeRecord> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 51);
+  messageDesc(file_mosaic_v1_mosaic, 52);
 
 /**
  * @generated from message mosaic.v1.CodeResponse
@@ -2415,7 +2479,7 @@ export type CodeResponse = Message<"mosaic.v1.CodeResponse"> & {
  * Use `create(CodeResponseSchema)` to create a new message.
  */
 export const CodeResponseSchema: GenMessage<CodeResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 52);
+  messageDesc(file_mosaic_v1_mosaic, 53);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -2428,7 +2492,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 53);
+  messageDesc(file_mosaic_v1_mosaic, 54);
 
 /**
  * @generated from message mosaic.v1.CreateSweepRequest
@@ -2461,7 +2525,7 @@ export type CreateSweepRequest = Message<"mosaic.v1.CreateSweepRequest"> & {
  * Use `create(CreateSweepRequestSchema)` to create a new message.
  */
 export const CreateSweepRequestSchema: GenMessage<CreateSweepRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 54);
+  messageDesc(file_mosaic_v1_mosaic, 55);
 
 /**
  * @generated from message mosaic.v1.SweepRef
@@ -2487,7 +2551,7 @@ export type SweepRef = Message<"mosaic.v1.SweepRef"> & {
  * Use `create(SweepRefSchema)` to create a new message.
  */
 export const SweepRefSchema: GenMessage<SweepRef> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 55);
+  messageDesc(file_mosaic_v1_mosaic, 56);
 
 /**
  * @generated from message mosaic.v1.ListSweepsRequest
@@ -2506,7 +2570,7 @@ export type ListSweepsRequest = Message<"mosaic.v1.ListSweepsRequest"> & {
  * Use `create(ListSweepsRequestSchema)` to create a new message.
  */
 export const ListSweepsRequestSchema: GenMessage<ListSweepsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 56);
+  messageDesc(file_mosaic_v1_mosaic, 57);
 
 /**
  * @generated from message mosaic.v1.ListSweepsResponse
@@ -2525,7 +2589,7 @@ export type ListSweepsResponse = Message<"mosaic.v1.ListSweepsResponse"> & {
  * Use `create(ListSweepsResponseSchema)` to create a new message.
  */
 export const ListSweepsResponseSchema: GenMessage<ListSweepsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 57);
+  messageDesc(file_mosaic_v1_mosaic, 58);
 
 /**
  * @generated from message mosaic.v1.ChangeSweepRequest
@@ -2556,7 +2620,7 @@ export type ChangeSweepRequest = Message<"mosaic.v1.ChangeSweepRequest"> & {
  * Use `create(ChangeSweepRequestSchema)` to create a new message.
  */
 export const ChangeSweepRequestSchema: GenMessage<ChangeSweepRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 58);
+  messageDesc(file_mosaic_v1_mosaic, 59);
 
 /**
  * @generated from message mosaic.v1.Sweep
@@ -2611,7 +2675,7 @@ export type Sweep = Message<"mosaic.v1.Sweep"> & {
  * Use `create(SweepSchema)` to create a new message.
  */
 export const SweepSchema: GenMessage<Sweep> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 59);
+  messageDesc(file_mosaic_v1_mosaic, 60);
 
 /**
  * @generated from message mosaic.v1.ArtifactUse
@@ -2681,7 +2745,7 @@ export type ArtifactUse = Message<"mosaic.v1.ArtifactUse"> & {
  * Use `create(ArtifactUseSchema)` to create a new message.
  */
 export const ArtifactUseSchema: GenMessage<ArtifactUse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 60);
+  messageDesc(file_mosaic_v1_mosaic, 61);
 
 /**
  * @generated from message mosaic.v1.NamedArtifact
@@ -2751,7 +2815,7 @@ export type NamedArtifact = Message<"mosaic.v1.NamedArtifact"> & {
  * Use `create(NamedArtifactSchema)` to create a new message.
  */
 export const NamedArtifactSchema: GenMessage<NamedArtifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 61);
+  messageDesc(file_mosaic_v1_mosaic, 62);
 
 /**
  * @generated from message mosaic.v1.Lineage
@@ -2784,7 +2848,7 @@ export type Lineage = Message<"mosaic.v1.Lineage"> & {
  * Use `create(LineageSchema)` to create a new message.
  */
 export const LineageSchema: GenMessage<Lineage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 62);
+  messageDesc(file_mosaic_v1_mosaic, 63);
 
 /**
  * @generated from message mosaic.v1.ArtifactRef
@@ -2801,7 +2865,7 @@ export type ArtifactRef = Message<"mosaic.v1.ArtifactRef"> & {
  * Use `create(ArtifactRefSchema)` to create a new message.
  */
 export const ArtifactRefSchema: GenMessage<ArtifactRef> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 63);
+  messageDesc(file_mosaic_v1_mosaic, 64);
 
 /**
  * @generated from message mosaic.v1.FoundArtifact
@@ -2847,7 +2911,7 @@ export type FoundArtifact = Message<"mosaic.v1.FoundArtifact"> & {
  * Use `create(FoundArtifactSchema)` to create a new message.
  */
 export const FoundArtifactSchema: GenMessage<FoundArtifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 64);
+  messageDesc(file_mosaic_v1_mosaic, 65);
 
 /**
  * @generated from message mosaic.v1.NameArtifactRequest
@@ -2874,7 +2938,7 @@ export type NameArtifactRequest = Message<"mosaic.v1.NameArtifactRequest"> & {
  * Use `create(NameArtifactRequestSchema)` to create a new message.
  */
 export const NameArtifactRequestSchema: GenMessage<NameArtifactRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 65);
+  messageDesc(file_mosaic_v1_mosaic, 66);
 
 /**
  * @generated from message mosaic.v1.NamedArtifactsRequest
@@ -2893,7 +2957,7 @@ export type NamedArtifactsRequest = Message<"mosaic.v1.NamedArtifactsRequest"> &
  * Use `create(NamedArtifactsRequestSchema)` to create a new message.
  */
 export const NamedArtifactsRequestSchema: GenMessage<NamedArtifactsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 66);
+  messageDesc(file_mosaic_v1_mosaic, 67);
 
 /**
  * @generated from message mosaic.v1.NamedArtifactsResponse
@@ -2912,7 +2976,7 @@ export type NamedArtifactsResponse = Message<"mosaic.v1.NamedArtifactsResponse">
  * Use `create(NamedArtifactsResponseSchema)` to create a new message.
  */
 export const NamedArtifactsResponseSchema: GenMessage<NamedArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 67);
+  messageDesc(file_mosaic_v1_mosaic, 68);
 
 /**
  * @generated from message mosaic.v1.TestMessagesRequest
@@ -2931,7 +2995,7 @@ export type TestMessagesRequest = Message<"mosaic.v1.TestMessagesRequest"> & {
  * Use `create(TestMessagesRequestSchema)` to create a new message.
  */
 export const TestMessagesRequestSchema: GenMessage<TestMessagesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 68);
+  messageDesc(file_mosaic_v1_mosaic, 69);
 
 /**
  * @generated from message mosaic.v1.TestMessagesResponse
@@ -2948,7 +3012,7 @@ export type TestMessagesResponse = Message<"mosaic.v1.TestMessagesResponse"> & {
  * Use `create(TestMessagesResponseSchema)` to create a new message.
  */
 export const TestMessagesResponseSchema: GenMessage<TestMessagesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 69);
+  messageDesc(file_mosaic_v1_mosaic, 70);
 
 /**
  * @generated from message mosaic.v1.TestMessagesResponse.Result
@@ -2972,7 +3036,7 @@ export type TestMessagesResponse_Result = Message<"mosaic.v1.TestMessagesRespons
  * Use `create(TestMessagesResponse_ResultSchema)` to create a new message.
  */
 export const TestMessagesResponse_ResultSchema: GenMessage<TestMessagesResponse_Result> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 69, 0);
+  messageDesc(file_mosaic_v1_mosaic, 70, 0);
 
 /**
  * @generated from service mosaic.v1.Mosaic

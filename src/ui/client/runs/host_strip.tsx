@@ -1,4 +1,5 @@
 /** GPU slots and the host's load, above the list of runs. */
+import { gpuShareText } from "../../../runs/fields/run_texts.ts";
 import type { HostJson } from "../../../runs/fields/host_json.ts";
 import { bytes, compact } from "../../../base/text/format.ts";
 import type { ComponentChildren } from "../parts/preact.ts";
@@ -44,7 +45,7 @@ type Gpu = HostJson["gpus"][number];
 
 /** "GPU 1 (H200): train-a, 105 of 140 GiB, 97 %, 598 W, 58 °C; others: pid 4123 of ada, python". */
 export function gpuTitle(
-  { slot, name, run_id, others, lost, ...figures }: Gpu,
+  { slot, name, run_id, shares, others, lost, ...figures }: Gpu,
   nameOf: (id: string) => string,
 ): string {
   const { used_mb, memory_mb, percent, watts, celsius } = figures;
@@ -56,8 +57,9 @@ export function gpuTitle(
       typeof n === "number" ? `${Math.round(n)} ${unit}` : ""
     ),
   ].filter((text) => text !== "");
+  const sharers = shares.map((share) => `${nameOf(share.run_id)} (${gpuShareText(share)})`);
   const what = `GPU ${slot}${name ? ` (${name})` : ""}: ${
-    [run_id === null ? "free" : nameOf(run_id), ...known].join(", ")
+    [run_id === null ? sharers.join("; ") || "free" : nameOf(run_id), ...known].join(", ")
   }`;
   return others === "" ? what : `${what}; others: ${others}`;
 }
@@ -73,13 +75,19 @@ function Slot({ gpu, nameOf }: { gpu: Gpu; nameOf(id: string): string }) {
       <span class="number">{gpu.slot}</span>
     </>
   );
-  if (gpu.run_id === null) return <span class={`slot${kind}`} title={title}>{inside}</span>;
-  const href = `/runs/${encodeURIComponent(gpu.run_id)}`;
-  return <a class={`slot used${kind}`} title={title} aria-label={title} href={href}>{inside}</a>;
+  // A shared card leads to the first of its runs; the title names all.
+  const run = gpu.run_id ?? gpu.shares[0]?.run_id;
+  if (run === undefined) return <span class={`slot${kind}`} title={title}>{inside}</span>;
+  const href = `/runs/${encodeURIComponent(run)}`;
+  return (
+    <a class={`slot used${gpu.run_id === null ? " shared" : ""}${kind}`} title={title} aria-label={title} href={href}>
+      {inside}
+    </a>
+  );
 }
 
 function Meters({ host, stepsPerSecond, nameOf }: Props & { host: HostJson }) {
-  const used = host.gpus.filter((g) => g.run_id !== null).length;
+  const used = host.gpus.filter((g) => g.run_id !== null || g.shares.length > 0).length;
   const load = host.load_average[0] ?? 0;
   const memory = host.memory_bytes - host.memory_available_bytes;
   const disk = host.disk_bytes - host.disk_available_bytes;
