@@ -471,7 +471,13 @@ Deno.test("shapes: every command prints what docs/reference/cli.md says, no fiel
           "RunGpuUse.idle_share",
           // tests/daemon/gpu_sharing_test.ts
           ...["Run.gpu_share", "Run.gpu_memory_mb", "Run.gpu_peak_mb"],
-          ...["Gpu.shares[].run_id", "Gpu.shares[].part", "Gpu.shares[].memory_mb", "Gpu.shares[].used_mb"],
+          ...[
+            "Gpu.shares",
+            "Gpu.shares[].run_id",
+            "Gpu.shares[].part",
+            "Gpu.shares[].memory_mb",
+            "Gpu.shares[].used_mb",
+          ],
           // tests/sweeps
           "Sweep.waiting_for",
           "Series.copy_of",
