@@ -362,6 +362,10 @@ const METHODS: Readonly<Record<string, Method>> = {
   },
 };
 
+const NO_REGISTRY =
+  "mosaic has no model registry: models stay files of the run, and their versions are only counted. " +
+  "Set MLFLOW_TRACKING_URI to another server for it";
+
 function registered(api: MlflowApi, run: Open, name: string, versions: number): Json {
   const all = run.tracked.registered ??= {};
   if (name === "__proto__") throw invalid(`"${name}" is no name of a model`);
@@ -369,7 +373,11 @@ function registered(api: MlflowApi, run: Open, name: string, versions: number): 
     all[name] = (Object.hasOwn(all, name) ? all[name]! : 0) + versions;
     api.save(run);
   }
-  return { registered_model: { name, creation_timestamp: run.row.createdAt, latest_versions: [] } };
+  // Clients pass over the message; a person who looks at the answer sees it.
+  return {
+    registered_model: { name, creation_timestamp: run.row.createdAt, latest_versions: [] },
+    message: NO_REGISTRY,
+  };
 }
 
 function versionJson({ row }: Open, name: string, version: number, fields: Json): Json {

@@ -275,7 +275,7 @@ Deno.test("portable executable", async (t) => {
       const state = freshDir("demo-state");
       const demo = await mosaic("demo", "--state-dir", state, "--steps", "500", "--step-delay-ms", "0");
       assert.equal(demo.code, 0, demo.stdout + demo.stderr);
-      assert.match(demo.stdout, /cartpole-small +TERMINATED .*\ncartpole-large +TERMINATED/);
+      assert.match(demo.stdout, /cartpole-small +Succeeded .*\ncartpole-large +Succeeded/);
     });
   } finally {
     await killProcessesOf(directory);

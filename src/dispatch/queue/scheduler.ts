@@ -170,11 +170,14 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     }
     if (!holdsEnough && capacity.asking) {
       const { holders, used } = capacity;
+      const reason = { wanted, ...(run.share === undefined ? {} : { what: wishText(run.share, wanted) }) };
       if (run.gpusMandatory) block(run);
       wait(
         run,
         waitText(
-          used.length === 0 ? { t: "gpus_asked", wanted } : { t: "gpus", wanted, free: 0, behind: 0, holders, used },
+          used.length === 0
+            ? { t: "gpus_asked", ...reason }
+            : { t: "gpus", ...reason, free: 0, behind: 0, holders, used },
         ),
       );
       continue;

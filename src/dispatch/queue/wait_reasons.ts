@@ -18,7 +18,7 @@ export type WaitReason =
   /** `--max-runs-per-user` */
   | { t: "runs_of_user"; owner: string; limit: number }
   /** Nobody knows yet whether the free ones are used by others. */
-  | { t: "gpus_asked"; wanted: number }
+  | { t: "gpus_asked"; wanted: number; what?: string }
   /**
    * @property behind runs before it want GPUs @property holders who has the others, by run
    * @property used what others than runs use, as text (src/dispatch/gpus/foreign_use.ts)
@@ -71,7 +71,7 @@ export function waitText(reason: WaitReason): string {
     case "runs_of_user":
       return `an end of ${reason.owner}'s runs, of which ${runs(reason.limit)} may run at a time`;
     case "gpus_asked":
-      return `${gpus(reason.wanted)} (the driver is asked whether they are free)`;
+      return `${reason.what ?? gpus(reason.wanted)} (the driver is asked whether they are free)`;
     case "gpus": {
       const what = reason.what ?? gpus(reason.wanted);
       if (reason.behind > 0) {

@@ -12,7 +12,8 @@ export function yamlOf(text: string, file: string) {
   if (text.length > MOST_SPEC_TEXT) throw refusal(`${file} has more than ${MOST_SPEC_TEXT >> 20} MiB`);
   const lines = new LineCounter();
   try {
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+    // A key that is a collection takes time without end to be made a text.
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, stringKeys: true });
     const [error] = document.errors;
     if (error !== undefined) throw refusal(`${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
     return { document, lines, value: document.toJS({ maxAliasCount: 100 }) as unknown };

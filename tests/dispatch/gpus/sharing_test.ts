@@ -88,5 +88,8 @@ Deno.test("sharing: runs of one pass do not get the same part twice, and the rea
       "r1 waits for 60 % of a GPU (ada has 0.5, and may have 1 at a time)",
     ],
   );
+  assert.deepEqual(outcome([run("r1", { share: { part: 0.6 } })], { asking: true }), [
+    "r1 waits for 60 % of a GPU (the driver is asked whether they are free)",
+  ]);
   assert.deepEqual(outcome([run("r1", { gpusMandatory: false, share: { part: 0.6 } })], { freeSlots: [] }), ["r1: "]);
 });

@@ -28,6 +28,8 @@ export interface CurvePoint {
 export type Range = [first: number, last: number];
 
 const DOUBLE_CLICK_MS = 300;
+/** With more lines the legend keeps their last values while one points. */
+const LEGEND_FOLLOWS = 12;
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
 /** The run under the cursor, in all charts of crowds. */
@@ -514,7 +516,8 @@ export class Chart {
       legend: { show: false },
       cursor: {
         drag: { x: true, y: false, setScale: false },
-        points: { size: 6 },
+        // An element of each series, five for each line, that moves with the pointer; of many lines the nearest is marked.
+        points: this.#lines.length > LEGEND_FOLLOWS ? { show: false } : { size: 6 },
         // Other charts over the same axis show the same cursor; a zoom affects one chart only.
         sync: {
           key: x === "index" ? this.unit : x,
@@ -545,11 +548,17 @@ export class Chart {
     this.#readout.textContent = `${isOnly ? `${textAt(only!, found[0]!.at, true)}  ` : ""}at ${this.#place(x)}`;
     if (isOnly) return;
     const here = u.over.matches(":hover") || document.activeElement === this.#holder;
-    const values = new Map(found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]));
-    this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
-      const line = this.#all[Number(entry.dataset.line)]!;
-      setText(entry.querySelector(".value")!, values.has(line) ? shortly(values.get(line)!) : "");
-    });
+    // The box at the pointer tells the values of many lines: a long legend in each chart would take the frame's time.
+    const follows = this.#lines.length <= LEGEND_FOLLOWS;
+    const values = new Map(
+      !follows ? [] : found.map(({ line, at }) => [line, at === undefined ? null : line.table[4]![at] ?? null]),
+    );
+    if (follows) {
+      this.#legend.querySelectorAll<HTMLElement>("[data-line]").forEach((entry) => {
+        const line = this.#all[Number(entry.dataset.line)]!;
+        setText(entry.querySelector(".value")!, values.has(line) ? shortly(values.get(line)!) : "");
+      });
+    }
     if (!here) return this.#marker?.mark(u, undefined, "");
     const { left = 0, top = 0 } = u.cursor;
     const index = this.#marker!.nearest(u, left, top);
@@ -558,7 +567,7 @@ export class Chart {
       .sort((a, b) => shownAt(b.line, b.at!)! - shownAt(a.line, a.at!)!)
       .map(({ line, at }) => ({
         ...{ color: line.color, label: line.label },
-        text: textAt(line, at, line.runs > 1),
+        text: () => textAt(line, at, line.runs > 1),
         near: line === this.#lines[index ?? -1],
       }));
     const box = u.over.getBoundingClientRect();

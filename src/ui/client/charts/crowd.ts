@@ -21,6 +21,8 @@ export class Crowd {
   /** The part of the x axis that is shown. */
   view: [from: number, to: number];
 
+  #marked = true;
+
   constructor(readonly lines: readonly CrowdLine[], readonly log: boolean) {
     let [from, to] = [Infinity, -Infinity];
     for (const { x } of lines) {
@@ -97,6 +99,9 @@ export class Crowd {
   /** Draws one line over all others; undefined: none. */
   mark(u: uPlot, index: number | undefined, ink: string): void {
     let canvas = u.over.querySelector<HTMLCanvasElement>("canvas");
+    // Nothing to draw and nothing to take away.
+    if (index === undefined && !this.#marked) return;
+    this.#marked = index !== undefined;
     if (canvas === null) {
       if (index === undefined) return;
       u.over.prepend(canvas = h("canvas", { class: "marked" }));

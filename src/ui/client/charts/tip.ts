@@ -4,7 +4,8 @@ import { fill, h } from "../parts/dom.ts";
 export interface TipRow {
   color: string;
   label: string;
-  text: string;
+  /** Only asked of the rows that are shown. */
+  text(): string;
   /** The line nearest to the pointer. */
   near: boolean;
 }
@@ -29,7 +30,7 @@ export function showTip(title: string, rows: readonly TipRow[], left: number, to
     shown.map(({ color, label, text, near }) => {
       const mark = h("span", { class: "mark" });
       mark.style.color = color;
-      return h("div", { class: near ? "near" : "" }, mark, h("bdi", {}, label), h("span", { class: "value" }, text));
+      return h("div", { class: near ? "near" : "" }, mark, h("bdi", {}, label), h("span", { class: "value" }, text()));
     }),
     more(rows.length - first - shown.length, "below"),
   );
